@@ -1,0 +1,106 @@
+"""Tools by name: what a blueprint may call with `uses`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from pydantic import ConfigDict, validate_call
+from temporalio.exceptions import ApplicationError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a blueprint calls; only an idempotent one is ever run again by itself."""
+
+    name: str
+    function: Callable[..., Any]
+    idempotent: bool = False
+
+    def arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The call's arguments: a tool of one parameter takes the input whole, one of several takes it by name."""
+        parameters = inspect.signature(self.function).parameters
+        if not parameters:
+            return [], {}
+        by_name = isinstance(given, dict) and (len(parameters) > 1 or set(given) == set(parameters))
+        if by_name:
+            return [], given
+        if len([one for one in parameters.values() if one.default is one.empty]) > 1:
+            wanted = ", ".join(parameters)
+            raise wrong("tool_input", f"{self.name} takes several arguments ({wanted}); give its input as an object")
+        return [given], {}
+
+    def checked(self) -> Callable[..., Any]:
+        """The function with its arguments validated against its annotations."""
+        checking = validate_call(config=ConfigDict(arbitrary_types_allowed=True))
+        return checking(self.function)
+
+
+_tools: dict[str, Tool] = {}
+
+
+@overload
+def tool(function: Function) -> Function: ...
+@overload
+def tool(*, name: str | None = None, idempotent: bool = False) -> Callable[[Function], Function]: ...
+
+
+def tool(
+    function: Function | None = None, *, name: str | None = None, idempotent: bool = False
+) -> Function | Callable[[Function], Function]:
+    """Register a function, sync or async, so that blueprints can say `uses: <its name>`.
+
+    A tool that is not `idempotent` is never run twice by itself: if it is lost in mid-call, a person says
+    what happened.
+    """
+
+    def register(made: Function) -> Function:
+        known = _tools.get(name or made.__name__)
+        if known is not None and known.function.__module__ != made.__module__:
+            raise ValueError(f"a tool named {known.name!r} is already registered by {known.function.__module__}")
+        _tools[name or made.__name__] = Tool(name or made.__name__, made, idempotent)
+        return made
+
+    return register if function is None else register(function)
+
+
+def find(reference: str, allowed: Sequence[str]) -> Tool:
+    """A tool by its name, or a function as ``pkg.mod:function`` of a package that the worker lists."""
+    if ":" in reference:
+        return _function(reference, allowed)
+    if reference in _tools:
+        return _tools[reference]
+    close = difflib.get_close_matches(reference, _tools, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"registered: {', '.join(sorted(_tools)) or 'none'}"
+    raise wrong(
+        "unknown_tool", f"no tool named {reference!r} ({hint}; packages with tools are listed in [worker] imports)"
+    )
+
+
+def _function(reference: str, allowed: Sequence[str]) -> Tool:
+    module_name, _, function_name = reference.partition(":")
+    if not any(module_name == name or module_name.startswith(f"{name}.") for name in allowed):
+        listed = ", ".join(allowed) or "none"
+        text = f"{reference}: the worker does not list this package (listed: {listed}; see [worker] imports)"
+        raise wrong("not_allowed", text)
+    try:
+        function = importlib.import_module(module_name).__dict__[function_name]
+    except ImportError as error:
+        raise wrong("unknown_tool", f"{reference}: {error}") from None
+    except KeyError:
+        raise wrong("unknown_tool", f"{reference}: {module_name} has no {function_name!r}") from None
+    if not callable(function):
+        raise wrong("unknown_tool", f"{reference} is no function")
+    known = [one for one in _tools.values() if one.function is function]
+    return known[0] if known else Tool(reference, function)
+
+
+def wrong(type_: str, message: str) -> ApplicationError:
+    """A failure that trying again does not mend."""
+    return ApplicationError(message, type=type_, non_retryable=True)

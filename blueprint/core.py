@@ -1,0 +1,80 @@
+"""A blueprint in core form, as YAML that loads again to the same blueprint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from blueprint.grammar import Blueprint, LoopBlock
+from blueprint.grammar.base import Part
+from blueprint.source import AMBIGUOUS
+
+
+def expand(blueprint: Blueprint) -> str:
+    """What the short forms of a blueprint mean.
+
+    >>> from blueprint.load import loads
+    >>> print(expand(loads("steps: [{name: ask, kind: hitl, message: 'Which?', options: [yes, no]}]", name="tiny")))
+    name: tiny
+    steps:
+    - kind: hitl
+      name: ask
+      message: Which?
+      options:
+      - id: 'yes'
+        label: 'yes'
+      - id: 'no'
+        label: 'no'
+    <BLANKLINE>
+    """
+    return yaml.dump(core_of(blueprint), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def core_of(part: Part) -> dict[str, Any]:
+    """Its keys, those left out that say the default."""
+    core = {key: _plain(value) for key, value in _written(part)}
+    if isinstance(part, LoopBlock) and part.conversation and part.iteration_input_mapper is None:
+        core["propagation"] = {"next_input": part.propagation.next_input}  # a conversation has a default of its own
+    match core.get("output"):
+        case {"fields": dict(), **others} if isinstance(part, LoopBlock) and not others:
+            core["output"] = {"fields": core["output"]}  # else it would be read as the short form
+    return core
+
+
+def _written(part: Part) -> Iterator[tuple[str, Any]]:
+    fields = type(part).model_fields
+    for key in sorted(fields, key=lambda key: {"kind": 0, "name": 1}.get(key, 2)):
+        value = part.__dict__[key]
+        if fields[key].is_required() or value != fields[key].get_default():
+            yield key, value
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Part():
+            return core_of(value)
+        case dict():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list():
+            return [_plain(inner) for inner in value]
+        case float() if value.is_integer() and abs(value) < 2**53:
+            return int(value)
+    return value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what YAML 1.1 or 1.2 would take for something else than text; knows no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_implicit_resolver("!ambiguous", re.compile(rf"(?:{AMBIGUOUS.pattern})\Z"), [*"-+.0123456789~nNtTfF", ""])

@@ -1,0 +1,45 @@
+"""Durations as an author writes them: ``30s``, ``1h30m``, ``2d``, ISO 8601 or plain seconds."""
+
+import re
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_FRIENDLY = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_ISO = re.compile(
+    r"P(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
+_ISO_UNITS = (604800.0, 86400.0, 3600.0, 60.0, 1.0)
+LONGEST = 100 * 366 * 86400.0
+
+
+def seconds_of(value: object) -> float:
+    """The duration in seconds; a `ValueError` says which forms are taken.
+
+    >>> seconds_of("1h30m"), seconds_of("P2DT1H"), seconds_of(90), seconds_of("250ms")
+    (5400.0, 176400.0, 90.0, 0.25)
+    >>> seconds_of("soon")
+    Traceback (most recent call last):
+        ...
+    ValueError: 'soon' is no duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds
+    """
+    seconds = _parse(value)
+    if seconds is None or not 0 < seconds <= LONGEST:
+        raise ValueError(f"{value!r} is no duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds")
+    return seconds
+
+
+def _parse(value: object) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if re.fullmatch(rf"(?:{_FRIENDLY.pattern})+", text):
+        return sum(float(number) * _UNITS[unit] for number, unit in _FRIENDLY.findall(text))
+    if (iso := _ISO.fullmatch(text)) and any(iso.groups()):
+        return sum(float(part) * unit for part, unit in zip(iso.groups(), _ISO_UNITS, strict=True) if part)
+    return None

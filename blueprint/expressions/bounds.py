@@ -1,0 +1,99 @@
+"""What one evaluation may cost: every size is checked before the thing is built."""
+
+from typing import Any
+
+from blueprint.expressions.error import ExpressionError
+from blueprint.expressions.values import Undefined, given, kind, number, text_of
+
+MAX_STEPS = 100_000
+MAX_TEXT = 256 * 1024  # characters
+MAX_ITEMS = 100_000
+MAX_VALUE = 8 * 1024 * 1024  # characters of JSON, of a list or object an expression built
+MAX_LEVELS = 100
+
+
+class Bounds:
+    """The budget of one call of `evaluate` or `render`.
+
+    Work in Python pays a step an element; work in C pays one for 16 elements or 64 characters.
+    """
+
+    __slots__ = ("left", "weights")
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+        self.weights: dict[int, tuple[Any, int]] = {}  # by id; the value is kept, so its id stays its own
+
+    def pay(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise ExpressionError(f"takes more than {MAX_STEPS:,} evaluation steps")
+
+    def room_for_text(self, size: int) -> None:
+        if size > MAX_TEXT:
+            raise ExpressionError(f"gives a text of over {MAX_TEXT // 1024} KiB")
+        self.pay(size >> 6)
+
+    def room_for_items(self, count: int) -> None:
+        if count > MAX_ITEMS:
+            raise ExpressionError(f"gives a list of over {MAX_ITEMS:,} elements")
+        self.pay(count >> 4)
+
+    def room_for_value(self, value: Any) -> None:
+        """Lists and objects share their parts: small in memory can be endless as JSON."""
+        if self.weigh(value) > MAX_VALUE:
+            raise ExpressionError(f"gives a value of over {MAX_VALUE >> 20} MiB")
+
+    def weigh(self, value: Any, level: int = 0) -> int:
+        """The least number of characters `value` has as JSON; each part is walked once, however often it occurs."""
+        if isinstance(value, str):
+            return len(value) + 2
+        if isinstance(value, (dict, list)):
+            known = self.weights.get(id(value))
+            return known[1] if known else self._weigh_parts(value, level)
+        if isinstance(value, (int, float)):
+            number(value)
+        return 1
+
+    def _weigh_parts(self, value: dict[str, Any] | list[Any], level: int) -> int:
+        if level > MAX_LEVELS:
+            raise ExpressionError(f"a value is nested deeper than {MAX_LEVELS} levels")
+        total = 2 + len(value)
+        if isinstance(value, dict):
+            total += sum(map(len, value)) + 3 * len(value)
+        for part in value.values() if isinstance(value, dict) else value:
+            total += self.weigh(part, level + 1)
+        self.weights[id(value)] = (value, total)
+        return total
+
+    def shown(self, value: Any) -> str:
+        """The display form of a value, if there is room for it."""
+        if isinstance(value, str):
+            return value
+        self.room_for_text(self.weigh(given(value)))
+        return text_of(value)
+
+    def text(self, value: Any) -> str:
+        """The text itself, paid for being read."""
+        if not isinstance(value, str):
+            raise ExpressionError(f"needs text, not {kind(value)}", "`| string` makes text of a value")
+        self.pay(len(value) >> 6)
+        return value
+
+    def elements(self, value: Any) -> list[Any]:
+        """What a loop over `value` meets: elements of a list, keys of an object, characters of a text."""
+        match value:
+            case list():
+                self.pay(len(value) >> 4)
+                return value
+            case dict() | str():
+                self.room_for_items(len(value))
+                return list(value)
+            case Undefined():
+                value.refuse()
+        raise ExpressionError(f"cannot go through {kind(value)}", "a list, an object or a text is needed")
+
+    def built_text(self, text: str) -> str:
+        """A text that was built, which must not be over the limit (its size could not be known before)."""
+        self.room_for_text(len(text))
+        return text

@@ -1,0 +1,163 @@
+"""Functions and methods an expression may call; nothing else is callable."""
+
+from collections.abc import Callable
+from typing import Any
+
+from blueprint.expressions.bounds import MAX_ITEMS, Bounds
+from blueprint.expressions.error import ExpressionError
+from blueprint.expressions.values import is_integer, kind, number
+
+MAX_RANGE = 1000
+_MAX_STRIPPED = 100
+
+
+def length(bounds: Bounds, value: Any, /) -> int:
+    if not isinstance(value, (str, list, dict)):
+        raise ExpressionError(f"{kind(value)} has no length")
+    return len(value)
+
+
+def magnitude(bounds: Bounds, value: Any, /) -> Any:
+    return number(abs(number(value)))
+
+
+def numbers(bounds: Bounds, start: Any, stop: Any = None, step: Any = 1, /) -> list[int]:
+    if stop is None:
+        start, stop = 0, start
+    if not (is_integer(start) and is_integer(stop) and is_integer(step)):
+        raise ExpressionError("range needs whole numbers")
+    counted = range(start, stop, step)[: MAX_RANGE + 1]
+    if len(counted) > MAX_RANGE:
+        raise ExpressionError(f"range gives more than {MAX_RANGE:,} numbers")
+    bounds.pay(len(counted))
+    return list(counted)
+
+
+def smallest(bounds: Bounds, first: Any, /, *others: Any) -> Any:
+    return min(_candidates(bounds, "min", first, others))
+
+
+def largest(bounds: Bounds, first: Any, /, *others: Any) -> Any:
+    return max(_candidates(bounds, "max", first, others))
+
+
+def _candidates(bounds: Bounds, name: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
+    values = [first, *others] if others else bounds.elements(first)
+    if not values:
+        raise ExpressionError(f"{name} of nothing")
+    return orderable(bounds, name, values)
+
+
+def orderable(bounds: Bounds, what: str, values: list[Any]) -> list[Any]:
+    """The values themselves, which must be all numbers or all text."""
+    bounds.pay(len(values))
+    if all(isinstance(value, str) for value in values):
+        bounds.pay(sum(map(len, values)) >> 6)
+    elif not all(isinstance(value, (int, float)) for value in values):
+        kinds = ", ".join(dict.fromkeys(kind(value) for value in values))
+        raise ExpressionError(f"{what} needs all numbers or all text, not {kinds}")
+    return values
+
+
+def get(bounds: Bounds, of: dict[str, Any], key: Any, default: Any = None, /) -> Any:
+    if not isinstance(key, str):
+        raise ExpressionError(f"a key of an object is text, not {kind(key)}")
+    return of.get(key, default)
+
+
+def items(bounds: Bounds, of: dict[str, Any], /) -> list[Any]:
+    bounds.pay(len(of))
+    return [[key, value] for key, value in of.items()]
+
+
+def keys(bounds: Bounds, of: dict[str, Any], /) -> list[Any]:
+    bounds.room_for_items(len(of))
+    return list(of)
+
+
+def values(bounds: Bounds, of: dict[str, Any], /) -> list[Any]:
+    bounds.room_for_items(len(of))
+    return list(of.values())
+
+
+def lower(bounds: Bounds, of: str, /) -> str:
+    return bounds.built_text(bounds.text(of).lower())
+
+
+def upper(bounds: Bounds, of: str, /) -> str:
+    return bounds.built_text(bounds.text(of).upper())
+
+
+def strip(bounds: Bounds, of: str, chars: Any = None, /) -> str:
+    if chars is not None and len(bounds.text(chars)) > _MAX_STRIPPED:
+        raise ExpressionError(f"strips at most {_MAX_STRIPPED} different characters")
+    return bounds.built_text(bounds.text(of).strip(chars))
+
+
+def split(bounds: Bounds, of: str, sep: Any = None, maxsplit: Any = -1, /) -> list[str]:
+    if sep is not None and not bounds.text(sep):
+        raise ExpressionError("split needs a separator that is not empty")
+    if not is_integer(maxsplit):
+        raise ExpressionError(f"split needs a whole number of splits, not {kind(maxsplit)}")
+    most = MAX_ITEMS if maxsplit < 0 else min(maxsplit, MAX_ITEMS)
+    parts = bounds.text(of).split(sep, most)
+    bounds.room_for_items(len(parts))
+    return parts
+
+
+def startswith(bounds: Bounds, of: str, prefix: Any, /) -> bool:
+    return of.startswith(_one_or_several(bounds, prefix))
+
+
+def endswith(bounds: Bounds, of: str, suffix: Any, /) -> bool:
+    return of.endswith(_one_or_several(bounds, suffix))
+
+
+def _one_or_several(bounds: Bounds, parts: Any) -> tuple[str, ...]:
+    return tuple(bounds.text(part) for part in (bounds.elements(parts) if isinstance(parts, list) else [parts]))
+
+
+def replace(bounds: Bounds, of: str, old: Any, new: Any, count: Any = -1, /) -> str:
+    for text in (of, old, new):
+        bounds.text(text)
+    if not is_integer(count):
+        raise ExpressionError(f"replace needs a whole number of times, not {kind(count)}")
+    times = of.count(old) if count < 0 else min(count, of.count(old))
+    bounds.room_for_text(len(of) + times * (len(new) - len(old)))
+    return of.replace(old, new, times)
+
+
+def join(bounds: Bounds, of: str, parts: Any, /) -> str:
+    if not all(isinstance(part, str) for part in bounds.elements(parts)):
+        raise ExpressionError(".join() needs a list of text", "`| join(', ')` joins any values")
+    return joined(bounds, of, bounds.elements(parts))
+
+
+def joined(bounds: Bounds, separator: str, parts: list[str]) -> str:
+    bounds.pay(len(parts))
+    bounds.room_for_text(sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0))
+    return separator.join(parts)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "len": length,
+    "min": smallest,
+    "max": largest,
+    "abs": magnitude,
+    "range": numbers,
+}
+
+METHODS: dict[str, tuple[type, Callable[..., Any]]] = {
+    "get": (dict, get),
+    "items": (dict, items),
+    "keys": (dict, keys),
+    "values": (dict, values),
+    "lower": (str, lower),
+    "upper": (str, upper),
+    "strip": (str, strip),
+    "split": (str, split),
+    "startswith": (str, startswith),
+    "endswith": (str, endswith),
+    "replace": (str, replace),
+    "join": (str, join),
+}

@@ -1,0 +1,46 @@
+"""What is wrong with an expression, in the author's words."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+_SHOWN = 80
+_COMPARED = 200
+
+
+class ExpressionError(ValueError):
+    """An author's mistake in an expression or template; `line` counts from 1 inside the text.
+
+    >>> print(ExpressionError("unknown name 'drfat'", "did you mean 'draft'?", "drfat == 1"))
+    drfat == 1: unknown name 'drfat' (did you mean 'draft'?)
+    """
+
+    def __init__(self, message: str, hint: str | None = None, expression: str = "", line: int | None = None) -> None:
+        super().__init__(message, hint, expression, line)
+        self.message = message
+        self.hint = hint
+        self.expression = expression
+        self.line = line
+
+    def __str__(self) -> str:
+        place = shortened(" ".join(self.expression.split()), _SHOWN)
+        if self.line is not None and "\n" in self.expression.strip():
+            place += f" line {self.line}"
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """
+    >>> did_you_mean("drfat", ["draft", "input"])
+    "did you mean 'draft'?"
+    """
+    if len(name) > _SHOWN:
+        return None
+    candidates = [key for key in islice(known, _COMPARED) if isinstance(key, str) and len(key) <= _SHOWN]
+    close = get_close_matches(name, candidates, n=1)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
+def shortened(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -1,0 +1,387 @@
+"""What may follow `|` in an expression: the deterministic filters of Jinja, with Jinja's arguments."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from blueprint.expressions import calls
+from blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
+from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from blueprint.expressions.predicates import apply_test
+from blueprint.expressions.values import Undefined, by_path, given, is_integer, kind, number, to_json
+
+_WORD = re.compile(r"\w+")
+_WORD_START = re.compile(r"([-\s({\[<]+)")
+_NOT_GIVEN = object()
+
+
+def _default(bounds: Bounds, value: Any, /, default_value: Any = "", boolean: Any = False) -> Any:
+    """Another value for one that is undefined (with `boolean`: also for one that is false)."""
+    return default_value if isinstance(value, Undefined) or (boolean and not value) else value
+
+
+# Text
+
+
+def _capitalize(bounds: Bounds, value: Any, /) -> str:
+    return bounds.built_text(bounds.text(value).capitalize())
+
+
+def _title(bounds: Bounds, value: Any, /) -> str:
+    bounds.room_for_text(len(bounds.text(value)))
+    words = _WORD_START.split(value)
+    bounds.pay(len(words))
+    return bounds.built_text("".join(word[0].upper() + word[1:].lower() for word in words if word))
+
+
+def _trim(bounds: Bounds, value: Any, /, chars: Any = None) -> str:
+    return calls.strip(bounds, bounds.text(value), chars)
+
+
+def _replace(bounds: Bounds, value: Any, /, old: Any, new: Any, count: Any = -1) -> str:
+    return calls.replace(bounds, value, old, new, count)
+
+
+def _truncate(
+    bounds: Bounds, value: Any, /, length: Any = 255, killwords: Any = False, end: Any = "...", leeway: Any = 5
+) -> str:
+    """At most `length` characters, cut between words."""
+    size = _size("truncate", length, MAX_TEXT) - len(bounds.text(end))
+    if size < 0:
+        raise ExpressionError("truncate: the length is shorter than the end")
+    if len(bounds.text(value)) <= length + _size("truncate", leeway, MAX_TEXT):
+        return str(value)
+    bounds.room_for_text(length)
+    kept = value[:size]
+    return str(kept if killwords else kept.rsplit(" ", 1)[0]) + str(end)
+
+
+def _indent(bounds: Bounds, value: Any, /, width: Any = 4, first: Any = False, blank: Any = False) -> str:
+    margin = width if isinstance(width, str) else " " * _size("indent", width, 1000)
+    bounds.room_for_text(len(bounds.text(value)) + (value.count("\n") + 1) * len(margin))
+    lines = value.split("\n")
+    bounds.pay(len(lines))
+    filled = [line if index == 0 and not first or not (line or blank) else margin + line
+              for index, line in enumerate(lines)]  # fmt: skip
+    return "\n".join(filled)
+
+
+def _wordcount(bounds: Bounds, value: Any, /) -> int:
+    bounds.pay(len(bounds.text(value)) >> 3)
+    return sum(1 for _ in _WORD.finditer(value))
+
+
+def _join(bounds: Bounds, value: Any, /, d: Any = "", attribute: Any = None) -> str:
+    parts = [bounds.shown(part) for part in _parts(bounds, value, attribute)]
+    return calls.joined(bounds, bounds.text(d), parts)
+
+
+def _string(bounds: Bounds, value: Any, /) -> str:
+    return bounds.shown(value)
+
+
+def _tojson(bounds: Bounds, value: Any, /, indent: Any = None) -> str:
+    bounds.room_for_text(bounds.weigh(value))
+    if indent is None:
+        return bounds.built_text(to_json(value))
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=_size("tojson", indent, 16))
+    size, chunks = 0, []
+    for chunk in encoder.iterencode(value):
+        bounds.pay(1)
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_TEXT:
+            break
+    return bounds.built_text("".join(chunks))
+
+
+def _fromjson(bounds: Bounds, value: Any, /) -> Any:
+    bounds.pay(len(bounds.text(value)) >> 4)
+    try:
+        read = json.loads(value)
+        bounds.weigh(read)
+        if "\\u" in value:
+            json.dumps(read, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ExpressionError("fromjson: nested too deeply") from None
+    except ExpressionError:
+        raise
+    except ValueError as error:
+        raise ExpressionError(f"fromjson: not JSON: {shortened(str(error), 200)}") from None
+    return read
+
+
+# Numbers
+
+
+def _int(bounds: Bounds, value: Any, /, default: Any = 0, base: Any = 10) -> Any:
+    """As in Jinja: what is no number gives `default`."""
+    try:
+        if isinstance(value, str):
+            return number(int(bounds.text(value), _size("int", base, 36)))
+        return number(int(value))
+    except (TypeError, OverflowError):
+        return default
+    except ExpressionError:
+        raise
+    except ValueError:
+        return _int(bounds, _float(bounds, value, None), default) if base == 10 else default
+
+
+def _float(bounds: Bounds, value: Any, /, default: Any = 0.0) -> Any:
+    """As in Jinja: what is no number gives `default`."""
+    try:
+        read = float(bounds.text(value)) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        return default
+    return number(read)
+
+
+def _round(bounds: Bounds, value: Any, /, precision: Any = 0, method: Any = "common") -> Any:
+    if not is_integer(precision) or not -15 <= precision <= 15:
+        raise ExpressionError("round: the precision is a whole number from -15 to 15")
+    number(value)
+    match method:
+        case "common":
+            return number(round(value, precision))
+        case "ceil":
+            return number(math.ceil(value * 10**precision) / 10**precision)
+        case "floor":
+            return number(math.floor(value * 10**precision) / 10**precision)
+    raise ExpressionError("round: the method is 'common', 'ceil' or 'floor'")
+
+
+def _sum(bounds: Bounds, value: Any, /, attribute: Any = None, start: Any = 0) -> Any:
+    total = number(start)
+    for part in _parts(bounds, value, attribute):
+        total = number(total + number(part))
+    return total
+
+
+# Lists and objects
+
+
+def _list(bounds: Bounds, value: Any, /) -> list[Any]:
+    return list(bounds.elements(value))
+
+
+def _items(bounds: Bounds, value: Any, /) -> list[Any]:
+    if not isinstance(value, dict):
+        raise ExpressionError(f"items needs an object, not {kind(value)}")
+    return calls.items(bounds, value)
+
+
+def _first(bounds: Bounds, value: Any, /) -> Any:
+    elements = bounds.elements(value)
+    return elements[0] if elements else Undefined("the first of an empty list")
+
+
+def _last(bounds: Bounds, value: Any, /) -> Any:
+    elements = bounds.elements(value)
+    return elements[-1] if elements else Undefined("the last of an empty list")
+
+
+def _reverse(bounds: Bounds, value: Any, /) -> Any:
+    if isinstance(value, str):
+        bounds.room_for_text(len(value))
+        return value[::-1]
+    return bounds.elements(value)[::-1]
+
+
+def _sort(
+    bounds: Bounds, value: Any, /, reverse: Any = False, case_sensitive: Any = False, attribute: Any = None
+) -> list[Any]:
+    elements = bounds.elements(value)
+    keys = _keys(bounds, "sort", elements, case_sensitive, attribute)
+    return [elements[index] for index in _sorted_places(bounds, keys, bool(reverse))]
+
+
+def _dictsort(
+    bounds: Bounds, value: Any, /, case_sensitive: Any = False, by: Any = "key", reverse: Any = False
+) -> list[Any]:
+    if by not in ("key", "value"):
+        raise ExpressionError("dictsort: by is 'key' or 'value'")
+    pairs = _items(bounds, value)
+    keys = _keys(bounds, "dictsort", [pair[0 if by == "key" else 1] for pair in pairs], case_sensitive)
+    return [pairs[index] for index in _sorted_places(bounds, keys, bool(reverse))]
+
+
+def _sorted_places(bounds: Bounds, keys: list[Any], reverse: bool) -> list[int]:
+    bounds.pay(len(keys) * len(keys).bit_length() >> 4)
+    return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
+
+
+def _unique(bounds: Bounds, value: Any, /, case_sensitive: Any = False, attribute: Any = None) -> list[Any]:
+    elements = bounds.elements(value)
+    firsts: dict[Any, Any] = {}
+    for key, element in zip(_keys(bounds, "unique", elements, case_sensitive, attribute), elements, strict=True):
+        firsts.setdefault(key, element)
+    return list(firsts.values())
+
+
+def _min(bounds: Bounds, value: Any, /, case_sensitive: Any = False, attribute: Any = None) -> Any:
+    return _extreme(bounds, "min", min, value, case_sensitive, attribute)
+
+
+def _max(bounds: Bounds, value: Any, /, case_sensitive: Any = False, attribute: Any = None) -> Any:
+    return _extreme(bounds, "max", max, value, case_sensitive, attribute)
+
+
+def _extreme(bounds: Bounds, name: str, pick: Callable[..., int], value: Any, case: Any, attribute: Any) -> Any:
+    elements = bounds.elements(value)
+    if not elements:
+        return Undefined(f"the {name} of an empty list")
+    keys = _keys(bounds, name, elements, case, attribute)
+    return elements[pick(range(len(keys)), key=keys.__getitem__)]
+
+
+def _map(
+    bounds: Bounds, value: Any, /, *args: Any, attribute: Any = None, default: Any = _NOT_GIVEN, **kwargs: Any
+) -> list[Any]:
+    """`map('upper')` applies a filter to each element; `map(attribute='a.b')` reads a key of each."""
+    if attribute is None and not args:
+        raise ExpressionError("map needs the name of a filter or an attribute")
+    if attribute is None and default is not _NOT_GIVEN:
+        kwargs["default"] = default
+    mapped = []
+    for element in bounds.elements(value):
+        bounds.pay(1)
+        if attribute is None:
+            found = apply_filter(bounds, args[0], element, list(args[1:]), kwargs)
+        else:
+            found = by_path(element, _path("map", attribute))
+            found = default if isinstance(found, Undefined) and default is not _NOT_GIVEN else found
+        mapped.append(given(found))
+    return mapped
+
+
+def _select(bounds: Bounds, value: Any, /, *test: Any) -> list[Any]:
+    return [element for element in bounds.elements(value) if _passes(bounds, element, test)]
+
+
+def _reject(bounds: Bounds, value: Any, /, *test: Any) -> list[Any]:
+    return [element for element in bounds.elements(value) if not _passes(bounds, element, test)]
+
+
+def _selectattr(bounds: Bounds, value: Any, attribute: Any, /, *test: Any) -> list[Any]:
+    path = _path("selectattr", attribute)
+    return [element for element in bounds.elements(value) if _passes(bounds, by_path(element, path), test)]
+
+
+def _rejectattr(bounds: Bounds, value: Any, attribute: Any, /, *test: Any) -> list[Any]:
+    path = _path("rejectattr", attribute)
+    return [element for element in bounds.elements(value) if not _passes(bounds, by_path(element, path), test)]
+
+
+def _passes(bounds: Bounds, value: Any, test: tuple[Any, ...]) -> bool:
+    bounds.pay(1)
+    return apply_test(bounds, test[0], value, list(test[1:])) if test else bool(value)
+
+
+def _batch(bounds: Bounds, value: Any, /, linecount: Any, fill_with: Any = None) -> list[Any]:
+    """Rows of `linecount` elements."""
+    width = _size("batch", linecount, MAX_ITEMS, least=1)
+    elements = bounds.elements(value)
+    bounds.pay(len(elements))
+    rows = [elements[start : start + width] for start in range(0, len(elements), width)]
+    if rows and fill_with is not None:
+        bounds.pay(width)
+        rows[-1] = rows[-1] + [fill_with] * (width - len(rows[-1]))
+    return rows
+
+
+def _slice(bounds: Bounds, value: Any, /, slices: Any, fill_with: Any = None) -> list[Any]:
+    """`slices` columns of about the same length."""
+    count = _size("slice", slices, MAX_ITEMS, least=1)
+    elements = bounds.elements(value)
+    bounds.pay(len(elements) + count)
+    shortest, longer = divmod(len(elements), count)
+    columns = []
+    for index in range(count):
+        start = index * shortest + min(index, longer)
+        column = elements[start : start + shortest + (index < longer)]
+        columns.append(column + [fill_with] if fill_with is not None and longer and index >= longer else column)
+    return columns
+
+
+def _parts(bounds: Bounds, value: Any, attribute: Any) -> Iterator[Any]:
+    for element in bounds.elements(value):
+        bounds.pay(1)
+        yield element if attribute is None else given(by_path(element, _path("attribute", attribute)))
+
+
+def _keys(bounds: Bounds, what: str, elements: list[Any], case_sensitive: Any, attribute: Any = None) -> list[Any]:
+    """What elements are compared by: as in Jinja, without regard to case."""
+    keys = calls.orderable(bounds, what, list(_parts(bounds, elements, attribute)))
+    return keys if case_sensitive or not keys or not isinstance(keys[0], str) else [key.lower() for key in keys]
+
+
+def _path(what: str, attribute: Any) -> str | int:
+    if isinstance(attribute, str) or is_integer(attribute):
+        return attribute if isinstance(attribute, str) and len(attribute) <= 200 else str(number(attribute))
+    raise ExpressionError(f"{what}: an attribute is text, not {kind(attribute)}")
+
+
+def _size(what: str, value: Any, most: int, least: int = 0) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise ExpressionError(f"{what} needs a whole number from {least} to {most:,}")
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "abs": calls.magnitude,
+    "batch": _batch,
+    "capitalize": _capitalize,
+    "count": calls.length,
+    "d": _default,
+    "default": _default,
+    "dictsort": _dictsort,
+    "first": _first,
+    "float": _float,
+    "fromjson": _fromjson,
+    "indent": _indent,
+    "int": _int,
+    "items": _items,
+    "join": _join,
+    "last": _last,
+    "length": calls.length,
+    "list": _list,
+    "lower": calls.lower,
+    "map": _map,
+    "max": _max,
+    "min": _min,
+    "reject": _reject,
+    "rejectattr": _rejectattr,
+    "replace": _replace,
+    "reverse": _reverse,
+    "round": _round,
+    "select": _select,
+    "selectattr": _selectattr,
+    "slice": _slice,
+    "sort": _sort,
+    "string": _string,
+    "sum": _sum,
+    "title": _title,
+    "tojson": _tojson,
+    "trim": _trim,
+    "truncate": _truncate,
+    "unique": _unique,
+    "upper": calls.upper,
+    "wordcount": _wordcount,
+}
+
+
+def apply_filter(bounds: Bounds, name: Any, value: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if not isinstance(name, str) or name not in FILTERS:
+        raise unknown_filter(str(name))
+    if name not in ("default", "d"):
+        given(value)
+        for arg in (*args, *kwargs.values()):
+            given(arg)
+    return FILTERS[name](bounds, value, *args, **kwargs)
+
+
+def unknown_filter(name: str) -> ExpressionError:
+    return ExpressionError(f"unknown filter {shortened(name, 40)!r}", did_you_mean(name, FILTERS))

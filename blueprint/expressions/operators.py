@@ -1,0 +1,132 @@
+"""Operators on JSON values, with Python's meaning where JSON has one and an error where it has none."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from blueprint.expressions.bounds import Bounds
+from blueprint.expressions.error import ExpressionError
+from blueprint.expressions.values import Undefined, given, kind, number
+
+Binary = Callable[[Bounds, Any, Any], Any]
+_NUMBERS = (int, float)
+
+
+def add(bounds: Bounds, left: Any, right: Any) -> Any:
+    match left, right:
+        case str(), str():
+            bounds.room_for_text(len(left) + len(right))
+            return left + right
+        case list(), list():
+            bounds.room_for_items(len(left) + len(right))
+            return left + right
+        case (str(), _) | (_, str()):
+            raise ExpressionError(f"cannot add {kind(right)} to {kind(left)}", "`~` joins values as text")
+    return _arithmetic("+", operator.add, left, right)
+
+
+def subtract(_: Bounds, left: Any, right: Any) -> Any:
+    return _arithmetic("-", operator.sub, left, right)
+
+
+def multiply(_: Bounds, left: Any, right: Any) -> Any:
+    return _arithmetic("*", operator.mul, left, right)
+
+
+def divide(_: Bounds, left: Any, right: Any) -> Any:
+    return _arithmetic("/", operator.truediv, left, right)
+
+
+def divide_whole(_: Bounds, left: Any, right: Any) -> Any:
+    return _arithmetic("//", operator.floordiv, left, right)
+
+
+def remainder(_: Bounds, left: Any, right: Any) -> Any:
+    return _arithmetic("%", operator.mod, left, right)
+
+
+def power(_: Bounds, left: Any, right: Any) -> Any:
+    if isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right > 64:
+        raise ExpressionError("a number is over 2^63")
+    return _arithmetic("**", operator.pow, left, right)
+
+
+def _arithmetic(sign: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Both sides are at most 2^63 before anything is computed, so no result is large."""
+    if not isinstance(left, _NUMBERS) or not isinstance(right, _NUMBERS):
+        raise ExpressionError(f"{sign} needs numbers, not {kind(left)} and {kind(right)}")
+    try:
+        return number(compute(number(left), number(right)))
+    except ZeroDivisionError:
+        raise ExpressionError(f"{sign} by zero") from None
+    except OverflowError:
+        raise ExpressionError("a number is too large") from None
+
+
+def negative(value: Any) -> Any:
+    return number(-number(value))
+
+
+def positive(value: Any) -> Any:
+    return number(+number(value))
+
+
+def equal(bounds: Bounds, left: Any, right: Any) -> bool:
+    match left, right:
+        case (Undefined(), _) | (_, Undefined()):
+            return type(left) is type(right)
+        case (list(), list()) | (dict(), dict()):
+            if len(left) != len(right):
+                return False
+            bounds.pay(bounds.weigh(left) >> 6)
+        case str(), str():
+            bounds.pay(min(len(left), len(right)) >> 10)
+    return bool(left == right)
+
+
+def unequal(bounds: Bounds, left: Any, right: Any) -> bool:
+    return not equal(bounds, left, right)
+
+
+def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
+    def ordered(bounds: Bounds, left: Any, right: Any) -> bool:
+        match given(left), given(right):
+            case str(), str():
+                bounds.pay(min(len(left), len(right)) >> 10)
+                return compare(left, right)
+            case (int() | float(), int() | float()):
+                return compare(left, right)
+        raise ExpressionError(f"cannot order {kind(left)} and {kind(right)}")
+
+    return ordered
+
+
+def contained(bounds: Bounds, value: Any, within: Any) -> bool:
+    """`value in within`: a part of a text, an element of a list, a key of an object."""
+    match given(within):
+        case str():
+            bounds.pay(len(within) >> 6)
+            return bounds.text(given(value)) in within
+        case list():
+            scalar = not isinstance(given(value), (dict, list))
+            bounds.pay(len(within) >> 4 if scalar else bounds.weigh(within) >> 6)
+            return value in within
+        case dict():
+            return isinstance(given(value), str) and value in within
+    raise ExpressionError(f"`in` needs a list, an object or a text, not {kind(within)}")
+
+
+def not_contained(bounds: Bounds, value: Any, within: Any) -> bool:
+    return not contained(bounds, value, within)
+
+
+COMPARISONS: dict[str, Binary] = {
+    "eq": equal,
+    "ne": unequal,
+    "lt": _ordering(operator.lt),
+    "lteq": _ordering(operator.le),
+    "gt": _ordering(operator.gt),
+    "gteq": _ordering(operator.ge),
+    "in": contained,
+    "notin": not_contained,
+}

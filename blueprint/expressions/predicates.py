@@ -1,0 +1,77 @@
+"""What may follow `is` in an expression."""
+
+from collections.abc import Callable
+from typing import Any
+
+from blueprint.expressions.bounds import Bounds
+from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from blueprint.expressions.operators import COMPARISONS, contained, equal, remainder, unequal
+from blueprint.expressions.values import Undefined, given, is_integer, is_number, kind
+
+
+def _even(bounds: Bounds, value: Any, /) -> bool:
+    return _whole(value) % 2 == 0
+
+
+def _odd(bounds: Bounds, value: Any, /) -> bool:
+    return _whole(value) % 2 == 1
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ExpressionError(f"needs a whole number, not {kind(value)}")
+    return value
+
+
+def _divisible(bounds: Bounds, value: Any, by: Any, /) -> bool:
+    return bool(remainder(bounds, value, by) == 0)
+
+
+def _of(check: Callable[[Any], bool]) -> Callable[..., bool]:
+    def test(bounds: Bounds, value: Any, /) -> bool:
+        return check(value)
+
+    return test
+
+
+TESTS: dict[str, Callable[..., bool]] = {
+    "defined": _of(lambda value: not isinstance(value, Undefined)),
+    "undefined": _of(lambda value: isinstance(value, Undefined)),
+    "none": _of(lambda value: value is None),
+    "true": _of(lambda value: value is True),
+    "false": _of(lambda value: value is False),
+    "boolean": _of(lambda value: isinstance(value, bool)),
+    "number": _of(is_number),
+    "integer": _of(is_integer),
+    "float": _of(lambda value: isinstance(value, float)),
+    "string": _of(lambda value: isinstance(value, str)),
+    "mapping": _of(lambda value: isinstance(value, dict)),
+    "sequence": _of(lambda value: isinstance(value, (list, str, dict))),  # as in Jinja
+    "iterable": _of(lambda value: isinstance(value, (list, str, dict))),
+    "even": _even,
+    "odd": _odd,
+    "divisibleby": _divisible,
+    "in": contained,
+    "eq": equal,
+    "equalto": equal,
+    "ne": unequal,
+    "lt": COMPARISONS["lt"],
+    "le": COMPARISONS["lteq"],
+    "gt": COMPARISONS["gt"],
+    "ge": COMPARISONS["gteq"],
+}
+_TAKE_UNDEFINED = frozenset({"defined", "undefined", "eq", "equalto", "ne"})
+
+
+def apply_test(bounds: Bounds, name: Any, value: Any, args: list[Any]) -> bool:
+    if not isinstance(name, str) or name not in TESTS:
+        raise unknown_test(str(name))
+    if name not in _TAKE_UNDEFINED:
+        given(value)
+        for arg in args:
+            given(arg)
+    return TESTS[name](bounds, value, *args)
+
+
+def unknown_test(name: str) -> ExpressionError:
+    return ExpressionError(f"unknown test {shortened(name, 40)!r}", did_you_mean(name, TESTS))

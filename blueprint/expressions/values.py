@@ -1,0 +1,136 @@
+"""JSON values as an expression sees them: reading keys, what is undefined, how a value is shown."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+
+MAX_NUMBER = 2**63
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+class Undefined:
+    """A missing key: false, equal to nothing but its like, and may be looked into further."""
+
+    __slots__ = ("keys", "missing", "path")
+
+    def __init__(self, path: str, missing: str = "", keys: Iterable[str] = ()) -> None:
+        self.path = path
+        self.missing = missing
+        self.keys = keys
+
+    def __bool__(self) -> bool:
+        return False
+
+    def under(self, step: str) -> "Undefined":
+        """What is found at `step` below a missing key: nothing, still."""
+        return Undefined(self.path + step, self.missing or self.path)
+
+    def refuse(self, line: int | None = None) -> NoReturn:
+        broken = f"there is no {self.missing}" if self.missing else None
+        hint = broken or did_you_mean(self.path.rpartition(".")[2], self.keys)
+        raise ExpressionError(f"{self.path} is undefined", hint, line=line)
+
+
+def given(value: Any) -> Any:
+    """The value itself, which must be there."""
+    if isinstance(value, Undefined):
+        value.refuse()
+    return value
+
+
+def kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case Undefined():
+            return "undefined"
+    return type(value).__name__
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def attribute(of: Any, name: str, path: str) -> Any:
+    """`of.name`: a key, never an attribute of a Python object. `path` names it in errors."""
+    match of:
+        case dict():
+            return of[name] if name in of else Undefined(path, keys=of)
+        case Undefined():
+            return of.under(f".{name}")
+        case None:
+            return Undefined(path)
+    raise ExpressionError(f"{path}: {kind(of)} has no key {name!r}")
+
+
+def item(of: Any, key: Any, path: str) -> Any:
+    """`of[key]`: a key of an object, a place in a list or text. `path` names it in errors."""
+    match of:
+        case Undefined():
+            return of.under(f"[{shortened(repr(key), 40)}]")
+        case None:
+            return Undefined(path)
+        case dict() if isinstance(key, str):
+            return of[key] if key in of else Undefined(path, keys=of)
+        case list() | str() if is_integer(key):
+            return of[key] if -len(of) <= key < len(of) else Undefined(path)
+        case list() | str():
+            raise ExpressionError(f"{path}: {kind(of)} is indexed by a whole number, not by {kind(key)}")
+        case dict():
+            raise ExpressionError(f"{path}: a key of an object is text, not {kind(key)}")
+    raise ExpressionError(f"{path}: {kind(of)} cannot be indexed")
+
+
+def by_path(of: Any, path: str | int) -> Any:
+    """What `map(attribute='a.0.b')` reads: keys and places, separated by dots."""
+    for part in str(path).split("."):
+        if isinstance(of, (list, str)) and part.isascii() and part.isdigit() and len(part) < 10:
+            of = item(of, int(part), f"attribute {path}")
+        else:
+            of = attribute(of, part, f"attribute {path}")
+    return of
+
+
+def number(value: Any) -> Any:
+    """The number itself, which must be finite and at most 2^63 in magnitude."""
+    if isinstance(value, int):
+        if not -MAX_NUMBER <= value <= MAX_NUMBER:
+            raise ExpressionError("a number is over 2^63")
+    elif not isinstance(value, float):
+        raise ExpressionError(f"needs a number, not {kind(value)}")
+    elif not math.isfinite(value):
+        raise ExpressionError("a number is infinite or not a number")
+    return value
+
+
+def text_of(value: Any) -> str:
+    """How a value is shown: text as itself, else compact JSON.
+
+    >>> text_of("Don't"), text_of({"a": [1, None, True]})
+    ("Don't", '{"a":[1,null,true]}')
+    """
+    return value if isinstance(value, str) else to_json(value)
+
+
+def to_json(value: Any) -> str:
+    try:
+        return _COMPACT.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ExpressionError(f"cannot be shown as JSON: {error}") from None

@@ -1,0 +1,347 @@
+"""Walking over jinja2's parsed nodes: what each kind of node means."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jinja2 import nodes
+
+from blueprint.expressions import calls, operators
+from blueprint.expressions.bounds import MAX_TEXT, Bounds
+from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from blueprint.expressions.filters import apply_filter
+from blueprint.expressions.predicates import apply_test
+from blueprint.expressions.values import Undefined, attribute, item, kind
+
+
+class Walker(Bounds):
+    """One call of `evaluate` or `render`: the names it sees and what it may still spend."""
+
+    __slots__ = ("local", "names")
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.names = names
+        self.local: dict[str, Any] = {}  # replaced, not changed, on entering a loop
+
+    def value(self, node: nodes.Node) -> Any:
+        """The value of an expression, which may be undefined."""
+        self.left -= 1
+        if self.left < 0:
+            self.pay(0)
+        try:
+            return EXPRESSIONS[type(node)](self, node)
+        except ExpressionError as error:
+            error.line = error.line or node.lineno
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise ExpressionError(shortened(str(error), 200), line=node.lineno) from error
+
+    def given(self, node: nodes.Node) -> Any:
+        """The value of an expression, which must be there."""
+        value = self.value(node)
+        if isinstance(value, Undefined):
+            value.refuse(node.lineno)
+        return value
+
+    def text_from(self, body: list[nodes.Node]) -> str:
+        written: list[str] = []
+        size = 0
+        self.local = {}
+
+        def write(part: str) -> None:
+            nonlocal size
+            size += len(part)
+            if size > MAX_TEXT:
+                self.room_for_text(size)
+            self.pay(1 + (len(part) >> 6))
+            written.append(part)
+
+        self.run(body, write)
+        return "".join(written)
+
+    def run(self, body: list[nodes.Node], write: Callable[[str], None]) -> None:
+        for statement in body:
+            self.pay(1)
+            try:
+                STATEMENTS[type(statement)](self, statement, write)
+            except ExpressionError as error:
+                error.line = error.line or statement.lineno
+                raise
+
+    def bind(self, target: nodes.Node, value: Any) -> None:
+        """`target` is one name or a tuple of targets, which takes a list apart."""
+        self.pay(1)
+        if isinstance(target, nodes.Name):
+            self.local[target.name] = value
+        elif isinstance(target, nodes.Tuple):
+            if not isinstance(value, list) or len(value) != len(target.items):
+                found = f"{len(value)} elements" if isinstance(value, list) else kind(value)
+                raise ExpressionError(f"expects {len(target.items)} elements, not {found}")
+            for part, element in zip(target.items, value, strict=True):
+                self.bind(part, element)
+
+
+# Names, keys, literals
+
+
+def _const(walker: Walker, node: nodes.Const) -> Any:
+    return node.value
+
+
+def _name(walker: Walker, node: nodes.Name) -> Any:
+    name = node.name
+    if name in walker.local:
+        return walker.local[name]
+    if name in walker.names:
+        return walker.names[name]
+    known = [*walker.local, *walker.names]
+    hint = did_you_mean(name, known) or "known: " + (", ".join(sorted(known)[:10]) or "nothing")
+    raise ExpressionError(f"unknown name {shortened(name, 40)!r}", hint)
+
+
+def _getattr(walker: Walker, node: nodes.Getattr) -> Any:
+    of = walker.value(node.node)
+    if isinstance(of, dict) and node.attr in of:
+        return of[node.attr]
+    return attribute(of, node.attr, source_of(node))
+
+
+def _getitem(walker: Walker, node: nodes.Getitem) -> Any:
+    of = walker.value(node.node)
+    if isinstance(node.arg, nodes.Slice):
+        return _sliced(walker, of, node.arg, source_of(node))
+    key = walker.given(node.arg)
+    if isinstance(of, dict) and isinstance(key, str) and key in of:
+        return of[key]
+    return item(of, key, source_of(node))
+
+
+def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: str) -> Any:
+    start, stop, step = (None if part is None else walker.given(part) for part in (node.start, node.stop, node.step))
+    match of:
+        case list():
+            part = of[start:stop:step]
+            walker.room_for_items(len(part))
+            return part
+        case str():
+            return walker.built_text(of[start:stop:step])
+        case Undefined():
+            return of.under("[:]")
+        case None:
+            return Undefined(path)
+    raise ExpressionError(f"{path}: {kind(of)} has no slices")
+
+
+def source_of(node: nodes.Node | None) -> str:
+    """The path an author wrote, for messages."""
+    match node:
+        case nodes.Name(name=name):
+            return str(name)
+        case nodes.Getattr(node=of, attr=key):
+            return f"{source_of(of)}.{key}"
+        case nodes.Getitem(node=of, arg=nodes.Const(value=value)):
+            return f"{source_of(of)}[{shortened(repr(value), 40)}]"
+        case nodes.Getitem(node=of, arg=nodes.Slice()):
+            return f"{source_of(of)}[:]"
+        case nodes.Getitem(node=of, arg=key):
+            return f"{source_of(of)}[{source_of(key)}]"
+        case nodes.Call(node=of):
+            return f"{source_of(of)}()"
+        case nodes.Filter(node=of, name=name):
+            return f"({source_of(of)} | {name})"
+    return "(…)"
+
+
+def _list(walker: Walker, node: nodes.List | nodes.Tuple) -> list[Any]:
+    return [walker.given(part) for part in node.items]
+
+
+def _dict(walker: Walker, node: nodes.Dict) -> dict[str, Any]:
+    built = {}
+    for pair in node.items:
+        key = walker.given(pair.key)
+        if not isinstance(key, str):
+            raise ExpressionError(f"a key of an object is text, not {kind(key)}")
+        built[key] = walker.given(pair.value)
+    return built
+
+
+# Logic
+
+
+def _condition(walker: Walker, node: nodes.CondExpr) -> Any:
+    if walker.value(node.test):
+        return walker.value(node.expr1)
+    return Undefined("`… if …` without an else") if node.expr2 is None else walker.value(node.expr2)
+
+
+def _and(walker: Walker, node: nodes.And) -> Any:
+    left = walker.value(node.left)
+    return walker.value(node.right) if left else left
+
+
+def _or(walker: Walker, node: nodes.Or) -> Any:
+    return walker.value(node.left) or walker.value(node.right)
+
+
+def _not(walker: Walker, node: nodes.Not) -> bool:
+    return not walker.value(node.node)
+
+
+def _compare(walker: Walker, node: nodes.Compare) -> bool:
+    left = walker.value(node.expr)
+    for operand in node.ops:
+        right = walker.value(operand.expr)
+        if not operators.COMPARISONS[operand.op](walker, left, right):
+            return False
+        left = right
+    return True
+
+
+# Arithmetic, text
+
+
+def _binary(compute: operators.Binary) -> Callable[[Walker, Any], Any]:
+    def walk(walker: Walker, node: nodes.BinExpr) -> Any:
+        return compute(walker, walker.given(node.left), walker.given(node.right))
+
+    return walk
+
+
+def _negative(walker: Walker, node: nodes.Neg) -> Any:
+    return operators.negative(walker.given(node.node))
+
+
+def _positive(walker: Walker, node: nodes.Pos) -> Any:
+    return operators.positive(walker.given(node.node))
+
+
+def _concat(walker: Walker, node: nodes.Concat) -> str:
+    return calls.joined(walker, "", [walker.shown(walker.given(part)) for part in node.nodes])
+
+
+# Filters, tests, calls
+
+
+def _filter(walker: Walker, node: nodes.Filter) -> Any:
+    assert node.node is not None  # only a filter block has none
+    value = walker.value(node.node)
+    args = [walker.value(arg) for arg in node.args]
+    return apply_filter(walker, node.name, value, args, _named(walker, node))
+
+
+def _named(walker: Walker, node: nodes.Filter) -> dict[str, Any]:
+    return {str(pair.key): walker.value(pair.value) for pair in node.kwargs}
+
+
+def _test(walker: Walker, node: nodes.Test) -> bool:
+    return apply_test(walker, node.name, walker.value(node.node), [walker.value(arg) for arg in node.args])
+
+
+def _call(walker: Walker, node: nodes.Call) -> Any:
+    if isinstance(node.node, nodes.Getattr):
+        of = walker.given(node.node.node)
+        owner, method = calls.METHODS[node.node.attr]
+        if not isinstance(of, owner):
+            raise ExpressionError(f"{source_of(node.node)}: {kind(of)} has no .{node.node.attr}()")
+        return method(walker, of, *[walker.given(arg) for arg in node.args])
+    assert isinstance(node.node, nodes.Name)  # as checked when it was parsed
+    return calls.FUNCTIONS[node.node.name](walker, *[walker.given(arg) for arg in node.args])
+
+
+# Statements
+
+
+def _output(walker: Walker, node: nodes.Output, write: Callable[[str], None]) -> None:
+    for part in node.nodes:
+        if isinstance(part, nodes.TemplateData):
+            write(part.data)
+        else:
+            write(walker.shown(walker.given(part)))
+
+
+def _set(walker: Walker, node: nodes.Assign, write: Callable[[str], None]) -> None:
+    walker.bind(node.target, walker.value(node.node))
+
+
+def _if(walker: Walker, node: nodes.If, write: Callable[[str], None]) -> None:
+    for branch in (node, *node.elif_):
+        if walker.value(branch.test):
+            return walker.run(branch.body, write)
+    return walker.run(node.else_, write)
+
+
+def _for(walker: Walker, node: nodes.For, write: Callable[[str], None]) -> None:
+    """Names set in the body are gone after each turn, as in Jinja."""
+    outer = walker.local
+    elements = _looped(walker, node)
+    for index, element in enumerate(elements):
+        walker.pay(1 + (len(outer) >> 3))
+        walker.local = {**outer, "loop": _loop(index, len(elements))}
+        walker.bind(node.target, element)
+        walker.run(node.body, write)
+    if not elements:
+        walker.local = dict(outer)
+        walker.run(node.else_, write)
+    walker.local = outer
+
+
+def _looped(walker: Walker, node: nodes.For) -> list[Any]:
+    elements = walker.elements(walker.given(node.iter))
+    if node.test is None:
+        return elements
+    outer, kept = walker.local, []
+    walker.pay(len(outer) >> 3)
+    walker.local = dict(outer)
+    for element in elements:
+        walker.bind(node.target, element)
+        if walker.value(node.test):
+            kept.append(element)
+    walker.local = outer
+    return kept
+
+
+def _loop(index: int, length: int) -> dict[str, Any]:
+    return {
+        "index": index + 1,
+        "index0": index,
+        "first": index == 0,
+        "last": index == length - 1,
+        "length": length,
+    }
+
+
+EXPRESSIONS: dict[type[nodes.Node], Callable[[Walker, Any], Any]] = {
+    nodes.Const: _const,
+    nodes.Name: _name,
+    nodes.Getattr: _getattr,
+    nodes.Getitem: _getitem,
+    nodes.List: _list,
+    nodes.Tuple: _list,
+    nodes.Dict: _dict,
+    nodes.CondExpr: _condition,
+    nodes.And: _and,
+    nodes.Or: _or,
+    nodes.Not: _not,
+    nodes.Compare: _compare,
+    nodes.Add: _binary(operators.add),
+    nodes.Sub: _binary(operators.subtract),
+    nodes.Mul: _binary(operators.multiply),
+    nodes.Div: _binary(operators.divide),
+    nodes.FloorDiv: _binary(operators.divide_whole),
+    nodes.Mod: _binary(operators.remainder),
+    nodes.Pow: _binary(operators.power),
+    nodes.Neg: _negative,
+    nodes.Pos: _positive,
+    nodes.Concat: _concat,
+    nodes.Filter: _filter,
+    nodes.Test: _test,
+    nodes.Call: _call,
+}
+
+STATEMENTS: dict[type[nodes.Node], Callable[[Walker, Any, Callable[[str], None]], None]] = {
+    nodes.Output: _output,
+    nodes.Assign: _set,
+    nodes.If: _if,
+    nodes.For: _for,
+}

@@ -1,0 +1,49 @@
+"""The grammar: every step kind as data, one file a family. Read them and you know the language.
+
+A kind says of itself what the checks need to know: the templates and conditions it reads,
+the blocks it holds and the names these see.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from pydantic import Field
+
+from blueprint.grammar.agents import Agent
+from blueprint.grammar.base import Block, Fallback, Retry, Step
+from blueprint.grammar.branching import Conditional
+from blueprint.grammar.document import Blueprint
+from blueprint.grammar.human import Hitl, Option
+from blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
+from blueprint.grammar.steps import ImportConfig, PlainStep
+
+AnyStep = Annotated[PlainStep | Hitl | Conditional | Loop, Field(discriminator="kind")]
+KINDS: dict[str, type[Step]] = {
+    get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyStep)[0])
+}
+
+# A step holds steps: the models that do are finished here, where every kind is known.
+for _model in (Fallback, PlainStep, Hitl, Conditional, LoopBlock, Loop, Blueprint):
+    _model.model_rebuild(_types_namespace={"AnyStep": AnyStep})
+
+__all__ = [
+    "KINDS",
+    "Agent",
+    "AnyStep",
+    "Block",
+    "Blueprint",
+    "Conditional",
+    "Fallback",
+    "HistoryManagement",
+    "Hitl",
+    "ImportConfig",
+    "Loop",
+    "LoopBlock",
+    "Operation",
+    "Option",
+    "PlainStep",
+    "Retry",
+    "Step",
+    "Write",
+]

@@ -1,0 +1,86 @@
+"""What every step kind has in common, and how a kind tells what it reads and holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from blueprint.durations import seconds_of
+
+if TYPE_CHECKING:
+    from blueprint.grammar import AnyStep
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+Template = Any
+Schema = dict[str, Any]
+Seconds = Annotated[
+    float,
+    BeforeValidator(seconds_of),
+    Field(json_schema_extra={"type": ["string", "number"], "examples": ["30s", "1h30m", "2d", "PT15M"]}),
+]
+
+
+class Part(BaseModel):
+    """A piece of a blueprint: immutable, and strict about its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps inside a step, with the names only they see."""
+
+    steps: tuple[AnyStep, ...]
+    names: frozenset[str] = frozenset()
+    """Names that stand for values inside, beside those that every step sees."""
+    loops: bool = False
+    """Whether the block runs again and again, so that a step may read what a later one gave."""
+    reads: Mapping[str, Template] = field(default_factory=dict)
+    """Templates rendered inside the block's scope, by their path in the step."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Expressions evaluated inside the block's scope, by their path in the step."""
+
+
+class Fallback(Part):
+    """Run another step when this one fails."""
+
+    fallback: AnyStep = Field(description="The step that runs instead; its output is the failed step's output.")
+
+
+class Retry(Part):
+    """How often one activity is tried."""
+
+    attempts: int = Field(3, ge=1, le=1000, description="Attempts in all.")
+    backoff: Seconds = Field(1.0, description="Wait before the second attempt.")
+    factor: float = Field(2.0, ge=1, le=100, description="What each further wait is multiplied by.")
+    max: Seconds = Field(60.0, description="The longest wait.")
+
+
+class Step(Part):
+    """What every step may say."""
+
+    name: Name = Field(description="Unique in its list and the lists around it: letters, digits, _ and -.")
+    input: Template = Field("{{ previous_step }}", description="What the step gets; default: the previous output.")
+    when: str | None = Field(None, description="A condition; if false the step is skipped and its output is null.")
+    sink_to: str | None = Field(None, description="The context path that receives the output, e.g. `stats.total`.")
+    updates_context: bool = Field(False, description="Write an object output key by key into the context.")
+    input_schema: Schema | None = Field(None, description="JSON Schema that the input must fit.")
+    output_schema: Schema | None = Field(None, description="JSON Schema that the output must fit.")
+    on_error: Literal["fail", "continue"] | Fallback = Field(
+        "fail", description="What a failure does: fail the list, continue with null, or run a fallback step."
+    )
+
+    def reads(self) -> Mapping[str, Template]:
+        """Templates rendered in the scope where this step stands, by their path in the step."""
+        return {"input": self.input}
+
+    def conditions(self) -> Mapping[str, str]:
+        """Expressions evaluated in the scope where this step stands, by their path in the step."""
+        return {"when": self.when} if self.when is not None else {}
+
+    def blocks(self) -> Mapping[str, Block]:
+        """Lists of steps inside this step, by their path in the step."""
+        return {}

@@ -1,0 +1,32 @@
+"""The `conditional` kind: one of several branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from blueprint.grammar.base import Block, Step
+
+if TYPE_CHECKING:
+    from blueprint.grammar import AnyStep
+
+
+class Conditional(Step):
+    """Run the branch whose key is the condition's value; the output is the branch's output."""
+
+    kind: Literal["conditional"]
+    condition_expression: str | None = Field(None, description="Its value, as text, is the branch key.")
+    condition: str | None = Field(None, description="`pkg.mod:function` that returns the branch key.")
+    branches: dict[str, list[AnyStep]] = Field(description="Branch key -> steps; `true` and `false` for booleans.")
+    default_branch: list[AnyStep] | None = Field(None, description="The steps for every other key.")
+
+    def conditions(self) -> Mapping[str, str]:
+        own = {} if self.condition_expression is None else {"condition_expression": self.condition_expression}
+        return {**super().conditions(), **own}
+
+    def blocks(self) -> Mapping[str, Block]:
+        named = {f"branches.{key}": Block(tuple(steps)) for key, steps in self.branches.items()}
+        default = {} if self.default_branch is None else {"default_branch": Block(tuple(self.default_branch))}
+        return {**named, **default}

@@ -1,0 +1,114 @@
+"""The `loop` kind: run a body again until an exit holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from blueprint.grammar.base import Block, Name, Part, Step, Template
+
+if TYPE_CHECKING:
+    from blueprint.grammar import AnyStep
+
+
+class Write(Part):
+    """Where a value goes, and the value."""
+
+    target: str = Field(description="A context path, such as `context.scratchpad.history`.")
+    value: Template
+
+
+class Operation(Part):
+    """One write to the context: set a value, append to a list, merge into an object."""
+
+    set: Write | None = None
+    append: Write | None = None
+    merge: Write | None = None
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> Operation:
+        if sum(write is not None for write in (self.set, self.append, self.merge)) != 1:
+            raise ValueError("an operation is exactly one of set, append, merge")
+        return self
+
+    @property
+    def verb(self) -> Literal["set", "append", "merge"]:
+        return "set" if self.set else "append" if self.append else "merge"
+
+    @property
+    def write(self) -> Write:
+        write = self.set or self.append or self.merge
+        assert write is not None
+        return write
+
+
+class Propagation(Part):
+    """What the next iteration gets."""
+
+    next_input: Template = Field(
+        "previous_output", description="`context`, `previous_output`, `auto`, or a template.", examples=["context"]
+    )
+
+
+class HistoryManagement(Part):
+    """How the conversation is kept short."""
+
+    strategy: Literal["truncate_turns"] = Field(description="`truncate_turns` keeps the last `max_turns` turns.")
+    max_turns: int = Field(ge=1)
+
+
+class LoopBlock(Part):
+    """What a loop repeats, what it starts with, what it hands on, when it ends."""
+
+    body: list[AnyStep] = Field(min_length=1, description="The steps of one iteration.")
+    max_loops: int | None = Field(None, ge=1, description="Iterations in all; required unless an exit is given.")
+    exit_expression: str | None = Field(None, description="Tested after each iteration on its output and its context.")
+    exit_condition: str | None = Field(
+        None, description="`pkg.mod:function(output, context)` instead of an expression."
+    )
+    on_max_loops: Literal["fail", "finish", "ask"] | None = Field(
+        None, description="fail (default when there is an exit), finish (default when there is none) or ask."
+    )
+    init: list[Operation] = Field([], description="Writes to the context, once, before iteration 1, in order.")
+    state: list[Operation] = Field([], description="Writes to the context between iterations, in order.")
+    propagation: Propagation = Field(Propagation(), description="What the next iteration gets.")
+    output_template: str | None = Field(None, description="The loop's output, rendered at its end.")
+    output: Template | None = Field(None, description="The loop's output as a mapping of templates.")
+    conversation: bool = Field(False, description="Keep turns in `context.scratchpad.history`.")
+    ai_turn_source: Name | None = Field(None, description="The step whose output is the assistant's turn.")
+    history_management: HistoryManagement | None = Field(None, description="How the conversation is kept short.")
+    checkpoint_every: int = Field(50, ge=1, le=1000, description="Iterations in one history at most.")
+    initial_input_mapper: str | None = Field(None, description="`pkg.mod:function(input, context)`.")
+    iteration_input_mapper: str | None = Field(None, description="`pkg.mod:function(output, context, iteration)`.")
+    loop_output_mapper: str | None = Field(None, description="`pkg.mod:function(output, context)`.")
+
+    @property
+    def has_exit(self) -> bool:
+        return self.exit_expression is not None or self.exit_condition is not None
+
+    @property
+    def at_the_limit(self) -> Literal["fail", "finish", "ask"]:
+        """What happens when `max_loops` is reached."""
+        return self.on_max_loops or ("fail" if self.has_exit else "finish")
+
+
+class Loop(Step):
+    """Repeat the body in a history of its own; the output is the last iteration's unless `output` says otherwise."""
+
+    kind: Literal["loop"]
+    loop: LoopBlock
+
+    def blocks(self) -> Mapping[str, Block]:
+        block = self.loop
+        writes = {
+            f"loop.{where}[{index}].{operation.verb}.value": operation.write.value
+            for where, operations in (("init", block.init), ("state", block.state))
+            for index, operation in enumerate(operations)
+        }
+        reads: dict[str, Any] = {"loop.output_template": block.output_template, "loop.output": block.output}
+        reads["loop.propagation.next_input"] = block.propagation.next_input
+        exits = {} if block.exit_expression is None else {"loop.exit_expression": block.exit_expression}
+        inside = Block(tuple(block.body), frozenset({"iteration", "history"}), True, {**writes, **reads}, exits)
+        return {"loop.body": inside}

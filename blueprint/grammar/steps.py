@@ -1,0 +1,52 @@
+"""The `step` kind: do one thing with the input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from blueprint.grammar.agents import Agent
+from blueprint.grammar.base import Part, Retry, Seconds, Step, Template
+
+BUILTINS = frozenset(
+    {
+        "stringify",
+        "passthrough",
+        "context_set",
+        "context_get",
+        "context_merge",
+        "select_fields",
+        "flatten",
+        "check_user_confirmation",
+    }
+)
+"""Tools that run in workflow code and cost no activity."""
+
+
+class ImportConfig(Part):
+    """What goes into an imported blueprint and what comes back."""
+
+    input: Template | None = Field(None, description="The import's input; default: the step's input.")
+    outputs: dict[str, str] = Field({}, description="Child context path -> parent context path.")
+
+
+class PlainStep(Step):
+    """Do one thing: an agent, a tool, a function, an imported blueprint, or nothing (pass the input on)."""
+
+    kind: Literal["step"]
+    uses: str | None = Field(
+        None,
+        description="A tool by name, `pkg.mod:function`, `agents.<name>` or `imports.<alias>`.",
+        examples=["stringify", "my_tools:search", "agents.editor", "imports.review"],
+    )
+    agent: str | Agent | None = Field(None, description="A named agent, or one written here.")
+    config: ImportConfig | None = Field(None, description="Only with `uses: imports.<alias>`.")
+    timeout: Seconds | None = Field(None, description="How long one attempt may take.")
+    retry: Retry | None = Field(None, description="How often the activity is tried.")
+
+    def reads(self) -> Mapping[str, Template]:
+        mapped = {} if self.config is None or self.config.input is None else {"config.input": self.config.input}
+        told = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
+        return {**super().reads(), **mapped, **told}

@@ -1,0 +1,254 @@
+"""JSON Schemas of authors: is one valid, and what in a value does not fit it, in plain words.
+
+Nothing is ever fetched, formats are asserted, and the same schema and value give the same problems in the
+same order: workflows ask on replay.
+"""
+
+import json
+import re
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NoReturn
+
+import jsonschema_rs
+from jsonschema_rs import ValidationError, ValidationErrorKind
+
+MAX_PROBLEMS = 20
+MAX_LEVELS = 200
+"""Of a value: the validator walks with the machine's stack, which ends a process when it is used up."""
+_LOOKED_AT = 1000
+_SHOWN = 60
+_LISTED = 10
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DATA = ("const", "enum", "default", "examples")
+_BACKTRACKS = 100_000
+_NAMES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+Validator = jsonschema_rs.Validator
+Path = tuple[str | int, ...]
+
+
+class BadSchema(ValueError):
+    """A schema that cannot be used; `path` says where in it."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(f"{shown_path(path)}: {message}" if path else message)
+        self.path = path
+        self.message = message
+
+
+def validator(schema: dict[str, Any]) -> Validator:
+    """The compiled schema (Draft 2020-12 unless `$schema` says otherwise); a `BadSchema` if it is none.
+
+    >>> validator({"required": "topic"})
+    Traceback (most recent call last):
+    blueprint.jsonschemas.BadSchema: required: must be a list, not 'topic'
+    """
+    return _compiled(json.dumps(schema))
+
+
+def problems_of(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
+    """What does not fit, as (path, message), at most `MAX_PROBLEMS`; empty when the value fits.
+
+    >>> problems_of({"properties": {"items": {"items": {"required": ["name"]}}}}, {"items": [{}]})
+    [('items[0].name', 'is missing')]
+    >>> problems_of({"type": "object"}, "abc")
+    [('', "must be an object, not 'abc'")]
+    """
+    if _deeper_than(value, MAX_LEVELS):
+        return [("", f"is nested deeper than {MAX_LEVELS} levels")]
+    compiled = validator(schema)
+    try:
+        if compiled.is_valid(value):
+            return []
+        errors = list(islice(compiled.iter_errors(value), _LOOKED_AT))
+    except (ValueError, UnicodeEncodeError) as error:
+        return [("", f"is no JSON value: {_cut(str(error))}")]
+    found = {(shown_path(path), message) for error in errors for path, message in _said(error)}
+    return sorted(found)[:MAX_PROBLEMS]
+
+
+def misfit(schema: dict[str, Any], value: Any) -> str | None:
+    """The first problem as one sentence, or None when the value fits.
+
+    >>> misfit({"required": ["topic"]}, {}), misfit({"type": "integer"}, None)
+    ('topic is missing', 'the value must be a whole number, not null')
+    """
+    for path, message in problems_of(schema, value):
+        return f"{path or 'the value'} {message}"
+    return None
+
+
+def shown_path(path: Path) -> str:
+    """
+    >>> shown_path(("items", 0, "first name", "x"))
+    'items[0]["first name"].x'
+    """
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif re.fullmatch(r"[\w$-]+", part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{json.dumps(_cut(part), ensure_ascii=False)}]"
+    return text
+
+
+@lru_cache(maxsize=512)
+def _compiled(text: str) -> Validator:
+    schema = json.loads(text)
+    _check_references(schema)
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
+            validate_formats=True,
+            retriever=_refuse,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
+        )
+    except ValidationError as error:
+        raise BadSchema(tuple(error.instance_path), _why(error)) from None
+    except ValueError as error:
+        raise BadSchema((), _cut(str(error))) from None
+
+
+def _why(error: ValidationError) -> str:
+    """What is wrong with a schema: the meta-schema's finding, or what the compiler says."""
+    if error.kind.name == "anyOf" and error.instance_path[-1:] == ["type"]:
+        return f"must be one of {', '.join(_NAMES)}, not {_brief(error.instance)}"
+    return _cut(error.message.split("\n")[0]) if not error.schema_path else _said(error)[0][1]
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"nothing is fetched: {uri}")
+
+
+def _check_references(schema: Any) -> None:
+    waiting: list[tuple[Path, Any]] = [((), schema)]
+    while waiting:
+        path, part = waiting.pop()
+        if isinstance(part, list):
+            waiting += [((*path, index), item) for index, item in enumerate(part)]
+        elif isinstance(part, dict):
+            for key, value in part.items():
+                if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
+                    raise BadSchema((*path, key), f"a reference must start with '#', not {_brief(value)}")
+                if key not in _DATA:
+                    waiting.append(((*path, key), value))
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [part for whole in level if isinstance(whole, dict | list | tuple) for part in _parts(whole)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: Any) -> list[Any]:
+    inside = value.values() if isinstance(value, dict) else value
+    return [part for part in inside if isinstance(part, dict | list | tuple)]
+
+
+def _said(error: ValidationError) -> list[tuple[Path, str]]:
+    """One validator's finding as (path, message) in plain words; keys that lack or are too many by their own path."""
+    path = tuple(error.instance_path)
+    match error.kind:
+        case ValidationErrorKind.Required(property=key):
+            return [((*path, str(key)), "is missing")]
+        case ValidationErrorKind.AdditionalProperties(unexpected=keys):
+            return [((*path, key), "is not a key it may have") for key in keys]
+        case ValidationErrorKind.UnevaluatedProperties(unexpected=keys):
+            return [((*path, key), "is not a key it may have") for key in keys]
+        case ValidationErrorKind.PropertyNames(error=inner):
+            return [((*path, str(inner.instance)), f"as a key {_said(inner)[0][1]}")]
+    return [(path, _message(error.kind, error.instance))]
+
+
+def _message(kind: ValidationErrorKind, value: Any) -> str:
+    match kind:
+        case ValidationErrorKind.Type(types=types):
+            return f"must be {_either([_NAMES.get(name, name) for name in sorted(types)])}, not {_brief(value)}"
+        case ValidationErrorKind.Enum(options=options):
+            return f"must be one of {_listed(options)}, not {_brief(value)}"
+        case ValidationErrorKind.Constant(expected_value=expected):
+            return f"must be {_brief(expected)}, not {_brief(value)}"
+        case ValidationErrorKind.Format(format=name):
+            return f"must be of the format {name}, not {_brief(value)}"
+        case ValidationErrorKind.Pattern(pattern=pattern):
+            return f"must match the pattern {_brief(pattern)}, not {_brief(value)}"
+        case ValidationErrorKind.AnyOf() | ValidationErrorKind.OneOfNotValid():
+            return "fits none of the forms it may have"
+        case ValidationErrorKind.OneOfMultipleValid():
+            return "fits more than one of the forms of which it must have one"
+        case ValidationErrorKind.Contains():
+            return "has no item of the kind that is required"
+        case ValidationErrorKind.FalseSchema():
+            return "is not allowed here"
+        case ValidationErrorKind.Not():
+            return "has a form it must not have"
+        case ValidationErrorKind.UniqueItems():
+            return "must have no item twice"
+        case ValidationErrorKind.MultipleOf(multiple_of=factor):
+            return f"must be a multiple of {factor}, not {_brief(value)}"
+        case ValidationErrorKind.BacktrackLimitExceeded() | ValidationErrorKind.RegexEngineFailure():
+            return "cannot be matched: the pattern takes too many steps"
+    return _bound(kind, value) or f"does not fit: {kind.name}"
+
+
+def _bound(kind: ValidationErrorKind, value: Any) -> str | None:
+    match kind:
+        case ValidationErrorKind.Minimum(limit=limit):
+            return f"must be at least {limit}, not {_brief(value)}"
+        case ValidationErrorKind.Maximum(limit=limit):
+            return f"must be at most {limit}, not {_brief(value)}"
+        case ValidationErrorKind.ExclusiveMinimum(limit=limit):
+            return f"must be more than {limit}, not {_brief(value)}"
+        case ValidationErrorKind.ExclusiveMaximum(limit=limit):
+            return f"must be less than {limit}, not {_brief(value)}"
+        case ValidationErrorKind.MinLength(limit=limit):
+            return f"must have at least {limit} characters, not {len(value)}"
+        case ValidationErrorKind.MaxLength(limit=limit):
+            return f"must have at most {limit} characters, not {len(value)}"
+        case ValidationErrorKind.MinItems(limit=limit):
+            return f"must have at least {limit} items, not {len(value)}"
+        case ValidationErrorKind.MaxItems(limit=limit):
+            return f"must have at most {limit} items, not {len(value)}"
+        case ValidationErrorKind.MinProperties(limit=limit):
+            return f"must have at least {limit} keys, not {len(value)}"
+        case ValidationErrorKind.MaxProperties(limit=limit):
+            return f"must have at most {limit} keys, not {len(value)}"
+    return None
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(names)
+
+
+def _listed(options: list[Any]) -> str:
+    more = f" and {len(options) - _LISTED} more" if len(options) > _LISTED else ""
+    return ", ".join(_brief(option) for option in options[:_LISTED]) + more
+
+
+def _brief(value: Any) -> str:
+    match value:
+        case str():
+            return repr(_cut(value))
+        case dict() | list():
+            return _NAMES["object"] if isinstance(value, dict) else _NAMES["array"]
+        case None | bool():
+            return json.dumps(value)
+    return _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,38 @@
+"""What the language names and this version does not have: an entry goes when its turn comes."""
+
+from blueprint.grammar import Agent, Blueprint, HistoryManagement, Hitl, Step
+from blueprint.grammar.base import Part
+
+KINDS = frozenset({"map", "parallel", "clarify", "plan", "cache", "agentic_loop"})
+
+KEYS: dict[type[Part], frozenset[str]] = {
+    Blueprint: frozenset({"limits"}),
+    Step: frozenset({"interrupt_before", "interrupt_after"}),
+    Hitl: frozenset({"assignees", "quorum", "not_by", "escalate", "remind_every"}),
+    Agent: frozenset({"tools", "human", "permissions", "max_turns", "max_tool_calls_per_turn", "limits"}),
+    HistoryManagement: frozenset({"max_tokens", "agent"}),
+}
+
+VALUES: dict[str, frozenset[str]] = {
+    "ask": frozenset({"permission", "review", "secret", "hold"}),
+    "on_error": frozenset({"ask"}),
+    "on_timeout": frozenset({"escalate"}),
+    "strategy": frozenset({"truncate_tokens", "summarize"}),
+}
+"""By the key whose value they are."""
+
+
+def is_later_key(part: type[Part], key: str) -> bool:
+    return any(key in keys for owner, keys in KEYS.items() if issubclass(part, owner))
+
+
+def is_later_value(key: str, value: object) -> bool:
+    return isinstance(value, str) and value in VALUES.get(key, frozenset())
+
+
+def told(name: object) -> str:
+    """
+    >>> told("map")
+    "'map' is part of the language but not of this version"
+    """
+    return f"{name!r} is part of the language but not of this version"

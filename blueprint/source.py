@@ -1,0 +1,393 @@
+"""Text to plain values that remember where they stood: YAML with the scalars of 1.2, and so JSON too."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isinf
+from typing import Any
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+    StreamStartEvent,
+)
+
+from blueprint.errors import Problem
+
+MAX_BYTES = 1024 * 1024
+MAX_NODES = 10_000
+MAX_LEVELS = 100
+MAX_NUMBER = 2**63
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: twenty times as fast
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+AMBIGUOUS = re.compile(
+    "|".join([*map(re.escape, filter(None, _WORDS)), _INTEGER.pattern, _FLOAT.pattern, _NO_NUMBER.pattern])
+)
+"""Text that means something else unless it is quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file's name, as the person wrote it, and its text."""
+
+    file: str
+    text: str = field(repr=False)
+
+    def at(self, index: int) -> Place:
+        line = self.text.count("\n", 0, index) + 1
+        return Place(self, line, index - self.text.rfind("\n", 0, index), index, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: line and column from 1, and its span in the text."""
+
+    source: Source = field(repr=False)
+    line: int
+    column: int
+    start: int
+    end: int
+
+    @property
+    def raw(self) -> str:
+        """The value as it is written."""
+        return self.source.text[self.start : self.end]
+
+    def problem(self, path: str, code: str, message: str, hint: str | None = None) -> Problem:
+        return Problem(self.source.file, self.line, self.column, path, code, message, hint)
+
+    def of(self, pattern: str) -> Place:
+        """The place inside this one where group 1 of the pattern is first found, else this one itself."""
+        found = re.search(pattern, self.raw)
+        return self.source.at(self.start + found.start(1)) if found else self
+
+
+class PlacedDict(dict[str, Any]):
+    """An object that knows where it, its keys and their values stand."""
+
+    __slots__ = ("place", "places")
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+        self.places: dict[str, tuple[Place, Place]] = {}
+
+    def put(self, key: str, value: Any, places: tuple[Place, Place] | Place) -> None:
+        """Set a key that stands at `places`, its own and its value's."""
+        self[key] = value
+        self.places[key] = (places, places) if isinstance(places, Place) else places
+
+    def copy(self) -> PlacedDict:
+        """The same keys and values, to be changed."""
+        same = PlacedDict(self.place)
+        same.update(self)
+        same.places = dict(self.places)
+        return same
+
+    def take(self, key: str) -> tuple[Any, tuple[Place, Place]]:
+        """Remove a key; gives its value and where they stood."""
+        return self.pop(key), self.places.pop(key)
+
+    def key_place(self, key: str) -> Place:
+        return self.places[key][0]
+
+    def value_place(self, key: str) -> Place:
+        return self.places[key][1]
+
+
+class PlacedList(list[Any]):
+    """A list that knows where it and its items stand."""
+
+    __slots__ = ("place", "places")
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+        self.places: list[Place] = []
+
+    def add(self, value: Any, place: Place) -> None:
+        self.append(value)
+        self.places.append(place)
+
+
+def read(text: str, file: str) -> tuple[Any, Place, list[Problem]]:
+    """The document's value, its place and what is wrong with it; the value is None if it cannot be read."""
+    source = Source(file, text)
+    reader = _Reader(source)
+    try:
+        _check_text(source)
+        value, place = reader.document()
+        return value, place, reader.problems
+    except _Unreadable as error:
+        json_text = _as_yaml(text)
+        if json_text is not None and json_text != text:
+            return read(json_text, file)
+        told = any(known.line == error.problem.line for known in reader.problems)
+        return None, source.at(0), reader.problems if told else [error.problem, *reader.problems]
+
+
+def plain(value: Any) -> Any:
+    """The value without its places."""
+    match value:
+        case dict():
+            return {key: plain(part) for key, part in value.items()}
+        case list():
+            return [plain(part) for part in value]
+    return value
+
+
+class _Unreadable(Exception):
+    def __init__(self, place: Place, message: str, hint: str | None = None) -> None:
+        self.problem = place.problem("", "bad_yaml", message, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    value: Any
+    place: Place
+    size: int
+    key: str | None  # its text, if it can be a key
+
+
+class _Reader:
+    """From libyaml's events to values; every node, an alias's too, is counted before it is built."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self.anchors: dict[str, _Anchored | None] = {}
+        self.nodes = 0
+        self.events = _events(source)
+
+    def document(self) -> tuple[Any, Place]:
+        self._next(StreamStartEvent)
+        if isinstance(next(self.events), StreamEndEvent):
+            raise _Unreadable(self.source.at(0), "the document is empty", "a blueprint has at least `steps`")
+        value, place = self._value(next(self.events), 0)
+        next(self.events)
+        following = next(self.events)
+        if isinstance(following, DocumentStartEvent):
+            place = self._place(following)
+            raise _Unreadable(place, "a second document starts here", "a blueprint is one document: remove the ---")
+        return value, place
+
+    def _next(self, kind: type[Event]) -> None:
+        assert isinstance(next(self.events), kind)
+
+    def _value(self, event: Event, level: int) -> tuple[Any, Place]:
+        place = self._place(event)
+        if isinstance(event, AliasEvent):
+            found = self._anchored(event, place)
+            return found.value, place
+        before = self.nodes
+        self._count(1, place)
+        assert isinstance(event, NodeEvent)
+        self._refuse_tag(event, place)
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        value, key = self._built(event, place, level)
+        if event.anchor:
+            self.anchors[event.anchor] = _Anchored(value, place, self.nodes - before, key)
+        return value, place
+
+    def _built(self, event: NodeEvent, place: Place, level: int) -> tuple[Any, str | None]:
+        if level >= MAX_LEVELS:
+            raise _Unreadable(place, f"nested deeper than {MAX_LEVELS} levels", "let an import hold the inner steps")
+        match event:
+            case ScalarEvent(value=text):
+                return self._scalar(event, place), text
+            case SequenceStartEvent():
+                return self._list(place, level), None
+            case _:
+                return self._dict(place, level), None
+
+    def _list(self, place: Place, level: int) -> PlacedList:
+        items = PlacedList(place)
+        while not isinstance(event := next(self.events), SequenceEndEvent):
+            items.add(*self._value(event, level + 1))
+        return items
+
+    def _dict(self, place: Place, level: int) -> PlacedDict:
+        found = PlacedDict(place)
+        while not isinstance(event := next(self.events), MappingEndEvent):
+            key, key_place = self._key(event, level)
+            value, value_place = self._value(next(self.events), level + 1)
+            if key is None:
+                continue
+            if key in found:
+                first = found.key_place(key)
+                told = f"the key {_brief(key)} is there twice"
+                self._add(key_place, "duplicate_key", told, f"first in line {first.line}: keep one of them")
+                continue
+            found.put(key, value, (key_place, value_place))
+        return found
+
+    def _key(self, event: Event, level: int) -> tuple[str | None, Place]:
+        """The key's text: a key that is no string means its source text."""
+        place = self._place(event)
+        text = self._key_text(event, place, level)
+        if text == "<<" and isinstance(event, ScalarEvent) and event.implicit[0]:
+            hint = "write the keys out, or let an alias stand for the whole value"
+            self._add(place, "bad_yaml", "merge keys (<<) are no part of YAML 1.2", hint)
+            return None, place
+        return text, place
+
+    def _key_text(self, event: Event, place: Place, level: int) -> str | None:
+        match event:
+            case AliasEvent():
+                text = self._anchored(event, place).key
+            case ScalarEvent(value=text):
+                self._value(event, level + 1)
+            case _:
+                self._value(event, level + 1)
+                text = None
+        if text is None:
+            twice = isinstance(event, MappingStartEvent) and self.source.text[place.start - 1 : place.start] == "{"
+            hint = 'put a template into quotes: "{{ … }}"' if twice else None
+            self._add(place, "bad_yaml", "a key must be text, not a list or an object", hint)
+        return text
+
+    def _scalar(self, event: ScalarEvent, place: Place) -> Any:
+        text: str = event.value
+        if _SURROGATE.search(text):
+            self._add(place, "bad_yaml", "a text holds half a character (a lone surrogate)")
+            return ""
+        if not event.implicit[0]:
+            return text
+        if text in _WORDS:
+            return _WORDS[text]
+        if _INTEGER.fullmatch(text):
+            return self._integer(text, place)
+        if _FLOAT.fullmatch(text) or _NO_NUMBER.fullmatch(text):
+            return self._float(text, place)
+        return text
+
+    def _integer(self, text: str, place: Place) -> int:
+        base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+        number = int(text[2:] if base != 10 else text, base) if len(text) < 100 else MAX_NUMBER + 1
+        if abs(number) > MAX_NUMBER:
+            told = f"the number {_brief(text)} is over 2^63"
+            self._add(place, "bad_value", told, "put it into quotes to make it text")
+            return 0
+        return number
+
+    def _float(self, text: str, place: Place) -> float:
+        number = 0.0 if _NO_NUMBER.fullmatch(text) else float(text)
+        if isinf(number) or _NO_NUMBER.fullmatch(text):
+            told = f"{_brief(text)} is no number that JSON has"
+            self._add(place, "bad_value", told, "put it into quotes to make it text")
+            return 0.0
+        return number
+
+    def _anchored(self, event: AliasEvent, place: Place) -> _Anchored:
+        if event.anchor not in self.anchors:
+            hint = f"write &{event.anchor} before the value it stands for"
+            raise _Unreadable(place, f"the alias *{event.anchor} has no anchor before it", hint)
+        found = self.anchors[event.anchor]
+        if found is None:
+            raise _Unreadable(place, f"the alias *{event.anchor} stands inside its own anchor")
+        self._count(found.size, place)
+        return found
+
+    def _refuse_tag(self, event: NodeEvent, place: Place) -> None:
+        tag = getattr(event, "tag", None)  # an event of PyYAML, not a type of ours
+        if tag is not None:
+            name = tag.replace("tag:yaml.org,2002:", "!!")
+            self._add(place, "bad_yaml", f"tags such as {_brief(name)} are no part of this language", "remove it")
+
+    def _count(self, nodes: int, place: Place) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            told = f"more than {MAX_NODES:,} values, each use of an alias counted"
+            raise _Unreadable(place, told, "split it into imports")
+
+    def _add(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
+        self.problems.append(place.problem("", code, message, hint))
+
+    def _place(self, event: Event) -> Place:
+        start, end = event.start_mark, event.end_mark
+        assert start is not None and end is not None
+        return Place(self.source, start.line + 1, start.column + 1, start.index, end.index)
+
+
+def _events(source: Source) -> Iterator[Event]:
+    try:
+        yield from yaml.parse(source.text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        index = 0 if mark is None else min(mark.index, len(source.text))
+        place = source.at(0) if mark is None else Place(source, mark.line + 1, mark.column + 1, index, index)
+        message = " ".join(filter(None, (error.problem, error.context))) or "cannot be read"
+        raise _Unreadable(place, f"invalid YAML: {message}", _way_out(source, place)) from None
+
+
+def _way_out(source: Source, place: Place) -> str | None:
+    """A hint for the slips that are made most often."""
+    lines = source.text.splitlines()
+    near = [lines[number] for number in (place.line - 1, place.line - 2) if 0 <= number < len(lines)]
+    here = source.text[place.start : place.start + 1]
+    if here == "\t" or any(re.match(r" *\t", line) for line in near):
+        return "indent with spaces, not with tabs"
+    if any(re.search(r"(: |- |:\t)\{\{", line) for line in near):
+        return 'put a template into quotes: "{{ … }}"'
+    if here in ("@", "`", "%"):
+        return f"a text that begins with {here} needs quotes"
+    if any(re.search(r": [^\"'|>].*: ", line) for line in near):
+        return "a text with ': ' in it needs quotes"
+    return None
+
+
+def _check_text(source: Source) -> None:
+    size = len(source.text.encode("utf-8", "surrogatepass"))
+    if size > MAX_BYTES:
+        told = f"the document has {size:,} bytes, more than {MAX_BYTES:,}"
+        raise _Unreadable(source.at(0), told, "keep long texts in files of their own")
+    if odd := _UNPRINTABLE.search(source.text):
+        told = f"the character U+{ord(odd.group()):04X} cannot stand in YAML"
+        raise _Unreadable(source.at(odd.start()), told, "remove it")
+
+
+def _as_yaml(text: str) -> str | None:
+    """JSON that YAML 1.1 parsers refuse (tabs between values, characters written as two halves), in their spelling."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return re.sub(r"\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)|\\.|\t", _one_character, text)
+
+
+def _one_character(found: re.Match[str]) -> str:
+    if found.group() == "\t":
+        return " "
+    if found.group(1) is None:
+        return found.group()
+    high, low = int(found.group(1), 16), int(found.group(2), 16)
+    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
+
+
+def _brief(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,262 @@
+"""Sending answers: to the workflow that asked, once, and with a word of what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from client.errors import Ambiguous, NothingSent
+from client.events import chain
+from client.tree import NoWorker, Tree, UnknownRun, questions_of
+from protocol.answers import REFUSALS, Answer, Answers, Receipt, Refusal
+from protocol.guard import sign
+from protocol.questions import InvalidAnswer, Question
+from protocol.runs import ANSWER, Event
+from protocol.values import Value
+
+TOKEN_LIFE = timedelta(minutes=10)
+UPDATE_LIMIT = timedelta(seconds=10)
+ATTEMPTS = 3
+REMEMBERED = 500
+
+
+class Sent(Value):
+    """The answer waits in the owner's history for a worker; whether it is taken, the run will show."""
+
+    question: str
+    status: Literal["sent"] = "sent"
+    owner: str
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How this deployment answers: with a token where it has a key; `memory` is a file of the questions last seen."""
+
+    key: str | None = None
+    memory: Path | None = None
+
+    async def answer(
+        self, tree: Tree, run: str, batch: Answers, *, signal: bool = False, owner: str | None = None
+    ) -> list[Receipt | Sent]:
+        """See `Runs.answer`."""
+        if not signal and await tree.worker_polls(run):
+            try:
+                return list(await self._by_update(tree, run, batch))
+            except NoWorker:  # it polled a moment ago, but is gone: leave the answer for the next one
+                known = self.remembered(run)
+        else:
+            known = await self.known(tree, run)
+        if self.key is not None:
+            raise NothingSent(
+                "no worker answers, and a guarded run takes no signals; nothing was sent. Start a worker."
+            )
+        return list(await self._by_signal(tree, batch, owner, known))
+
+    # By update
+
+    async def _by_update(self, tree: Tree, run: str, batch: Answers) -> list[Receipt]:
+        open_ = questions_of(await _views(tree, run))
+        self.remember(open_)
+        parts: dict[str, list[Answer]] = defaultdict(list)
+        for answer in batch.answers:
+            owner, made = await self._checked(tree, run, answer, open_)
+            parts[owner].append(made)
+        receipts: list[Receipt] = []
+        for owner, answers in parts.items():
+            receipts += await self._update(tree, owner, self._signed(run, batch, answers))
+        return receipts
+
+    async def _checked(self, tree: Tree, run: str, answer: Answer, open_: Sequence[Question]) -> tuple[str, Answer]:
+        """The owner, and the answer with the question's id; one that cannot be taken is refused before it is sent."""
+        question = find_question(open_, answer.question)
+        if question is not None:
+            check(question, answer)
+            return question.owner, answer.model_copy(update={"question": question.id})
+        closed = await _closing_event(tree, run, answer.question)
+        if closed is not None:  # it may be the same answer once more: the owner knows
+            return closed[0], answer
+        names = ", ".join(f"{one.id} ({one.address})" for one in open_[:20]) or "none"
+        raise Refusal("unknown_question", f"no question {answer.question!r} is open in {run}; open: {names}")
+
+    async def _update(self, tree: Tree, owner: str, batch: Answers) -> list[Receipt]:
+        handle = tree.client.get_workflow_handle(owner)
+        for _ in range(ATTEMPTS):
+            try:
+                receipts: list[Receipt] = await handle.execute_update(
+                    ANSWER,
+                    batch,
+                    id=f"{batch.key}:{batch.digest}",
+                    result_type=list[Receipt],
+                    rpc_timeout=UPDATE_LIMIT,
+                )
+                return receipts
+            except WorkflowUpdateFailedError as error:
+                raise _refusal(error) from None
+            except WorkflowUpdateRPCTimeoutOrCancelledError:
+                continue  # it may have been applied: the same key gets the same receipt
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    raise await _closed(tree, owner, batch) from None
+                if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED):
+                    raise
+        raise NoWorker(tree.task_queue)
+
+    def _signed(self, run: str, batch: Answers, answers: list[Answer]) -> Answers:
+        part = batch.model_copy(update={"answers": answers})
+        if self.key is None:
+            return part
+        asked = ",".join(answer.question for answer in answers)
+        token = sign(self.key, run=run, question=asked, by=batch.by, expiry=datetime.now(UTC) + TOKEN_LIFE)
+        return part.model_copy(update={"token": token})
+
+    # By signal
+
+    async def _by_signal(self, tree: Tree, batch: Answers, owner: str | None, known: Sequence[Question]) -> list[Sent]:
+        parts: dict[str, list[Answer]] = defaultdict(list)
+        for answer in batch.answers:
+            question = find_question(known, answer.question)
+            if question is not None:
+                check(question, answer)
+                answer = answer.model_copy(update={"question": question.id})
+            found = owner or (question.owner if question else None)
+            if found is None:
+                text = f"no worker answers, and who asked {answer.question!r} is not known here"
+                raise NothingSent(f"{text}; nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
+            parts[found].append(answer)
+        for workflow, answers in parts.items():
+            await _signal(tree, workflow, batch.model_copy(update={"answers": answers}))
+        return [Sent(question=one.question, owner=workflow) for workflow, ones in parts.items() for one in ones]
+
+    async def known(self, tree: Tree, run: str) -> list[Question]:
+        """The open questions, or, if nobody can say, those remembered of this run."""
+        if await tree.worker_polls(run):
+            try:
+                return questions_of(await _views(tree, run))
+            except NoWorker:
+                pass  # what is remembered will do
+        return self.remembered(run)
+
+    # What is remembered
+
+    def remembered(self, run: str) -> list[Question]:
+        """The questions of this run that were seen last, open or not."""
+        return [question for question in self._recall() if question.run == run]
+
+    def remember(self, questions: Sequence[Question]) -> None:
+        """Keep these questions, so that they can be answered when no worker is there to ask."""
+        if self.memory is None or not questions:
+            return
+        new = {question.id for question in questions}
+        kept = [*(question for question in self._recall() if question.id not in new), *questions][-REMEMBERED:]
+        text = json.dumps([question.model_dump(mode="json") for question in kept])
+        self.memory.parent.mkdir(parents=True, exist_ok=True)
+        part = self.memory.with_suffix(f".{os.getpid()}")
+        part.write_text(text)
+        part.replace(self.memory)
+
+    def _recall(self) -> list[Question]:
+        if self.memory is None or not self.memory.exists():
+            return []
+        try:
+            return [Question.model_validate(one) for one in json.loads(self.memory.read_text())]
+        except (ValueError, ValidationError):  # of another version: it is only a memory
+            return []
+
+
+def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
+    """A question by id, address, the name of its step, or a unique prefix of the id. Raises `Ambiguous`."""
+    exact = [one for one in questions if wanted in (one.id, one.address)]
+    named = [one for one in questions if one.address.rpartition(":")[2] == wanted]
+    begun = [one for one in questions if one.id.startswith(wanted)]
+    found = exact or named or begun
+    if len(found) > 1:
+        names = ", ".join(f"{one.id} ({one.address})" for one in found)
+        raise Ambiguous(f"{wanted!r} could be any of {names}; give an id")
+    return found[0] if found else None
+
+
+def check(question: Question, answer: Answer) -> None:
+    """Refuse what the question would refuse, before anything is sent."""
+    if answer.action != "accept":
+        return
+    try:
+        question.accept(answer.content)
+    except InvalidAnswer as error:
+        raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
+
+
+async def _views(tree: Tree, run: str) -> list[Any]:
+    try:
+        views = await tree.views(run)
+    except UnknownRun:
+        raise UnknownRun(run) from None
+    if views[0].status in ("completed", "failed", "cancelled"):
+        raise Refusal("run_closed", f"run {run} is {views[0].status}; it asks nothing any more")
+    return views
+
+
+async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
+    try:
+        await tree.client.get_workflow_handle(workflow).signal(ANSWER, batch)
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise Refusal(
+                "run_closed", f"{workflow} has ended, or there is no such workflow; nothing was sent"
+            ) from None
+        raise
+
+
+def _refusal(error: WorkflowUpdateFailedError) -> Exception:
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type in REFUSALS:
+        return Refusal(cause.type, cause.message)
+    return error
+
+
+async def _closed(tree: Tree, owner: str, batch: Answers) -> Exception:
+    """Why a workflow that has ended takes no answer: who was first, where that can still be told."""
+    for answer in batch.answers:
+        try:
+            found = await _closing_event(tree, owner, answer.question)
+        except UnknownRun:
+            found = None
+        if found is not None:
+            return _gone(found[1])
+    return Refusal("run_closed", f"{owner} has ended; it asks nothing any more")
+
+
+def _gone(event: Event) -> Refusal:
+    how, who = event.type.removeprefix("question."), event.data.get("by") or "somebody"
+    if how == "expired":
+        return Refusal("expired", f"question {event.data['id']} expired at {event.time.isoformat()}")
+    told = f"question {event.data['id']} was {how} by {who} at {event.time.isoformat()}"
+    return Refusal("already_answered", told)
+
+
+ENDINGS = ("question.answered", "question.declined", "question.cancelled", "question.expired")
+
+
+async def _closing_event(tree: Tree, workflow: str, question: str) -> tuple[str, Event] | None:
+    """The owner and the event that closed a question, among the last iterations of the workflow and of its loops."""
+    try:
+        events = await chain(tree, workflow, last_iterations=100)
+    except UnknownRun:
+        return None
+    for event in reversed(events):
+        if event.type in ENDINGS and question in (event.data["id"], event.address):
+            return workflow, event
+    for event in reversed(events):
+        if event.type == "loop.started" and (found := await _closing_event(tree, event.data["workflow"], question)):
+            return found
+    return None

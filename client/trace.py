@@ -1,0 +1,88 @@
+"""The trace: a run as a tree, one span a loop whose children are its iterations, made from events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from protocol.runs import Event
+
+Span = dict[str, Any]
+
+
+class Trace:
+    """Takes events in order; `root` is the tree so far."""
+
+    def __init__(self, name: str, address: str, status: str) -> None:
+        self.root: Span = {"name": name, "kind": "pipeline", "address": address, "status": status, "steps": []}
+        self._spans: dict[str, Span] = {address: self.root}
+        self._lists: dict[str, list[Span]] = {address: self.root["steps"]}
+
+    def take(self, event: Event) -> None:
+        match event.type:
+            case "step.started":
+                self._open(event, "running")
+            case "step.skipped":
+                self._open(event, "skipped")
+            case "step.completed":
+                self._change(event, status="completed", output=event.data.get("output"))
+            case "step.failed":
+                error = {key: event.data.get(key) for key in ("error", "message")}
+                self._change(event, status="failed", error={"type": error["error"], "message": error["message"]})
+            case "loop.iteration":
+                self._iteration(event)
+            case "loop.completed":
+                kept = {key: event.data.get(key) for key in ("reason", "iterations", "expression", "value")}
+                self._change(event, exit=kept)
+            case "branch.started":
+                self._branch(event)
+
+    def _open(self, event: Event, status: str) -> None:
+        """A step's span, below the step, iteration or branch where it stands."""
+        data = event.data
+        span: Span = {"name": data["name"], "kind": data["kind"], "address": event.address, "status": status}
+        span |= {"output": None, "error": None}
+        if data["kind"] == "loop":
+            span["iterations"] = []
+        self._spans[event.address] = span
+        self._list_at(event.address.rpartition(";")[0]).append(span)
+
+    def _change(self, event: Event, **values: Any) -> None:
+        if event.address in self._spans:
+            self._spans[event.address].update(values)
+
+    def _iteration(self, event: Event) -> None:
+        loop = event.address.rpartition(":")[0]
+        steps = self._lists[event.address] = []
+        if loop in self._spans:
+            self._spans[loop]["iterations"].append({"n": event.data["iteration"], "steps": steps})
+
+    def _branch(self, event: Event) -> None:
+        step = self._spans.get(event.address.rpartition(";")[0])
+        if step is not None:
+            step["branch"] = event.data["branch"]
+            self._lists[event.address] = step.setdefault("steps", [])
+
+    def _list_at(self, address: str) -> list[Span]:
+        if address not in self._lists:
+            self._lists[address] = self._spans.get(address, self.root).setdefault("steps", [])
+        return self._lists[address]
+
+
+def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:
+    """The tree that these events make; of each loop the last iterations only, where `last` says so."""
+    trace = Trace(name, address, status)
+    for event in events:
+        trace.take(event)
+    if last is not None:
+        _cut(trace.root, last)
+    return trace.root
+
+
+def _cut(span: Span, last: int) -> None:
+    if len(span.get("iterations", [])) > last:
+        span["iterations_left_out"] = len(span["iterations"]) - last
+        span["iterations"] = span["iterations"][-last:]
+    inner = [step for iteration in span.get("iterations", []) for step in iteration["steps"]]
+    for step in [*span.get("steps", []), *inner]:
+        _cut(step, last)

@@ -1,0 +1,81 @@
+"""Where something happens in a run, as a path: ``pipeline:brief;loop:clarify:2;hitl:review``.
+
+An address is made of step names and counters only, so the same run gives the same addresses on every replay.
+"""
+
+import hashlib
+from typing import NewType
+
+Address = NewType("Address", str)
+
+LONGEST_WORKFLOW_ID = 200
+
+
+def root(blueprint: str) -> Address:
+    """
+    >>> root("brief")
+    'pipeline:brief'
+    """
+    return Address(segment("pipeline", blueprint))
+
+
+def segment(type_: str, id_: str, sub: object = None) -> str:
+    """
+    >>> segment("branch", "a;b"), segment("loop", "clarify", 2)
+    ('branch:a%3Bb', 'loop:clarify:2')
+    """
+    last = "" if sub is None else f":{_escape(str(sub))}"
+    return f"{type_}:{_escape(id_)}{last}"
+
+
+def within(parent: Address, type_: str, id_: str, sub: object = None) -> Address:
+    """
+    >>> within(root("brief"), "hitl", "review")
+    'pipeline:brief;hitl:review'
+    """
+    return Address(f"{parent};{segment(type_, id_, sub)}")
+
+
+def child_workflow_id(run: str, address: Address) -> str:
+    """The id of the workflow that works at an address: the run, and the whole address below it.
+
+    >>> child_workflow_id("nest-01", Address("pipeline:nest;loop:outer:2;loop:inner"))
+    'nest-01/loop:outer:2;loop:inner'
+    """
+    below = address.partition(";")[2]
+    whole = f"{run}/{below}"
+    if len(whole.encode()) <= LONGEST_WORKFLOW_ID:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
+    return f"{whole.encode()[:150].decode(errors='ignore')}~{digest}"
+
+
+def run_of(workflow_id: str) -> str:
+    """
+    >>> run_of("nest-01/loop:outer"), run_of("nest-01")
+    ('nest-01', 'nest-01')
+    """
+    return workflow_id.partition("/")[0]
+
+
+def parts(address: str) -> list[tuple[str, str, str | None]]:
+    """The segments as (type, id, sub), unescaped.
+
+    >>> parts("pipeline:brief;loop:clarify:2")
+    [('pipeline', 'brief', None), ('loop', 'clarify', '2')]
+    """
+    return [_part(text) for text in address.split(";")]
+
+
+def _part(text: str) -> tuple[str, str, str | None]:
+    type_, _, rest = text.partition(":")
+    id_, colon, sub = rest.partition(":")
+    return type_, _unescape(id_), _unescape(sub) if colon else None
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace(":", "%3A").replace(";", "%3B")
+
+
+def _unescape(text: str) -> str:
+    return text.replace("%3B", ";").replace("%3A", ":").replace("%25", "%")

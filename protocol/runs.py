@@ -1,0 +1,155 @@
+"""How a run is started, watched and steered: names, workflow arguments, events, views."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from blueprint.grammar import Blueprint
+from protocol.address import Address
+from protocol.agents import Usage
+from protocol.answers import Closed
+from protocol.questions import Question
+from protocol.values import Value
+
+TASK_QUEUE = "holdfast"
+PIPELINE_WORKFLOW = "Pipeline"
+LOOP_WORKFLOW = "Loop"
+
+ANSWER = "answer"
+PAUSE = "pause"
+RESUME = "resume"
+VIEW = "view"
+EVENTS = "events"
+CONTEXT = "context"
+
+BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
+WAITING_ATTRIBUTE = "HoldfastWaitingFor"
+ANYONE = "anyone"
+
+PAGE_BYTES = 12 * 1024
+LONGEST_RUN_ID = 100
+
+Status = Literal["running", "waiting", "paused", "completed", "failed", "cancelled"]
+
+
+class Definition(Value):
+    """What a run or a loop executes; it never changes while it runs."""
+
+    blueprint: Blueprint
+    run: str
+    guarded: bool = False
+    """Whether answers need a token, so that signals are refused."""
+
+
+class PipelineState(Value):
+    """What a run starts with."""
+
+    input: Any = None
+    started_by: str | None = None
+
+
+class LoopDefinition(Definition):
+    """A blueprint of one step, the loop, with the agents and imports that it uses and the names that it reads."""
+
+    address: Address
+    input: Any = None
+    steps: dict[str, Any] = {}
+    names: dict[str, Any] = {}
+
+
+class LoopState(Value):
+    """Where a loop stands between two iterations; continue-as-new passes it on."""
+
+    iteration: int = 0
+    """Iterations completed."""
+    context: dict[str, Any] = {}
+    input: Any = None
+    """What the next iteration gets."""
+    output: Any = None
+    """What the last iteration gave."""
+    resume_input: Any = None
+    """The last human answer in the loop."""
+    granted: int = 0
+    """Iterations beyond `max_loops` that a person granted."""
+    paused: bool = False
+    usage: Usage = Usage()
+    closed: list[Closed] = []
+    next_offset: int = 0
+    previous_run: str | None = None
+
+
+class LoopResult(Value):
+    """How a loop ended."""
+
+    output: Any = None
+    context: dict[str, Any] = {}
+    reason: str
+    iterations: int
+    usage: Usage = Usage()
+
+
+class RunResult(Value):
+    """What a run gives."""
+
+    output: Any = None
+    context: dict[str, Any] = {}
+
+
+class Failure(Value):
+    """Why a run, a loop or a step failed, and where: the details of every typed failure."""
+
+    type: str
+    message: str
+    address: str = ""
+    reason: str | None = None
+    final: bool = False
+    """Whether `on_error` may not handle it."""
+    context: dict[str, Any] | None = None
+    """Of a loop: the context of its completed iterations."""
+    usage: Usage = Usage()
+
+
+class Event(Value):
+    """Something that happened in a workflow of a run; offsets are contiguous over continue-as-new."""
+
+    offset: int
+    time: datetime
+    type: str
+    address: Address
+    data: dict[str, Any] = {}
+
+
+class RefusedSignal(Value):
+    """A signal that was not taken."""
+
+    at: datetime
+    question: str | None = None
+    by: str | None = None
+    code: str
+    message: str
+
+
+class WorkflowView(Value):
+    """What one workflow of a run knows of itself; the client walks the children."""
+
+    run: str
+    workflow: str
+    address: Address
+    blueprint: str
+    blueprint_digest: str = ""
+    status: Status = "running"
+    iteration: int | None = None
+    questions: list[Question] = []
+    more_questions: int = 0
+    """Open questions that did not fit on this page; ask again with an offset."""
+    children: list[str] = []
+    moving: bool = False
+    """Whether an activity is under way."""
+    refused: list[RefusedSignal] = []
+    usage: Usage = Usage()
+    first_offset: int = 0
+    next_offset: int = 0
+    temporal_run: str = ""
+    """Temporal's id of this run of the chain, and of the one before it."""
+    previous_run: str | None = None

@@ -1,0 +1,100 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from client.config import ConfigError, load_config
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOLDFAST_HOME", "HOLDFAST_TASK_QUEUE", "HOLDFAST_IMPORTS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def refusal(folder: Path, text: str) -> str:
+    (folder / "holdfast.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(folder)
+    return str(caught.value).removeprefix(f"{folder}/")
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    config = load_config(tmp_path)
+    assert (config.path, config.folder, config.home) == (None, tmp_path, tmp_path / ".holdfast")
+    assert (config.worker.imports, config.worker.task_queue) == ([], "holdfast")
+    assert config.answer_key() is None
+
+
+def test_the_file_of_a_parent_folder_is_found_and_the_state_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["my_tools"]\n[groups]\neditors = ["user:ana"]\n')
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    config = load_config(below)
+    assert (config.path, config.home) == (tmp_path / "holdfast.toml", tmp_path / ".holdfast")
+    assert config.worker.imports == ["my_tools"]
+    assert config.groups == {"editors": ["user:ana"]}
+
+
+def test_models_are_read_by_name(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text('[models.fast]\nmodel = "scripted:a.yaml"\napi_key_env = "A_KEY"\n')
+    fast = load_config(tmp_path).models["fast"]
+    assert (fast.model, fast.api_key_env) == ("scripted:a.yaml", "A_KEY")
+
+
+def test_the_environment_wins_and_an_empty_variable_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["theirs"]\ntask_queue = "file"\n')
+    monkeypatch.setenv("HOLDFAST_IMPORTS", "mine, my.other")
+    monkeypatch.setenv("HOLDFAST_TASK_QUEUE", "")
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "elsewhere"))
+    config = load_config(tmp_path)
+    assert config.worker.imports == ["mine", "my.other"]
+    assert config.worker.task_queue == "file"
+    assert config.home == tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[worker\n", r"holdfast.toml:1:8: not valid TOML: expected ']'"),
+        ('\n[worker]\nimprots = ["a"]\n', r"holdfast.toml:3: worker.improts: unknown key \(did you mean 'imports'\?\)"),
+        ("[wroker]\n", r"holdfast.toml:1: wroker: unknown key \(did you mean 'worker'\?\)"),
+        ('[worker]\n\ntask_queue = ""\n', r"holdfast.toml:3: worker.task_queue: .*at least 1 character, not ''"),
+        ('[worker]\nimports = "a"\n', r"holdfast.toml:2: worker.imports: .*valid list, not 'a'"),
+        ('[worker]\nimports = ["a b"]\n', r"holdfast.toml:2: worker.imports.0: .*match.*, not 'a b'"),
+        ('[models.fast]\napi_key_env = "X"\n', r"holdfast.toml:1: models.fast.model: missing; add model = "),
+        ('[models."fast"]\nmodle = "x"\nmodel = "x"\n', r"holdfast.toml:2: models.fast.modle: unknown key"),
+        ("answers.key = 1\n", r"holdfast.toml:1: answers.key: unknown key \(did you mean 'key_env'\?\)"),
+        ('x = 1\n[mcp.files]\nurl = "u"\n', r"holdfast.toml:2: mcp: \[mcp\] is not part of this version; remove"),
+        ("[payloads]\n", r"holdfast.toml:1: payloads: \[payloads\] is not part of this version; remove"),
+    ],
+)
+def test_a_bad_file_names_line_key_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
+    assert re.match(expected, refusal(tmp_path, text).splitlines()[0])
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    assert len(refusal(tmp_path, "[mcp]\n[worker]\na = 1\nb = 2\n").splitlines()) == 3
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path)
+
+
+def test_bad_imports_in_the_environment_name_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_IMPORTS", "a-b")
+    with pytest.raises(ConfigError, match="HOLDFAST_IMPORTS=a-b: must be module names"):
+        load_config(tmp_path)
+
+
+def test_an_answer_key_that_is_named_must_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "holdfast.toml").write_text('[answers]\nkey_env = "MY_ANSWER_KEY"\n')
+    monkeypatch.delenv("MY_ANSWER_KEY", raising=False)
+    with pytest.raises(ConfigError, match="answers.key_env: MY_ANSWER_KEY is not set; export"):
+        load_config(tmp_path).answer_key()
+    monkeypatch.setenv("MY_ANSWER_KEY", "secret")
+    assert load_config(tmp_path).answer_key() == "secret"

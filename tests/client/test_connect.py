@@ -1,0 +1,154 @@
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
+from temporalio.testing import WorkflowEnvironment
+
+from client.config import ConfigError, load_config
+from client.connect import (
+    DATA_CONVERTER,
+    ServerUnreachable,
+    connect,
+    ensure_search_attributes,
+    missing_search_attributes,
+)
+from client.embedded import down
+from client.embedded.server import _binary
+from protocol.values import Value
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "HOLDFAST_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=_binary()) as environment:
+        yield environment
+
+
+def address(server: WorkflowEnvironment) -> str:
+    return str(server.client.service_client.config.target_host)
+
+
+async def test_a_configured_server_is_used_and_none_is_started(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address(server))
+    connection = await connect()
+    assert (connection.embedded, connection.ui_url, connection.task_queue) == (False, None, "holdfast")
+    assert connection.client.namespace == "default"
+    assert not (tmp_path / "state").exists()
+
+
+async def test_a_profile_of_temporals_own_file_is_used(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "temporal.toml").write_text(f'[profile.here]\naddress = "{address(server)}"\n')
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
+    monkeypatch.setenv("TEMPORAL_PROFILE", "here")
+    assert not (await connect()).embedded
+    monkeypatch.setenv("TEMPORAL_PROFILE", "there")
+    with pytest.raises(ConfigError, match="Profile 'there' not found"):
+        await connect()
+
+
+async def test_without_a_server_named_the_embedded_one_is_started() -> None:
+    connection = await connect()
+    try:
+        assert connection.embedded
+        assert connection.ui_url and connection.ui_url.startswith("http://127.0.0.1:")
+        assert await missing_search_attributes(connection.client, "default") == []
+    finally:
+        await down(connection.config)
+
+
+async def test_a_server_that_is_not_there_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1:1 \(as TEMPORAL_ADDRESS .*: connection refused\. Start"):
+        await connect()
+
+
+async def test_an_unknown_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "no-such-host.invalid:7233")
+    with pytest.raises(ServerUnreachable, match="no-such-host.invalid:7233 .*: unknown host"):
+        await connect()
+
+
+async def test_a_server_that_is_silent_is_given_up_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    host, port = silent.sockets[0].getsockname()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", f"{host}:{port}")
+    start = time.monotonic()
+    with pytest.raises(ServerUnreachable, match="no reply in 5 s"):
+        await connect()
+    assert time.monotonic() - start < 8
+    silent.close()
+
+
+async def test_a_namespace_that_is_not_there_is_told(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address(server))
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "nowhere")
+    with pytest.raises(ServerUnreachable, match="has no namespace 'nowhere'; .*namespace create -n nowhere"):
+        await connect()
+
+
+async def test_a_tls_file_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("TEMPORAL_TLS_CLIENT_CERT_PATH", "/no/such.pem")
+    monkeypatch.setenv("TEMPORAL_TLS_CLIENT_KEY_PATH", "/no/such.key")
+    with pytest.raises(ConfigError, match=r"/no/such\.pem"):
+        await connect(load_config())
+
+
+async def test_search_attributes_are_registered_once_and_again_without_harm(server: WorkflowEnvironment) -> None:
+    client = server.client
+    assert await missing_search_attributes(client, "default") == ["HoldfastBlueprint", "HoldfastWaitingFor"]
+    await ensure_search_attributes(client, "default")
+    await ensure_search_attributes(client, "default")
+    assert await missing_search_attributes(client, "default") == []
+    remove = RemoveSearchAttributesRequest(namespace="default", search_attributes=["HoldfastWaitingFor"])
+    await client.operator_service.remove_search_attributes(remove)
+    await ensure_search_attributes(client, "default")
+    assert await missing_search_attributes(client, "default") == []
+
+
+class Note(Value):
+    text: str = ""
+    content: dict[str, Any] = {}
+    parts: "list[Note]" = []
+
+
+class Theirs(BaseModel):
+    kind: Literal["theirs"] = "theirs"
+    size: int | None = None
+
+
+async def wire(value: Any) -> Any:
+    return json.loads((await DATA_CONVERTER.encode([value]))[0].data)
+
+
+async def test_our_values_go_without_their_defaults_and_keep_the_nulls_of_users() -> None:
+    content: dict[str, Any] = {"a": None, "b": {"c": None, "d": []}, "e": ""}
+    note = Note(content=content, parts=[Note(), Note(text="x")])
+    assert await wire(note) == {"content": content, "parts": [{}, {"text": "x"}]}
+    assert await wire([note]) == [await wire(note)]
+    assert await DATA_CONVERTER.decode(await DATA_CONVERTER.encode([note]), [Note]) == [note]
+
+
+async def test_an_authors_own_model_goes_whole() -> None:
+    assert await wire(Theirs()) == {"kind": "theirs", "size": None}
+    assert await wire({"x": None}) == {"x": None}

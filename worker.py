@@ -1,0 +1,233 @@
+"""Wires workflows and activities to a connection; decides nothing.
+
+`python worker.py` (or `python -m worker`) runs until SIGTERM or SIGINT; `python worker.py --health` asks a running one.
+Beside `holdfast.toml` and TEMPORAL_…, the environment says (an empty variable counts as unset):
+
+`HOLDFAST_GRACE`                  seconds that running activities get at shutdown (10)
+`HOLDFAST_MAX_ACTIVITIES`         activities at a time (100)
+`HOLDFAST_MAX_WORKFLOW_TASKS`     workflow tasks at a time (100)
+`HOLDFAST_MAX_CACHED_WORKFLOWS`   runs kept in memory (1000)
+`HOLDFAST_BUILD_ID`               turns on worker versioning; with HOLDFAST_DEPLOYMENT (holdfast) it names the version
+`HOLDFAST_VERSIONING`             auto_upgrade (default) or pinned
+`HOLDFAST_HEALTH_PORT`            answers HTTP 200 on /healthz while the worker polls
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.service import RPCError
+from temporalio.worker import Worker, WorkerDeploymentConfig
+
+from activities import all_activities
+from client.config import Config, ConfigError, load_config
+from client.connect import Connection, ServerUnreachable, connect, missing_search_attributes
+from protocol.guard import DEPLOYMENT
+from workflows import RUNNER, WORKFLOWS
+
+log = logging.getLogger("holdfast.worker")
+
+BEHAVIOURS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much a worker does at a time, how it leaves, which version it is."""
+
+    grace: int = 10
+    max_activities: int = 100
+    max_workflow_tasks: int = 100
+    max_cached_workflows: int = 1000
+    health_port: int = 0
+    build_id: str = ""
+    deployment: str = "holdfast"
+    versioning: str = "auto_upgrade"
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> Settings:
+        """The settings that HOLDFAST_… variables make. Raises ConfigError."""
+        versioning = environment.get("HOLDFAST_VERSIONING") or "auto_upgrade"
+        if versioning not in BEHAVIOURS:
+            raise ConfigError(f"HOLDFAST_VERSIONING={versioning}: must be one of {', '.join(BEHAVIOURS)}")
+        return Settings(
+            grace=_number(environment, "HOLDFAST_GRACE", 10, 0),
+            max_activities=_number(environment, "HOLDFAST_MAX_ACTIVITIES", 100, 1),
+            max_workflow_tasks=_number(environment, "HOLDFAST_MAX_WORKFLOW_TASKS", 100, 2),
+            max_cached_workflows=_number(environment, "HOLDFAST_MAX_CACHED_WORKFLOWS", 1000, 0),
+            health_port=_number(environment, "HOLDFAST_HEALTH_PORT", 0, 0),
+            build_id=environment.get("HOLDFAST_BUILD_ID") or "",
+            deployment=environment.get("HOLDFAST_DEPLOYMENT") or "holdfast",
+            versioning=versioning,
+        )
+
+    def version(self) -> WorkerDeploymentConfig | None:
+        """What worker versioning needs; None leaves it off."""
+        if not self.build_id:
+            return None
+        return WorkerDeploymentConfig(
+            version=WorkerDeploymentVersion(deployment_name=self.deployment, build_id=self.build_id),
+            use_worker_versioning=True,
+            default_versioning_behavior=BEHAVIOURS[self.versioning],
+        )
+
+
+def _number(environment: Mapping[str, str], name: str, default: int, least: int) -> int:
+    text = environment.get(name) or str(default)
+    if not text.isdecimal() or int(text) < least:
+        raise ConfigError(f"{name}={text}: must be a whole number, {least} or more")
+    return int(text)
+
+
+def create_worker(
+    client: Client,
+    *,
+    task_queue: str,
+    activities: Sequence[Callable[..., Any]],
+    settings: Settings | None = None,
+) -> Worker:
+    """A worker for our workflows and these activities; the caller runs it."""
+    settings = settings or Settings()
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=WORKFLOWS,
+        activities=activities,
+        workflow_runner=RUNNER,
+        activity_executor=ThreadPoolExecutor(settings.max_activities, thread_name_prefix="activity"),
+        max_concurrent_activities=settings.max_activities,
+        max_concurrent_workflow_tasks=settings.max_workflow_tasks,
+        max_cached_workflows=settings.max_cached_workflows,
+        graceful_shutdown_timeout=timedelta(seconds=settings.grace),
+        # A run waits this long for a worker that was killed before another one takes it; the SDK's 10 s feel broken.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        deployment_config=settings.version(),
+    )
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Run a worker, or ask for one's health; the exit code (0 done, 2 bad configuration, 5 no server)."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = Settings.of(os.environ)
+        if "--health" in arguments:
+            return 0 if _is_healthy(settings.health_port) else 1
+        config = load_config()
+        activities = _activities(config)
+        asyncio.run(_run(config, settings, activities))
+    except ConfigError as error:
+        log.error("%s", error)
+        return 2
+    except ServerUnreachable as error:
+        log.error("%s", error)
+        return 5
+    return 0
+
+
+def _activities(config: Config) -> Sequence[Callable[..., Any]]:
+    """Import what `[worker] imports` names, which registers its tools; every activity there then is."""
+    if str(config.folder) not in sys.path:
+        sys.path.insert(1, str(config.folder))
+    for name in config.worker.imports:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            place = config.path or "HOLDFAST_IMPORTS"
+            raise ConfigError(
+                f"{place}: worker.imports: '{name}' cannot be imported: {error}; "
+                f"install it, or put it into {config.folder}"
+            ) from error
+        except SyntaxError as error:
+            raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
+    return all_activities(config.worker.imports, {name: model.model for name, model in config.models.items()})
+
+
+async def _run(config: Config, settings: Settings, activities: Sequence[Callable[..., Any]]) -> None:
+    """Poll until a signal asks to leave."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    connection = await connect(config, embedded=False)
+    await _check_search_attributes(connection)
+    DEPLOYMENT.answer_key = config.answer_key()
+    DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
+    worker = create_worker(
+        connection.client, task_queue=connection.task_queue, activities=activities, settings=settings
+    )
+    async with worker, _health(settings.health_port):
+        log.info(
+            "polling task queue '%s' of namespace '%s' at %s: %d workflows, %d activities%s",
+            connection.task_queue,
+            connection.client.namespace,
+            connection.client.service_client.config.target_host,
+            len(WORKFLOWS),
+            len(activities),
+            f", build {settings.deployment}/{settings.build_id} ({settings.versioning})" if settings.build_id else "",
+        )
+        await stop.wait()
+        log.info("leaving: running activities get %d s", settings.grace)
+
+
+async def _check_search_attributes(connection: Connection) -> None:
+    """A search attribute that is not registered would make every workflow task fail for ever."""
+    namespace = connection.client.namespace
+    try:
+        missing = await missing_search_attributes(connection.client, namespace)
+    except RPCError as error:
+        log.warning("search attributes could not be checked: %s", error)
+        return
+    if missing:
+        raise ServerUnreachable(
+            f"search attributes {', '.join(missing)} are not registered in namespace '{namespace}'; run: holdfast setup"
+        )
+
+
+@asynccontextmanager
+async def _health(port: int) -> AsyncIterator[None]:
+    """Answer health checks while the worker polls."""
+    if not port:
+        yield
+        return
+    async with await asyncio.start_server(_answer_health, port=port):
+        yield
+
+
+async def _answer_health(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    request = await reader.readline()
+    status = "200 OK" if request.startswith(b"GET /healthz ") else "404 Not Found"
+    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    await writer.drain()
+    writer.close()
+
+
+def _is_healthy(port: int) -> bool:
+    if not port:
+        raise ConfigError("HOLDFAST_HEALTH_PORT is not set; set it for the worker and for the health check alike")
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5):
+            return True
+    except urllib.error.URLError as error:
+        log.error("no worker answers on port %d: %s", port, error.reason)
+        return False
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A plain exit would wait for tools that hang in threads, and the SDK may abort it (sdk-python issue 300).
+    os._exit(code)

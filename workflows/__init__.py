@@ -1,0 +1,16 @@
+"""What happens next. Deterministic: replay must give the same commands."""
+
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from workflows.human import HumanInTheLoop
+from workflows.loop import LoopWorkflow
+from workflows.pipeline import PipelineWorkflow
+
+WORKFLOWS: list[type] = [PipelineWorkflow, LoopWorkflow]
+
+PASSED_THROUGH = ("blueprint", "protocol", "pydantic", "pydantic_core", "jinja2", "markupsafe", "jsonschema_rs")
+"""Pure, or deterministic: loaded once, not once a workflow."""
+
+RUNNER = SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+
+__all__ = ["RUNNER", "WORKFLOWS", "HumanInTheLoop"]

@@ -1,0 +1,55 @@
+"""The only door to activities: their names, timeouts, retries and summaries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+from blueprint.grammar import Retry
+from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest
+
+CALL_MODEL = "call_model"
+CALL_TOOL = "call_tool"
+
+MODEL_RETRY = Retry(attempts=5)
+TOOL_RETRY = Retry(attempts=3)
+ATTEMPT_SECONDS = 600.0
+HEARTBEAT = timedelta(seconds=10)
+
+
+async def call_model(
+    request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
+) -> ModelReply:
+    """One request to a model; retried, as asking again changes nothing in the world."""
+    reply: ModelReply = await _call(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
+    return reply
+
+
+async def call_tool(
+    request: ToolRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
+) -> ToolOutcome:
+    """One tool call. The activity itself refuses a further attempt of a tool that is not idempotent."""
+    outcome: ToolOutcome = await _call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY)
+    return outcome
+
+
+async def _call(
+    activity: str, request: Any, result_type: type[Any], summary: str, timeout: float | None, retry: Retry
+) -> Any:
+    return await workflow.execute_activity(
+        activity,
+        request,
+        result_type=result_type,
+        summary=summary[:200],
+        start_to_close_timeout=timedelta(seconds=timeout or ATTEMPT_SECONDS),
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=RetryPolicy(
+            maximum_attempts=retry.attempts,
+            initial_interval=timedelta(seconds=retry.backoff),
+            backoff_coefficient=retry.factor,
+            maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
+        ),
+    )

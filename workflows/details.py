@@ -1,0 +1,49 @@
+"""What Temporal's UI shows of a waiting workflow, without our tools: where it stands, and how to answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from protocol.questions import Question
+from protocol.runs import RefusedSignal, WorkflowView
+
+MOST_SHOWN = 10
+
+
+def details_of(view: WorkflowView, questions: Sequence[Question]) -> str:
+    """Markdown: the blueprint, the place, each open question with the commands that answer it."""
+    where = "" if view.iteration is None else f", iteration {view.iteration}"
+    lines = [f"**{view.blueprint}** · {view.status}{where}", f"`{view.address}`"]
+    for question in questions[:MOST_SHOWN]:
+        lines += ["", *_question(question)]
+    if len(questions) > MOST_SHOWN:
+        lines += ["", f"… and {len(questions) - MOST_SHOWN} more: `holdfast questions {view.run}`"]
+    if view.children:
+        lines += ["", "Running inside it:", *(f"- `{child}`" for child in view.children[:MOST_SHOWN])]
+    lines += [_refused(one) for one in view.refused[-3:]]
+    return "\n".join(lines)
+
+
+def _question(question: Question) -> list[str]:
+    lines = [
+        f"### Waiting for an answer: {question.kind}",
+        *(f"> {line}" for line in question.message[:2000].splitlines()),
+    ]
+    if question.options:
+        lines += ["", *(f"- `{option.id}` {option.label}" for option in question.options[:20])]
+    if question.deadline:
+        lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
+    example = json.dumps({"answers": [{"question": question.id, "content": "…"}]}, ensure_ascii=False)
+    return [
+        *lines,
+        "",
+        "```",
+        f"holdfast answer {question.run} {question.id} VALUE",
+        f"temporal workflow signal --workflow-id '{question.owner}' --name answer --input '{example}'",
+        "```",
+    ]
+
+
+def _refused(one: RefusedSignal) -> str:
+    return f"\nNot taken ({one.at:%H:%M:%S} UTC): {one.message}"

@@ -1,0 +1,166 @@
+"""A frame: where a step stands, which names it sees, and what it may do there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from blueprint.expressions import evaluate, holds, render, text_of
+from blueprint.grammar import AnyStep, Blueprint
+from blueprint.jsonschemas import problems_of
+from protocol.address import Address, within
+from protocol.agents import ModelReply, ModelRequest, ToolRequest, Usage
+from protocol.questions import Asked
+from protocol.runs import LoopDefinition, LoopResult, LoopState
+from workflows.context import BadWrite, applied, read
+from workflows.failures import failure
+from workflows.questions import Reply
+
+HISTORY = "context.scratchpad.history"
+
+
+class Host(Protocol):
+    """What a frame needs of the workflow that it runs in."""
+
+    run_id: str
+    guarded: bool
+    paused: bool
+
+    def note(self, address: Address, type_: str, **data: Any) -> None: ...
+    def count(self, usage: Usage) -> None: ...
+    async def until_resumed(self) -> None: ...
+    async def ask(self, address: Address, asked: Asked, *, iteration: int | None, timeout: float | None) -> Reply: ...
+    async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply: ...
+    async def call_tool(self, request: ToolRequest, **how: Any) -> Any: ...
+    async def run_child(self, definition: LoopDefinition, state: LoopState) -> LoopResult: ...
+
+
+class Store:
+    """The context: an immutable JSON value in a cell that one line of steps shares. A fork is another cell."""
+
+    def __init__(self, value: dict[str, Any], schema: dict[str, Any] | None = None) -> None:
+        self.value, self.schema = value, schema
+
+    def fork(self) -> Store:
+        return Store(self.value, self.schema)
+
+    def take(self, value: dict[str, Any], address: Address) -> None:
+        """Replace the value; one that breaks the context's schema fails the step that wrote it."""
+        if self.schema is not None:
+            for path, reason in problems_of(self.schema, value):
+                raise failure("context_invalid", f"context.{path}: {reason} (context_schema)", address)
+        self.value = value
+
+
+@dataclass
+class Scope:
+    """The steps that ran in one list and in the lists around it, and the last human answer there."""
+
+    steps: dict[str, Any] = field(default_factory=dict)
+    outer: Scope | None = None
+    resume_input: Any = None
+
+    def inner(self) -> Scope:
+        return Scope(outer=self, resume_input=self.resume_input)
+
+    def seen(self) -> dict[str, Any]:
+        return {**self.outer.seen(), **self.steps} if self.outer else self.steps
+
+    def answered(self, content: Any) -> None:
+        scope: Scope | None = self
+        while scope is not None:
+            scope.resume_input, scope = content, scope.outer
+
+
+RunSteps = Callable[[Sequence[AnyStep], "Frame", Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`previous` is what the step before gave; `n` counts the enclosing iterations, for scripted models."""
+
+    host: Host
+    address: Address
+    blueprint: Blueprint
+    store: Store
+    scope: Scope
+    run_steps: RunSteps
+    names: dict[str, Any]
+    """Names beside those every step sees: `input`, `iteration`, `error`."""
+    previous: Any = None
+    n: int = 1
+    iteration: int | None = None
+    turn_source: str | None = None
+    """In a conversation: the step whose output is the assistant's turn."""
+    conversing: bool = False
+    place: str = ""
+    """How a person calls the place: `clarify 2`."""
+
+    def at(self, type_: str, id_: str, sub: object = None) -> Frame:
+        """The same names, one segment deeper."""
+        return replace(self, address=within(self.address, type_, id_, sub))
+
+    def inside(self, type_: str, id_: str) -> Frame:
+        """One segment deeper, in a scope of its own: what runs there is not seen outside."""
+        return replace(self.at(type_, id_), scope=self.scope.inner())
+
+    def after(self, previous: Any) -> Frame:
+        return replace(self, previous=previous)
+
+    def with_names(self, **names: Any) -> Frame:
+        return replace(self, names={**self.names, **names})
+
+    def visible(self) -> dict[str, Any]:
+        """Every name that an expression sees here."""
+        return {
+            **self.names,
+            **({"history": history_of(self.store.value)} if self.iteration is not None else {}),
+            "context": self.store.value,
+            "steps": self.scope.seen(),
+            "previous_step": self.previous,
+            "output": self.previous,
+            "resume_input": self.scope.resume_input,
+        }
+
+    def evaluate(self, expression: str) -> Any:
+        return evaluate(expression, self.visible())
+
+    def holds(self, expression: str) -> tuple[bool, Any]:
+        return holds(expression, self.visible())
+
+    def render(self, template: Any) -> Any:
+        return render(template, self.visible())
+
+    def note(self, type_: str, **data: Any) -> None:
+        self.host.note(self.address, type_, **data)
+
+    def write(self, value: dict[str, Any]) -> None:
+        self.store.take(value, self.address)
+
+    def apply(self, verb: Literal["set", "append", "merge"], path: str, value: Any) -> None:
+        """One operation on the context; one that does not fit what is there fails the step."""
+        try:
+            self.write(applied(self.store.value, verb, path, value))
+        except BadWrite as error:
+            raise failure("bad_write", str(error), self.address) from None
+
+    def summary(self, label: str) -> str:
+        """What the activity's row says in Temporal's UI."""
+        return f"{self.place} · {label}" if self.place else label
+
+    def turn(self, who: str, content: Any) -> None:
+        """In a conversation, what somebody said becomes its next turn."""
+        if self.conversing:
+            self.apply("append", HISTORY, f"{who}: {text_of(content)}")
+
+    async def ask(self, asked: Asked, timeout: float | None = None) -> Reply:
+        reply = await self.host.ask(self.address, asked, iteration=self.iteration, timeout=timeout)
+        if reply.status == "answered":
+            self.scope.answered(reply.content)
+        return reply
+
+
+def history_of(context: dict[str, Any]) -> Any:
+    """The conversation that a loop keeps, or an empty list."""
+    return read(context, HISTORY, [])

@@ -1,0 +1,279 @@
+"""What every workflow of a run answers to: one update and signal for answers, pause and resume, three queries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import ApplicationError
+
+from protocol.address import Address, child_workflow_id
+from protocol.agents import Completed, ModelReply, ModelRequest, ToolRequest, Usage
+from protocol.answers import Closed, Receipt, Refusal, read_answers
+from protocol.questions import Asked, Question
+from protocol.runs import (
+    ANSWER,
+    ANYONE,
+    BLUEPRINT_ATTRIBUTE,
+    CONTEXT,
+    EVENTS,
+    LOOP_WORKFLOW,
+    PAGE_BYTES,
+    PAUSE,
+    RESUME,
+    VIEW,
+    WAITING_ATTRIBUTE,
+    Event,
+    LoopDefinition,
+    LoopResult,
+    LoopState,
+    RefusedSignal,
+    Status,
+    WorkflowView,
+)
+from workflows import calls
+from workflows.details import details_of
+from workflows.journal import Journal
+from workflows.questions import Questions, Reply
+
+BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
+WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
+KEPT_REFUSALS = 20
+
+
+class Host:
+    """The part of a workflow that people and clients talk to."""
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        address: Address,
+        blueprint: str,
+        guarded: bool = False,
+        paused: bool = False,
+        closed: list[Closed] | None = None,
+        next_offset: int = 0,
+        previous_run: str | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        self.run_id, self.address, self.blueprint_name = run, address, blueprint
+        self.guarded, self.paused = guarded, paused
+        self.journal = Journal(next_offset)
+        self.questions = Questions(run, self.journal, guarded=guarded, closed=closed or [])
+        self.children: dict[str, workflow.ChildWorkflowHandle[Any, Any]] = {}
+        self.usage = usage or Usage()
+        self.previous_run = previous_run
+        self.iteration: int | None = None
+        self.ended: Status | None = None
+        self.digest = ""
+        self._calls_under_way = 0
+        self._refused: list[RefusedSignal] = []
+        self._shown: tuple[Any, ...] = ()
+        self._awaited = tuple(workflow.info().typed_search_attributes.get(WAITING_KEY) or ())
+
+    # What a frame uses
+
+    def note(self, address: Address, type_: str, **data: Any) -> None:
+        self.journal.note(address, type_, **data)
+
+    def count(self, usage: Usage) -> None:
+        self.usage += usage
+
+    async def until_resumed(self) -> None:
+        if self.paused:
+            await workflow.wait_condition(lambda: not self.paused)
+
+    async def ask(self, address: Address, asked: Asked, *, iteration: int | None, timeout: float | None) -> Reply:
+        deadline = None if timeout is None else workflow.now() + timedelta(seconds=timeout)
+        return await self.questions.ask(address, asked, iteration=iteration, deadline=deadline)
+
+    async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply:
+        with self._under_way():
+            reply = await calls.call_model(request, **how)
+        self.count(reply.usage)
+        return reply
+
+    async def call_tool(self, request: ToolRequest, **how: Any) -> Completed:
+        with self._under_way():
+            return await calls.call_tool(request, **how)
+
+    async def run_child(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
+        """Start a loop in a history of its own, and wait for its end."""
+        handle = await workflow.start_child_workflow(
+            LOOP_WORKFLOW,
+            args=[definition, state],
+            id=child_workflow_id(self.run_id, definition.address),
+            result_type=LoopResult,
+            static_summary=f"{self.blueprint_name}: {definition.address.rpartition(';')[2]}",
+            search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, self.blueprint_name)]),
+        )
+        self.children[handle.id] = handle  # only now can it be asked
+        self.note(definition.address, "loop.started", workflow=handle.id)
+        try:
+            if self.paused and not state.paused:
+                await handle.signal(PAUSE)
+            result: LoopResult = await handle
+        finally:
+            del self.children[handle.id]
+        self.count(result.usage)
+        return result
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        self._calls_under_way += 1
+        try:
+            yield
+        finally:
+            self._calls_under_way -= 1
+
+    # What is shown outside
+
+    async def keep_shown(self) -> None:
+        """Keep the current details and the search attribute true, once everything else has come to rest."""
+        while True:
+            await workflow.wait_condition(lambda: self._standing() != self._shown)
+            self.show()
+
+    def show(self) -> None:
+        self._shown = self._standing()
+        awaited = (ANYONE,) if self.questions.open and self.ended is None else ()
+        if awaited != self._awaited:
+            self._awaited = awaited
+            workflow.upsert_search_attributes([WAITING_KEY.value_set(list(awaited))])
+        view = self._view([])
+        workflow.set_current_details(details_of(view, self.questions.open))
+
+    def _standing(self) -> tuple[Any, ...]:
+        """What the details depend on."""
+        asked = tuple(question.id for question in self.questions.open)
+        return asked, self.iteration, tuple(self.children), len(self._refused), self.paused, self.ended
+
+    async def close(self, status: Status) -> None:
+        """The last words of a run of the chain: every handler done, everything shown."""
+        self.ended = status
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self.show()
+
+    # Handlers
+
+    @workflow.update(name=ANSWER, description="Answer one or several open questions.")
+    def answer(self, payload: Any) -> list[Receipt]:
+        try:
+            return self.questions.take(read_answers(payload))
+        except Refusal as refusal:
+            raise refused(refusal) from None
+
+    @answer.validator
+    def _check_answer(self, payload: Any) -> None:
+        try:
+            answers = read_answers(payload)
+            self.questions.check(answers)
+            self.questions.check_deadlines(answers)
+            self.questions.check_allowed(answers)
+        except Refusal as refusal:
+            raise refused(refusal) from None
+
+    @workflow.signal(name=ANSWER, description="The same as the update, without a receipt.")
+    def answer_signal(self, payload: Any = None) -> None:
+        try:
+            answers = read_answers(payload)
+            self.questions.check_signal()
+            self.questions.check(answers)
+            self.questions.take(answers)
+        except Refusal as refusal:
+            self._refuse(payload, refusal)
+
+    def _refuse(self, payload: Any, refusal: Refusal) -> None:
+        by = payload.get("by") if isinstance(payload, dict) else None
+        told = RefusedSignal(
+            at=workflow.now(), by=by if isinstance(by, str) else None, code=refusal.code, message=refusal.message
+        )
+        self._refused = [*self._refused, told][-KEPT_REFUSALS:]
+
+    @workflow.update(name=PAUSE, description="Start no further step; answers are still taken, deadlines still run.")
+    async def pause(self) -> None:
+        await self._set_paused(True)
+
+    @workflow.update(name=RESUME, description="Go on after a pause.")
+    async def resume(self) -> None:
+        await self._set_paused(False)
+
+    @workflow.signal(name=PAUSE)
+    async def pause_signal(self) -> None:
+        await self._set_paused(True)
+
+    @workflow.signal(name=RESUME)
+    async def resume_signal(self) -> None:
+        await self._set_paused(False)
+
+    async def _set_paused(self, paused: bool) -> None:
+        if paused == self.paused:
+            return
+        self.paused = paused
+        self.note(self.address, "run.paused" if paused else "run.resumed")
+        signal = PAUSE if paused else RESUME
+        # A child that ends in the same moment has nothing to pause.
+        await asyncio.gather(*(child.signal(signal) for child in self.children.values()), return_exceptions=True)
+
+    @workflow.query(name=VIEW, description="Status, iteration, open questions, children.")
+    def view(self, offset: int = 0) -> WorkflowView:
+        return self._view(self._page_of_questions(offset), offset)
+
+    @workflow.query(name=EVENTS, description="The events from an offset on, a page at a time.")
+    def events(self, offset: int = 0) -> list[Event]:
+        return self.journal.page(offset)
+
+    @workflow.query(name=CONTEXT, description="The context where this workflow stands.")
+    def context(self) -> dict[str, Any]:
+        return self.current_context()
+
+    def current_context(self) -> dict[str, Any]:
+        return {}
+
+    def _page_of_questions(self, offset: int) -> list[Question]:
+        taken: list[Question] = []
+        room = PAGE_BYTES
+        for question in self.questions.open[offset:]:
+            room -= len(question.model_dump_json(exclude_defaults=True))
+            if room < 0 and taken:
+                break
+            taken.append(question)
+        return taken
+
+    def _view(self, questions: list[Question], offset: int = 0) -> WorkflowView:
+        return WorkflowView(
+            run=self.run_id,
+            workflow=workflow.info().workflow_id,
+            address=self.address,
+            blueprint=self.blueprint_name,
+            blueprint_digest=self.digest,
+            status=self._status(),
+            iteration=self.iteration,
+            questions=questions,
+            more_questions=len(self.questions.open) - offset - len(questions),
+            children=list(self.children),
+            moving=self._calls_under_way > 0,
+            refused=self._refused,
+            usage=self.usage,
+            first_offset=self.journal.first,
+            next_offset=self.journal.next,
+            temporal_run=workflow.info().run_id,
+            previous_run=self.previous_run,
+        )
+
+    def _status(self) -> Status:
+        if self.ended is not None:
+            return self.ended
+        if self.paused:
+            return "paused"
+        return "waiting" if self.questions.open and not self._calls_under_way else "running"
+
+
+def refused(refusal: Refusal) -> ApplicationError:
+    return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)

@@ -1,0 +1,17 @@
+"""What each step kind does: one file a kind, one function ``(step, frame) -> output``."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from blueprint.grammar import Conditional, Hitl, Loop, PlainStep
+from workflows.steps.conditional import run_conditional
+from workflows.steps.hitl import run_hitl
+from workflows.steps.loop import run_loop
+from workflows.steps.step import run_plain
+
+STEPS: dict[type, Callable[[Any, Any], Awaitable[Any]]] = {
+    PlainStep: run_plain,
+    Hitl: run_hitl,
+    Conditional: run_conditional,
+    Loop: run_loop,
+}

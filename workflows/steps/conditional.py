@@ -1,0 +1,34 @@
+"""The `conditional` kind: one of several branches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from blueprint.expressions import text_of
+from blueprint.grammar import Conditional
+from protocol.agents import ToolRequest
+from workflows.failures import failure
+from workflows.frame import Frame
+from workflows.tools import call_tool
+
+
+async def run_conditional(step: Conditional, frame: Frame) -> Any:
+    value = frame.render(step.input)
+    key = text_of(await _choose(step, frame, value))
+    branch = step.branches.get(key, step.default_branch)
+    if branch is None:
+        known = ", ".join(step.branches)
+        raise failure("no_branch", f"no branch {key!r} and no default_branch; branches: {known}", frame.address)
+    inside = frame.inside("branch", key)
+    inside.note("branch.started", branch=key)
+    output = await frame.run_steps(branch, inside, value)
+    inside.note("branch.completed", branch=key)
+    return output
+
+
+async def _choose(step: Conditional, frame: Frame, value: Any) -> Any:
+    if step.condition_expression is not None:
+        return frame.after(value).evaluate(step.condition_expression)
+    assert step.condition is not None
+    request = ToolRequest(tool=step.condition, args=[value, frame.store.value])
+    return await call_tool(request, frame, step.name)

@@ -1,0 +1,59 @@
+"""One tool call, and what a person says when nobody knows how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from blueprint.grammar import Retry
+from protocol.address import Address
+from protocol.agents import ToolRequest
+from protocol.questions import Input
+from workflows.failures import failure, failure_of
+from workflows.frame import Frame
+from workflows.together import is_cancelled
+
+OUTCOME_UNKNOWN = "outcome_unknown"
+_FORM = {
+    "type": "object",
+    "properties": {"outcome": {"enum": ["done", "retry", "fail"]}, "result": {}},
+    "required": ["outcome"],
+    "additionalProperties": False,
+}
+
+
+async def call_tool(
+    request: ToolRequest, frame: Frame, label: str, *, timeout: float | None = None, retry: Retry | None = None
+) -> Any:
+    """The tool's result. A tool that was lost in mid-call, and may not be run twice, is for a person to judge."""
+    while True:
+        frame.note("tool.called", tool=request.tool)
+        try:
+            outcome = await frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
+        except ActivityError as error:
+            if is_cancelled(error) or not _is_unknown(error):
+                raise
+            outcome_by_hand = await _judged(request, frame)
+            if outcome_by_hand["outcome"] == "done":
+                return outcome_by_hand.get("result")
+            frame.note("step.retrying", tool=request.tool)
+        else:
+            frame.note("tool.returned", tool=request.tool)
+            return outcome.result
+
+
+async def _judged(request: ToolRequest, frame: Frame) -> dict[str, Any]:
+    text = (
+        f"{request.tool} was lost in mid-call, and nobody knows whether it took effect. Look, then say what happened: "
+        '{"outcome": "done", "result": …} if it did, {"outcome": "retry"} to run it again, {"outcome": "fail"} to fail.'
+    )
+    reply = await frame.ask(Input(message=text, form=_FORM, info={"tool": request.tool, "input": request.input}))
+    if reply.status != "answered" or reply.content["outcome"] == "fail":
+        raise failure(OUTCOME_UNKNOWN, f"nobody knows how {request.tool} ended", frame.address)
+    content: dict[str, Any] = reply.content
+    return content
+
+
+def _is_unknown(error: ActivityError) -> bool:
+    return isinstance(error.cause, ApplicationError) and failure_of(error, Address("")).type == OUTCOME_UNKNOWN
