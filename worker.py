@@ -1,6 +1,7 @@
 """Wires workflows and activities to a connection; decides nothing.
 
-`python worker.py` (or `python -m worker`) runs until SIGTERM or SIGINT; `python worker.py --health` asks a running one.
+`python worker.py` (or `python -m worker`) runs until SIGTERM or SIGINT; `python worker.py --health` asks a running one;
+`python worker.py --replay FILE [--json]` replays recorded histories instead, for `holdfast replay`.
 Beside `holdfast.toml` and TEMPORAL_…, the environment says (an empty variable counts as unset):
 
 `HOLDFAST_GRACE`                  seconds that running activities get at shutdown (10)
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import logging
 import os
 import signal
@@ -27,16 +29,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError
-from temporalio.worker import Worker, WorkerDeploymentConfig
+from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, WorkflowReplayResult
 
 from activities import all_activities
 from client.config import Config, ConfigError, load_config
-from client.connect import Connection, ServerUnreachable, connect, missing_search_attributes
+from client.connect import DATA_CONVERTER, Connection, ServerUnreachable, connect, missing_search_attributes
 from protocol.guard import DEPLOYMENT
 from workflows import RUNNER, WORKFLOWS
 
@@ -126,6 +129,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         settings = Settings.of(os.environ)
         if "--health" in arguments:
             return 0 if _is_healthy(settings.health_port) else 1
+        if "--replay" in arguments:
+            return _replay(Path(arguments[arguments.index("--replay") + 1]), "--json" in arguments)
         config = load_config()
         activities = _activities(config)
         asyncio.run(_run(config, settings, activities))
@@ -223,6 +228,40 @@ def _is_healthy(port: int) -> bool:
     except urllib.error.URLError as error:
         log.error("no worker answers on port %d: %s", port, error.reason)
         return False
+
+
+def _replay(path: Path, as_json: bool) -> int:
+    """Replay the histories in a file on this code, and say of each whether it is followed; 1 if one is not."""
+    logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # it logs what is told below
+    results = asyncio.run(_replayed(_histories(path)))
+    rows = [
+        {"workflow": one.history.workflow_id, "run": one.history.run_id, "ok": one.replay_failure is None}
+        | {"events": len(one.history.events), "error": str(one.replay_failure) if one.replay_failure else None}
+        for one in results
+    ]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            told = "is followed" if row["ok"] else f"is NOT followed: {row['error']}"
+            print(f"{row['workflow']} ({row['run']}, {row['events']} events) {told}")
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _histories(path: Path) -> list[WorkflowHistory]:
+    """The histories of a file: one, as Temporal saves it, or a list of them with their workflow ids."""
+    try:
+        value = json.loads(path.read_bytes())
+        written = value["histories"] if "histories" in value else [value]
+        return [WorkflowHistory.from_json(one.get("workflow", path.stem), {"events": one["events"]}) for one in written]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        shape = '{"events": […]} or {"histories": [{"workflow": ID, "events": […]}, …]}'
+        raise ConfigError(f"{path} holds no histories: {error}; expected {shape}") from error
+
+
+async def _replayed(histories: Sequence[WorkflowHistory]) -> list[WorkflowReplayResult]:
+    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+    return [await replayer.replay_workflow(one, raise_on_replay_failure=False) for one in histories]
 
 
 if __name__ == "__main__":

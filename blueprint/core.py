@@ -65,6 +65,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+"""YAML reads them as \\n."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Quotes what YAML 1.1 or 1.2 would take for something else than text; knows no aliases."""
 
@@ -73,7 +77,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = '"' if _OTHER_BREAKS.search(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from blueprint.places import Parts
-from blueprint.source import PlacedDict, PlacedList
+from blueprint.source import Place, PlacedDict, PlacedList
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,22 @@ def _carry_out(tree: PlacedDict, one: Mend) -> bool:
         case ((PlacedDict() | PlacedList()), key, "kind"):
             step = _at(holder, (key,))
             step.put("kind", one.to, step.places["kind"])
-        case ((PlacedDict() | PlacedList()), key, "stub"):
-            _stub(holder, key)
+        case PlacedList(), int(index), "stub":
+            holder[index] = _stub(holder[index], holder.places[index])
+        case PlacedDict(), str(key), "stub":
+            places = holder.places.get(key, (holder.place, holder.place))
+            holder.put(key, _stub(holder.get(key), places[1]), places)
         case _:
             return False
     return True
 
 
-def _stub(holder: PlacedDict | PlacedList, key: str | int) -> None:
+def _stub(old: Any, place: Place) -> PlacedDict:
     """A step that passes its input on, of the same name."""
-    old = _at(holder, (key,))
-    place = holder.places[key] if isinstance(holder, PlacedList) else holder.value_place(str(key))  # type: ignore[index]
     step = PlacedDict(old.place if isinstance(old, PlacedDict) else place)
     step.put("kind", "step", step.place)
-    step.put("name", _name(old) if isinstance(old, PlacedDict) else _name(step), step.place)
-    holder[key] = step  # type: ignore[index]
+    step.put("name", _name(old if isinstance(old, PlacedDict) else step), step.place)
+    return step
 
 
 def _name(holder: PlacedDict) -> str:

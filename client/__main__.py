@@ -8,10 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
-from client.cli.app import command_line
-
-BROKEN_PIPE = 141
-"""As a shell says it of a process that SIGPIPE ended."""
+from client.cli.app import BROKEN_PIPE, command_line
 
 
 def main() -> NoReturn:
@@ -31,8 +28,6 @@ def _code() -> int:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return BROKEN_PIPE
     return 0
 
 

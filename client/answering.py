@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -63,10 +63,18 @@ class Answering:
             )
         return list(await self._by_signal(tree, batch, owner, known))
 
+    async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
+        """The question that an answer under this key has closed already."""
+        found = await _closing_event(tree, run, _under(key))
+        return None if found is None else str(found[1].data["id"])
+
     # By update
 
     async def _by_update(self, tree: Tree, run: str, batch: Answers) -> list[Receipt]:
-        open_ = questions_of(await _views(tree, run))
+        try:
+            open_ = questions_of(await _views(tree, run))
+        except Refusal:  # the run has ended; it may be by this very answer
+            return await _of_closed(tree, run, batch)
         self.remember(open_)
         parts: dict[str, list[Answer]] = defaultdict(list)
         for answer in batch.answers:
@@ -83,7 +91,7 @@ class Answering:
         if question is not None:
             check(question, answer)
             return question.owner, answer.model_copy(update={"question": question.id})
-        closed = await _closing_event(tree, run, answer.question)
+        closed = await _closing_event(tree, run, _closes(answer.question))
         if closed is not None:  # it may be the same answer once more: the owner knows
             return closed[0], answer
         names = ", ".join(f"{one.id} ({one.address})" for one in open_[:20]) or "none"
@@ -107,7 +115,7 @@ class Answering:
                 continue  # it may have been applied: the same key gets the same receipt
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
-                    raise await _closed(tree, owner, batch) from None
+                    return await _of_closed(tree, owner, batch)
                 if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED):
                     raise
         raise NoWorker(tree.task_queue)
@@ -142,7 +150,7 @@ class Answering:
         """The open questions, or, if nobody can say, those remembered of this run."""
         if await tree.worker_polls(run):
             try:
-                return questions_of(await _views(tree, run))
+                return questions_of(await tree.views(run))
             except NoWorker:
                 pass  # what is remembered will do
         return self.remembered(run)
@@ -224,16 +232,25 @@ def _refusal(error: WorkflowUpdateFailedError) -> Exception:
     return error
 
 
-async def _closed(tree: Tree, owner: str, batch: Answers) -> Exception:
-    """Why a workflow that has ended takes no answer: who was first, where that can still be told."""
+async def _of_closed(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+    """What a workflow that has ended says: the receipts once more, if it was this answer; else who was first."""
+    if batch.key is not None and (found := await _closing_event(tree, workflow, _under(batch.key))) is not None:
+        return _receipts_again(found[1], batch)
     for answer in batch.answers:
-        try:
-            found = await _closing_event(tree, owner, answer.question)
-        except UnknownRun:
-            found = None
-        if found is not None:
-            return _gone(found[1])
-    return Refusal("run_closed", f"{owner} has ended; it asks nothing any more")
+        if (found := await _closing_event(tree, workflow, _closes(answer.question))) is not None:
+            raise _gone(found[1])
+    raise Refusal("run_closed", f"{workflow} has ended; it asks nothing any more")
+
+
+def _receipts_again(event: Event, batch: Answers) -> list[Receipt]:
+    """A lone answer may have named its question by address; those of a batch carry ids."""
+    answers = list(batch.answers)
+    if len(answers) == 1:
+        answers = [answers[0].model_copy(update={"question": event.data["id"]})]
+    if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
+        raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
+    by = event.data.get("by")
+    return [Receipt(question=one.question, status="answered", by=by, at=event.time) for one in answers]
 
 
 def _gone(event: Event) -> Refusal:
@@ -247,16 +264,24 @@ def _gone(event: Event) -> Refusal:
 ENDINGS = ("question.answered", "question.declined", "question.cancelled", "question.expired")
 
 
-async def _closing_event(tree: Tree, workflow: str, question: str) -> tuple[str, Event] | None:
+def _closes(question: str) -> Callable[[Event], bool]:
+    return lambda event: question in (event.data["id"], event.address)
+
+
+def _under(key: str) -> Callable[[Event], bool]:
+    return lambda event: event.data.get("key") == key
+
+
+async def _closing_event(tree: Tree, workflow: str, wanted: Callable[[Event], bool]) -> tuple[str, Event] | None:
     """The owner and the event that closed a question, among the last iterations of the workflow and of its loops."""
     try:
         events = await chain(tree, workflow, last_iterations=100)
     except UnknownRun:
         return None
     for event in reversed(events):
-        if event.type in ENDINGS and question in (event.data["id"], event.address):
+        if event.type in ENDINGS and wanted(event):
             return workflow, event
     for event in reversed(events):
-        if event.type == "loop.started" and (found := await _closing_event(tree, event.data["workflow"], question)):
+        if event.type == "loop.started" and (found := await _closing_event(tree, event.data["workflow"], wanted)):
             return found
     return None

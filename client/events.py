@@ -33,7 +33,7 @@ class _Placed:
 
 
 async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int | None = None) -> list[Event]:
-    """A workflow's events over the runs of its chain: from an offset on, or as far back as holds the last iterations."""
+    """A workflow's events over its chain of runs: from an offset on, or as far back as holds the last iterations."""
     spans: list[list[Event]] = []
     run: str | None = None
     seen = 0
@@ -120,7 +120,7 @@ async def all_events(tree: Tree, run: str) -> list[Event]:
 
 
 async def follow(tree: Tree, run: str, after: int, closed_after: AsyncIterator[bool]) -> AsyncIterator[Event]:
-    """Events with offsets above `after`, as they come. `closed_after` sets the pace, and says when the run has ended."""
+    """Events with offsets above `after`, as they come. `closed_after` sets the pace, and tells the run's end."""
     stream = Stream(tree, run)
     async for closed in closed_after:
         for event in await stream.round(closed=closed):

@@ -23,7 +23,7 @@ from protocol.runs import Event, Failure
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 MOST_ITERATIONS = 10
 """Of a loop, in a tree for people."""
-MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸"}
+MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
 STYLES |= {"skipped": "dim"}
 

@@ -53,6 +53,7 @@ from protocol.runs import (
     RunResult,
     Status,
     WorkflowView,
+    summary_of,
 )
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
@@ -345,7 +346,7 @@ def _concerns(one: Waiting, user: str) -> bool:
 
 def _summary(blueprint: Blueprint) -> str:
     text = f"{blueprint.name}: {blueprint.description}" if blueprint.description else blueprint.name
-    return text[:200]
+    return summary_of(text)
 
 
 def _check_start(blueprint: Blueprint, input: Any, run: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from protocol.runs import Event
 
 Span = dict[str, Any]
+CLOSED = ("completed", "failed", "cancelled")
 
 
 class Trace:
@@ -74,15 +75,29 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
     trace = Trace(name, address, status)
     for event in events:
         trace.take(event)
+    if status in CLOSED:
+        _end(trace.root)
     if last is not None:
         _cut(trace.root, last)
     return trace.root
+
+
+def _end(span: Span) -> None:
+    """In a run that has ended, what has no end of its own was cancelled."""
+    for step in _inside(span):
+        if step["status"] == "running":
+            step["status"] = "cancelled"
+        _end(step)
 
 
 def _cut(span: Span, last: int) -> None:
     if len(span.get("iterations", [])) > last:
         span["iterations_left_out"] = len(span["iterations"]) - last
         span["iterations"] = span["iterations"][-last:]
-    inner = [step for iteration in span.get("iterations", []) for step in iteration["steps"]]
-    for step in [*span.get("steps", []), *inner]:
+    for step in _inside(span):
         _cut(step, last)
+
+
+def _inside(span: Span) -> list[Span]:
+    inner = [step for iteration in span.get("iterations", []) for step in iteration["steps"]]
+    return [*span.get("steps", []), *inner]

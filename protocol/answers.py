@@ -58,7 +58,7 @@ class Receipt(Value):
     """What was taken, from whom, when."""
 
     question: str
-    status: Literal["answered", "waiting_quorum"] = "answered"
+    status: Literal["answered", "waiting_quorum"]
     by: str | None = None
     at: datetime
 

@@ -33,6 +33,15 @@ LONGEST_RUN_ID = 100
 Status = Literal["running", "waiting", "paused", "completed", "failed", "cancelled"]
 
 
+def summary_of(text: str) -> str:
+    """A summary for Temporal's UI, cut to what the server takes.
+
+    >>> len(summary_of("é" * 300).encode())
+    200
+    """
+    return text.encode()[:200].decode(errors="ignore")
+
+
 class Definition(Value):
     """What a run or a loop executes; it never changes while it runs."""
 

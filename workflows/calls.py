@@ -10,6 +10,7 @@ from temporalio.common import RetryPolicy
 
 from blueprint.grammar import Retry
 from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest
+from protocol.runs import summary_of
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
@@ -43,7 +44,7 @@ async def _call(
         activity,
         request,
         result_type=result_type,
-        summary=summary[:200],
+        summary=summary_of(summary),
         start_to_close_timeout=timedelta(seconds=timeout or ATTEMPT_SECONDS),
         heartbeat_timeout=HEARTBEAT,
         retry_policy=RetryPolicy(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from blueprint.expressions import evaluate, holds, render, text_of
-from blueprint.grammar import AnyStep, Blueprint
+from blueprint.grammar import AnyStep, Blueprint, Step
 from blueprint.jsonschemas import problems_of
 from protocol.address import Address, within
 from protocol.agents import ModelReply, ModelRequest, ToolRequest, Usage
@@ -24,13 +24,22 @@ class Host(Protocol):
     """What a frame needs of the workflow that it runs in."""
 
     run_id: str
+    blueprint_name: str
     guarded: bool
     paused: bool
 
     def note(self, address: Address, type_: str, **data: Any) -> None: ...
     def count(self, usage: Usage) -> None: ...
     async def until_resumed(self) -> None: ...
-    async def ask(self, address: Address, asked: Asked, *, iteration: int | None, timeout: float | None) -> Reply: ...
+    async def ask(
+        self,
+        address: Address,
+        asked: Asked,
+        *,
+        iteration: int | None,
+        timeout: float | None,
+        takes_default: bool = False,
+    ) -> Reply: ...
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply: ...
     async def call_tool(self, request: ToolRequest, **how: Any) -> Any: ...
     async def run_child(self, definition: LoopDefinition, state: LoopState) -> LoopResult: ...
@@ -132,6 +141,14 @@ class Frame:
     def render(self, template: Any) -> Any:
         return render(template, self.visible())
 
+    def input_of(self, step: Step) -> Any:
+        """What the step gets, if it fits the step's `input_schema`."""
+        value = self.render(step.input)
+        if step.input_schema is not None:
+            for path, reason in problems_of(step.input_schema, value):
+                raise failure("input_invalid", f"the input of {step.name} does not fit: {path}: {reason}", self.address)
+        return value
+
     def note(self, type_: str, **data: Any) -> None:
         self.host.note(self.address, type_, **data)
 
@@ -154,8 +171,10 @@ class Frame:
         if self.conversing:
             self.apply("append", HISTORY, f"{who}: {text_of(content)}")
 
-    async def ask(self, asked: Asked, timeout: float | None = None) -> Reply:
-        reply = await self.host.ask(self.address, asked, iteration=self.iteration, timeout=timeout)
+    async def ask(self, asked: Asked, timeout: float | None = None, *, takes_default: bool = False) -> Reply:
+        reply = await self.host.ask(
+            self.address, asked, iteration=self.iteration, timeout=timeout, takes_default=takes_default
+        )
         if reply.status == "answered":
             self.scope.answered(reply.content)
         return reply

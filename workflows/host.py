@@ -10,7 +10,7 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ChildWorkflowError
 
 from protocol.address import Address, child_workflow_id
 from protocol.agents import Completed, ModelReply, ModelRequest, ToolRequest, Usage
@@ -35,9 +35,11 @@ from protocol.runs import (
     RefusedSignal,
     Status,
     WorkflowView,
+    summary_of,
 )
 from workflows import calls
 from workflows.details import details_of
+from workflows.failures import failure_of
 from workflows.journal import Journal
 from workflows.questions import Questions, Reply
 
@@ -89,9 +91,19 @@ class Host:
         if self.paused:
             await workflow.wait_condition(lambda: not self.paused)
 
-    async def ask(self, address: Address, asked: Asked, *, iteration: int | None, timeout: float | None) -> Reply:
+    async def ask(
+        self,
+        address: Address,
+        asked: Asked,
+        *,
+        iteration: int | None,
+        timeout: float | None,
+        takes_default: bool = False,
+    ) -> Reply:
         deadline = None if timeout is None else workflow.now() + timedelta(seconds=timeout)
-        return await self.questions.ask(address, asked, iteration=iteration, deadline=deadline)
+        return await self.questions.ask(
+            address, asked, iteration=iteration, deadline=deadline, takes_default=takes_default
+        )
 
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply:
         with self._under_way():
@@ -110,7 +122,7 @@ class Host:
             args=[definition, state],
             id=child_workflow_id(self.run_id, definition.address),
             result_type=LoopResult,
-            static_summary=f"{self.blueprint_name}: {definition.address.rpartition(';')[2]}",
+            static_summary=summary_of(f"{self.blueprint_name}: {definition.address.rpartition(';')[2]}"),
             search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, self.blueprint_name)]),
         )
         self.children[handle.id] = handle  # only now can it be asked
@@ -119,6 +131,9 @@ class Host:
             if self.paused and not state.paused:
                 await handle.signal(PAUSE)
             result: LoopResult = await handle
+        except ChildWorkflowError as error:
+            self.count(failure_of(error, definition.address).usage)
+            raise
         finally:
             del self.children[handle.id]
         self.count(result.usage)
@@ -216,7 +231,8 @@ class Host:
         if paused == self.paused:
             return
         self.paused = paused
-        self.note(self.address, "run.paused" if paused else "run.resumed")
+        if workflow.info().workflow_id == self.run_id:
+            self.note(self.address, "run.paused" if paused else "run.resumed")
         signal = PAUSE if paused else RESUME
         # A child that ends in the same moment has nothing to pause.
         await asyncio.gather(*(child.signal(signal) for child in self.children.values()), return_exceptions=True)

@@ -50,7 +50,15 @@ class Questions:
     def open(self) -> list[Question]:
         return sorted((one.question for one in self._open.values()), key=lambda question: question.address)
 
-    async def ask(self, address: Address, asked: Asked, *, iteration: int | None, deadline: datetime | None) -> Reply:
+    async def ask(
+        self,
+        address: Address,
+        asked: Asked,
+        *,
+        iteration: int | None,
+        deadline: datetime | None,
+        takes_default: bool = False,
+    ) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
         round_ = self._rounds[address] = self._rounds.get(address, 0) + 1
         question = question_of(
@@ -66,12 +74,12 @@ class Questions:
         one = self._open[question.id] = _Open(question, asyncio.get_running_loop().create_future())
         self._journal.note(address, "question.asked", id=question.id, kind=question.kind, message=question.message)
         try:
-            return await self._wait(one)
+            return await self._wait(one, asked.default if takes_default else None)
         finally:
             if question.id in self._open:  # the step was cancelled while it waited
                 self._close(question, Reply("cancelled"), None, None)
 
-    async def _wait(self, one: _Open) -> Reply:
+    async def _wait(self, one: _Open, default: Any) -> Reply:
         if one.question.deadline is None:
             return await one.reply
         left = (one.question.deadline - workflow.now()).total_seconds()
@@ -79,7 +87,7 @@ class Questions:
             return await asyncio.wait_for(asyncio.shield(one.reply), max(left, 0))
         except TimeoutError:
             if not one.reply.done():
-                self._close(one.question, Reply("expired"), None, None)
+                self._close(one.question, Reply("expired"), None, None, default=default)
         return await one.reply
 
     def check(self, answers: Answers) -> None:
@@ -119,19 +127,22 @@ class Questions:
     def take(self, answers: Answers) -> list[Receipt]:
         """Close each question at once, not when its step wakes: a second answer must find it closed."""
         if before := self._taken_before(answers):
-            return [Receipt(question=one.question, by=one.by, at=one.at) for one in before]
+            return [Receipt(question=one.question, status="answered", by=one.by, at=one.at) for one in before]
         self.taken += 1
         digest = answers.digest if answers.key else None
         receipts = []
         for answer in answers.answers:
             question = self._target(answer)
             self._close(question, _reply_to(question, answer, answers), answers.key, digest)
-            receipts.append(Receipt(question=question.id, by=answers.by, at=workflow.now()))
+            receipts.append(Receipt(question=question.id, status="answered", by=answers.by, at=workflow.now()))
         return receipts
 
-    def _close(self, question: Question, reply: Reply, key: str | None, digest: str | None) -> None:
+    def _close(
+        self, question: Question, reply: Reply, key: str | None, digest: str | None, default: Any = None
+    ) -> None:
         one = self._open.pop(question.id)
-        event = {"by": reply.by, "content": reply.content, "comment": reply.comment}
+        said = {"by": reply.by, "content": reply.content, "comment": reply.comment}
+        event = {**said, "default": default, "key": key, "digest": digest}
         self._journal.note(question.address, f"question.{reply.status}", id=question.id, **event)
         self.closed.append(Closed(question.id, reply.status, workflow.now(), reply.by, key, digest))  # type: ignore[arg-type]
         del self.closed[:-REMEMBERED]

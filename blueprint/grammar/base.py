@@ -13,7 +13,7 @@ from blueprint.durations import seconds_of
 if TYPE_CHECKING:
     from blueprint.grammar import AnyStep
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
 Template = Any
 Schema = dict[str, Any]
 Seconds = Annotated[

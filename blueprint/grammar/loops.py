@@ -56,7 +56,7 @@ class HistoryManagement(Part):
     """How the conversation is kept short."""
 
     strategy: Literal["truncate_turns"] = Field(description="`truncate_turns` keeps the last `max_turns` turns.")
-    max_turns: int = Field(ge=1)
+    max_turns: int = Field(ge=1, description="Turns that are kept.")
 
 
 class LoopBlock(Part):
@@ -73,7 +73,9 @@ class LoopBlock(Part):
     )
     init: list[Operation] = Field([], description="Writes to the context, once, before iteration 1, in order.")
     state: list[Operation] = Field([], description="Writes to the context between iterations, in order.")
-    propagation: Propagation = Field(Propagation(), description="What the next iteration gets.")
+    propagation: Propagation = Field(
+        Propagation(), description="What the next iteration gets: context, previous_output, auto or {next_input: …}."
+    )
     output_template: str | None = Field(None, description="The loop's output, rendered at its end.")
     output: Template | None = Field(None, description="The loop's output as a mapping of templates.")
     conversation: bool = Field(False, description="Keep turns in `context.scratchpad.history`.")

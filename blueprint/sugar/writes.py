@@ -17,22 +17,25 @@ def writes_core(written: Any, path: str, notes: Notes, *, presets: bool) -> Any:
     match written:
         case PlacedList():
             operations = PlacedList(written.place)
-            for operation, place in zip(written, written.places, strict=True):
-                operations.add(_operation(operation), place)
+            for index, (operation, place) in enumerate(zip(written, written.places, strict=True)):
+                operations.add(_operation(operation, f"{path}[{index}]", notes), place)
             return operations
         case PlacedDict() if "value" in written:
             operations = PlacedList(written.place)
-            operations.add(_operation(written), written.place)
+            operations.add(_operation(written, path, notes), written.place)
             return operations
         case PlacedDict():
             return _from_map(written, path, notes, (*_VERBS, "history", "notes") if presets else _VERBS)
     return written
 
 
-def _operation(written: Any) -> Any:
+def _operation(written: Any, path: str, notes: Notes) -> Any:
     """`{set: "context.x", value: …}` is `{set: {target: "context.x", value: …}}`."""
-    verbs = [verb for verb in _VERBS if isinstance(written, PlacedDict) and isinstance(written.get(verb), str)]
-    if len(verbs) != 1:
+    if not isinstance(written, PlacedDict):
+        return written
+    written = _with_one_verb(written, path, notes)
+    verbs = [verb for verb in _VERBS if isinstance(written.get(verb), str)]
+    if not verbs:
         return written
     operation = written.copy()
     target, places = operation.take(verbs[0])
@@ -42,6 +45,18 @@ def _operation(written: Any) -> Any:
         write.put("value", *operation.take("value"))
     operation.put(verbs[0], write, places)
     return operation
+
+
+def _with_one_verb(written: PlacedDict, path: str, notes: Notes) -> PlacedDict:
+    verbs = [verb for verb in _VERBS if verb in written]
+    if len(verbs) < 2:
+        return written
+    told = f"an operation is exactly one of set, append, merge, not {' and '.join(verbs)}"
+    notes.add(written.place, path, "bad_value", told, "make it an item of the list for each")
+    one = written.copy()
+    for verb in verbs[1:]:
+        one.take(verb)
+    return one
 
 
 def _from_map(written: PlacedDict, path: str, notes: Notes, known: tuple[str, ...]) -> PlacedList:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,6 +159,11 @@ class _Typed:
         named = self.words[:-1] if valued else self.words
         return named[0] if named else None
 
+    def about(self, question: str) -> _Typed:
+        """The same, with the question named."""
+        valued = self.content is None and not self.decline and not self.cancel
+        return replace(self, words=[question, *self.words[-1:]] if valued else [question])
+
     def answer(self, name: str, question: Question | None) -> Answer:
         if self.decline or self.cancel:
             return Answer(question=name, action="decline" if self.decline else "cancel")
@@ -182,13 +187,21 @@ async def _answer(run: str, typed: _Typed, how: dict[str, Any], as_json: bool) -
         if unused:
             raise _unknown(run, unused[0].pattern, known)
     else:
-        answers = [await _one_answer(runs, run, typed, known)]
+        answers = [await _one_answer(runs, run, await _named_by_key(runs, run, typed, how["key"]), known)]
     receipts = await runs.answer(run, answers, **how)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
         _print_receipts(receipts, known)
     return DONE
+
+
+async def _named_by_key(runs: Runs, run: str, typed: _Typed, key: str | None) -> _Typed:
+    """An answer given once more under its key means its own question, not the one that is open by now."""
+    if key is None or typed.question is not None or not await runs.tree.worker_polls(run):
+        return typed
+    question = await runs.answering.closed_under(runs.tree, run, key)
+    return typed if question is None else typed.about(question)
 
 
 async def _one_answer(runs: Runs, run: str, typed: _Typed, known: list[Question]) -> Answer:

@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+BROKEN_PIPE = 141
+"""As a shell says it of a process that SIGPIPE ended."""
 GROUPS = {
     "Run": {
         "run": ("running", "Start a run, answer what it asks, print its result."),
@@ -56,6 +58,13 @@ class Commands(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # the names alone, for "did you mean"
+
+    def invoke(self, ctx: Any) -> Any:
+        """See base class; whoever does not read on is no failed run, which is what typer would make of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(BROKEN_PIPE) from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """See base class."""

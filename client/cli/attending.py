@@ -16,6 +16,7 @@ from client.runs import STATUSES, Outcome, Runs, Standing
 from client.tree import NoWorker
 from protocol.answers import Answer, Refusal
 from protocol.questions import Question
+from protocol.runs import Event
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
 """Seconds between two looks: short after something has happened, longer while nothing does."""
@@ -39,6 +40,7 @@ class Attendance:
         self.runs, self.run, self.sources, self.by, self.out = runs, run, sources, by, out
         self.standing: Standing | None = None
         self._stream = Stream(runs.tree, run)
+        self._read: dict[str, int] = {}
         self._left_open: set[str] = set()
         self._told = ""
         self._pause = SHORTEST_PAUSE
@@ -67,7 +69,7 @@ class Attendance:
         """Look at the run, and show what has happened since."""
         try:
             self.standing = await self.runs.standing(self.run)
-            events = await self._stream.round(closed=True)
+            events = await self._new_events(self.standing)
         except NoWorker as error:
             self._tell_once(f"{error} Waiting …")
             self.standing = None
@@ -79,6 +81,14 @@ class Attendance:
         paused = self.standing.status == "paused"
         self._tell_once(f"paused; it goes on with: holdfast resume {self.run}" if paused else "")
         return self.standing.status in STATUSES.values()
+
+    async def _new_events(self, standing: Standing) -> list[Event]:
+        """What has happened since the last look; asked for only if a workflow of the run has more to tell."""
+        read = {view.workflow: view.next_offset for view in standing.views}
+        if read == self._read:
+            return []
+        self._read = read
+        return await self._stream.round(closed=True)
 
     def _tell_once(self, text: str) -> None:
         if text != self._told and text:

@@ -27,7 +27,7 @@ from client.connect import ensure_search_attributes, missing_search_attributes
 from client.embedded.server import RETENTION
 from client.embedded.worker import WORKER
 from client.history import histories
-from client.reading import BadUsage
+from client.reading import BadUsage, from_json, text_of_file
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -129,13 +129,22 @@ async def _replay(run: str, as_json: bool) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(run)
         if path.suffix == ".json" or path.is_file():
-            if not path.is_file():
-                raise BadUsage(f"{path} cannot be read: no such file")
+            _check_histories(path)
         else:
             path = await _saved(run, Path(folder))
         options = ["--json"] if as_json else []
         process = await asyncio.create_subprocess_exec(sys.executable, str(WORKER), "--replay", str(path), *options)
         return await process.wait()
+
+
+def _check_histories(path: Path) -> None:
+    """Refuse what is no file of histories before another process tries."""
+    try:
+        value = from_json(text_of_file(path))
+    except ValueError as error:
+        raise error if isinstance(error, BadUsage) else BadUsage(f"{path} is not JSON: {error}") from None
+    if not isinstance(value, dict) or not ({"events", "histories"} & value.keys()):
+        raise BadUsage(f'{path} holds no histories: expected {{"events": […]}} or {{"histories": […]}}')
 
 
 async def _saved(run: str, folder: Path) -> Path:

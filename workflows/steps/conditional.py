@@ -13,7 +13,7 @@ from workflows.tools import call_tool
 
 
 async def run_conditional(step: Conditional, frame: Frame) -> Any:
-    value = frame.render(step.input)
+    value = frame.input_of(step)
     key = text_of(await _choose(step, frame, value))
     branch = step.branches.get(key, step.default_branch)
     if branch is None:

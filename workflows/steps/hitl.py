@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from blueprint.expressions import text_of
 from blueprint.grammar import Hitl, Option
-from protocol.questions import Asked, Choice, Clarification, Decision, Input
+from protocol.questions import Asked, Choice, Clarification, Decision, Input, InvalidAnswer
 from workflows.failures import failure
 from workflows.frame import Frame
 from workflows.questions import Reply
@@ -16,7 +16,7 @@ from workflows.questions import Reply
 
 async def run_hitl(step: Hitl, frame: Frame) -> Any:
     asked = _asked(step, frame)
-    reply = await frame.ask(asked, step.timeout)
+    reply = await frame.ask(asked, step.timeout, takes_default=step.on_timeout == "default")
     match reply.status:
         case "answered":
             frame.turn("User", reply.content)
@@ -74,12 +74,18 @@ def _rendered(option: Option, frame: Frame) -> Option:
 def _expired(step: Hitl, asked: Asked, frame: Frame) -> Any:
     match step.on_timeout:
         case "default":
-            frame.note("question.defaulted", content=asked.default)
-            return asked.default
+            return _default(step, asked, frame)
         case "skip":
             return None
         case _:
             raise failure("question_expired", f"nobody answered {step.name} in time", frame.address)
+
+
+def _default(step: Hitl, asked: Asked, frame: Frame) -> Any:
+    try:
+        return asked.accept(asked.default)
+    except InvalidAnswer as error:
+        raise failure("bad_default", f"the default of {step.name} is no answer to it: {error}", frame.address) from None
 
 
 def _declined(step: Hitl, reply: Reply, frame: Frame) -> Any:

@@ -17,7 +17,12 @@ async def run_loop(step: Loop, frame: Frame) -> Any:
 
 
 def _first_state(step: Loop, frame: Frame) -> LoopState:
-    return LoopState(context=frame.store.value, input=frame.render(step.input), paused=frame.host.paused)
+    return LoopState(
+        context=frame.store.value,
+        input=frame.input_of(step),
+        resume_input=frame.scope.resume_input,
+        paused=frame.host.paused,
+    )
 
 
 def definition_of(step: Loop, frame: Frame) -> LoopDefinition:
@@ -27,7 +32,7 @@ def definition_of(step: Loop, frame: Frame) -> LoopDefinition:
     steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
     names = {path[0] for path in reads}
     return LoopDefinition(
-        blueprint=_lone(step, frame.blueprint),
+        blueprint=_lone(step, frame.host.blueprint_name, frame.blueprint),
         run=frame.host.run_id,
         guarded=frame.host.guarded,
         address=frame.address,
@@ -41,13 +46,13 @@ _OWN = {"input", "iteration", "history"}
 """Names that a loop gives itself, or gets as a field of their own."""
 
 
-def _lone(step: Loop, blueprint: Blueprint) -> Blueprint:
-    """A blueprint of this one loop."""
+def _lone(step: Loop, name: str, blueprint: Blueprint) -> Blueprint:
+    """A blueprint of this one loop, by the run's name."""
     used = list(_plain_steps([step]))
     agents = {one.agent for one in used if isinstance(one.agent, str)}
     imports = {one.uses.removeprefix("imports.") for one in used if one.uses and one.uses.startswith("imports.")}
     return Blueprint(
-        name=blueprint.name,
+        name=name,
         context_schema=blueprint.context_schema,
         agents={name: agent for name, agent in blueprint.agents.items() if name in agents},
         imports={alias: child for alias, child in blueprint.imports.items() if alias in imports},

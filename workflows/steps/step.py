@@ -17,10 +17,7 @@ from workflows.tools import call_tool
 
 
 async def run_plain(step: PlainStep, frame: Frame) -> Any:
-    value = frame.render(step.input)
-    if step.input_schema is not None:
-        for path, reason in problems_of(step.input_schema, value):
-            raise failure("input_invalid", f"the input of {step.name} does not fit: {path}: {reason}", frame.address)
+    value = frame.input_of(step)
     if step.agent is not None:
         return await _run_agent(step, frame, value)
     if step.uses is None:

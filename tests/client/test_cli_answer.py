@@ -1,0 +1,102 @@
+"""`questions`, `answer`, `history`, `pause`, `resume`, `cancel` as processes, on the embedded server."""
+
+from tests.client.command import FORM, LOOP, TONE, Holdfast
+
+
+def test_a_wrong_answer_is_refused_and_the_right_one_then_works(holdfast: Holdfast) -> None:
+    run = holdfast.start(TONE)
+    holdfast.until_asked(run, "hitl:tone")
+    wrong = holdfast("answer", run, "cold", "--json")
+    assert (wrong.code, wrong.json["error"]["type"]) == (4, "invalid_answer")
+    right = holdfast("answer", run, "formal", "--json")
+    assert right.code == 0
+    assert [(one["status"], one["by"]) for one in right.json] == [("answered", "user:ana")]
+
+
+def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) -> None:
+    run = holdfast.start(LOOP)
+    asked = holdfast.until_asked(run, "clarify:1;hitl:more")
+    assert holdfast("answer", run, asked["id"][:6], "by prefix").code == 0
+    asked = holdfast.until_asked(run, "clarify:2;hitl:more")
+    assert holdfast("answer", run, asked["address"], "--content", '"by address"', "--by", "bob").code == 0
+    asked = holdfast.until_asked(run, "clarify:3;hitl:more")
+    assert holdfast("answer", run, "more", "stop", "--comment", "enough").code == 0
+    assert holdfast.until(run, "completed")["result"] == "stop"
+    history = holdfast("history", run, "--json").json
+    assert [(one["content"], one["by"], one["via"]) for one in history] == [
+        ("by prefix", "user:ana", "update"),
+        ("by address", "user:bob", "update"),
+        ("stop", "user:ana", "update"),
+    ]
+    assert (history[2]["question"], history[2]["comment"]) == (asked["id"], "enough")
+
+
+def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdfast: Holdfast) -> None:
+    run = holdfast.start(LOOP)
+    asked = holdfast.until_asked(run, "clarify:1;hitl:more")["id"]
+    first = holdfast("answer", run, asked, "42", "--key", "k", "--json")
+    assert holdfast("answer", run, asked, "42", "--key", "k", "--json").json == first.json
+    assert holdfast("answer", run, asked, "43", "--key", "k", "--json").json["error"]["type"] == "key_conflict"
+    late = holdfast("answer", run, asked, "44", "--json")
+    assert (late.code, late.json["error"]["type"]) == (4, "already_answered")
+    assert "user:ana" in late.err
+
+
+def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) -> None:
+    run = holdfast.start(FORM)
+    holdfast.until_asked(run, "hitl:trip")
+    holdfast.write("answers.yaml", "[{question: nobody, content: x}]")
+    assert holdfast("answer", run, "--file", "answers.yaml", "--json").json["error"]["type"] == "unknown_question"
+    holdfast.write("answers.yaml", "[{question: 't*p', content: {city: Rome, days: 2}}]")
+    assert holdfast("answer", run, "--file", "answers.yaml").code == 0
+    assert holdfast("result", run, "--wait", "--json").json["output"] == {"city": "Rome", "days": 2}
+
+
+def test_what_cannot_be_meant_is_bad_usage(holdfast: Holdfast) -> None:
+    run = holdfast.start(TONE)
+    holdfast.until_asked(run, "hitl:tone")
+    assert holdfast("answer", run).code == 2
+    assert holdfast("answer", run, "tone", "warm", "kind").code == 2
+    assert holdfast("answer", run, "--content", "{", "--json").json["error"]["type"] == "bad_usage"
+    assert holdfast("answer", "no-such-run", "x", "--json").json["error"]["type"] == "unknown_run"
+
+
+def test_a_run_that_has_ended_or_asks_nothing_takes_no_answer(holdfast: Holdfast) -> None:
+    run = holdfast.start(TONE)
+    assert holdfast("cancel", run, "--json").json == {"run": run, "status": "cancelled"}
+    assert holdfast("cancel", run).code == 0
+    closed = holdfast("answer", run, "warm", "--json")
+    assert (closed.code, closed.json["error"]["type"]) == (4, "run_closed")
+    assert (holdfast("pause", run).code, holdfast("result", run).code) == (4, 1)
+
+
+def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast) -> None:
+    run = holdfast.start(TONE)
+    holdfast.until_asked(run, "hitl:tone")
+    assert holdfast("pause", run, "--json").json == {"run": run, "status": "paused"}
+    assert holdfast("answer", run, "warm").code == 0
+    seen = holdfast("show", run, "--json").json
+    assert (seen["status"], seen["questions"]) == ("paused", [])
+    assert holdfast("resume", run[:-2]).code == 0
+    assert holdfast.until_asked(run, "hitl:title")["message"] == "A title?"
+
+
+def test_questions_without_a_run_tell_who_waits_where(holdfast: Holdfast) -> None:
+    run = holdfast.start(TONE)
+    holdfast.until_asked(run, "hitl:tone")
+    rows = [row for row in holdfast("questions", "--json").json if row["run"] == run]
+    assert [(row["waiting_for"], row["message"], row["kind"]) for row in rows] == [
+        (["anyone"], "Which tone?", "decision")
+    ]
+    table = holdfast("questions").out
+    assert rows[0]["id"] in table
+    assert "Which tone?" in table
+
+
+def test_an_answer_by_signal_says_sent_and_names_the_owner(holdfast: Holdfast) -> None:
+    run = holdfast.start(TONE)
+    holdfast.until_asked(run, "hitl:tone")
+    sent = holdfast("answer", run, "warm", "--signal", "--json")
+    assert [(one["status"], one["owner"]) for one in sent.json] == [("sent", run)]
+    assert holdfast.until_asked(run, "hitl:title")
+    assert [one["via"] for one in holdfast("history", run, "--json").json] == ["signal"]

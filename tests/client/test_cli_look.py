@@ -1,0 +1,106 @@
+"""`runs`, `show`, `follow`, `result`, and the words that need no run, as processes."""
+
+import json
+
+import pytest
+
+from tests.client.command import LOOP, TONE, Holdfast
+
+
+@pytest.fixture(scope="module")
+def waiting(holdfast: Holdfast) -> str:
+    """A run in its second iteration, where it waits."""
+    assert holdfast("run", holdfast.write("loop.yaml", LOOP), "--id", "look-waits", typed="one\n").code == 3
+    return "look-waits"
+
+
+@pytest.fixture(scope="module")
+def ended(holdfast: Holdfast) -> str:
+    assert holdfast("run", holdfast.write("loop.yaml", LOOP), "--id", "look-ended", typed="one\nstop\n").code == 0
+    return "look-ended"
+
+
+def test_show_has_exactly_its_keys_and_the_loop_as_one_span(holdfast: Holdfast, waiting: str) -> None:
+    seen = holdfast("show", waiting, "--json").json
+    keys = ["run", "status", "blueprint", "context", "questions", "children", "usage", "result", "error", "trace"]
+    assert list(seen) == keys
+    assert (seen["run"], seen["status"], seen["blueprint"]) == (waiting, "waiting", "talk")
+    assert seen["children"] == [{"workflow": f"{waiting}/loop:clarify", "status": "waiting", "iteration": 2}]
+    [loop] = seen["trace"]["steps"]
+    assert (loop["kind"], [one["n"] for one in loop["iterations"]]) == ("loop", [1, 2])
+
+
+def test_show_for_people_is_a_tree_with_the_command_that_answers(holdfast: Holdfast, waiting: str) -> None:
+    shown = holdfast("show", waiting).out
+    assert "✓ more  'one'" in shown
+    assert f"holdfast answer {waiting} " in shown
+    assert "\x1b" not in shown
+
+
+def test_show_of_what_has_ended_has_the_result(holdfast: Holdfast, ended: str) -> None:
+    seen = holdfast("show", ended, "--json").json
+    assert (seen["status"], seen["result"], seen["questions"]) == ("completed", "stop", [])
+    assert seen["children"] == [{"workflow": f"{ended}/loop:clarify", "status": "completed"}]
+
+
+def test_result_says_how_it_stands_by_its_exit_code(holdfast: Holdfast, waiting: str, ended: str) -> None:
+    stands = holdfast("result", waiting, "--json")
+    assert (stands.code, stands.json["status"]) == (3, "waiting")
+    assert list(stands.json) == ["run", "status", "output", "context", "error"]
+    assert (holdfast("result", ended).out, holdfast("result", ended).code) == ("stop\n", 0)
+
+
+def test_runs_are_listed_and_found_by_the_beginning_of_their_id(holdfast: Holdfast, waiting: str, ended: str) -> None:
+    listed = {row["run"]: row["status"] for row in holdfast("runs", "--blueprint", "talk", "--json").json}
+    assert (listed[waiting], listed[ended]) == ("waiting", "completed")
+    assert ended not in [row["run"] for row in holdfast("runs", "--waiting", "--json").json]
+    assert holdfast("result", "look-e", "--json").json["run"] == ended
+    several = holdfast("result", "look-", "--json")
+    assert (several.code, several.json["error"]["type"]) == (2, "ambiguous")
+    assert holdfast("show", "look-nobody").code == 2
+
+
+def test_follow_gives_the_events_with_contiguous_offsets(holdfast: Holdfast, ended: str) -> None:
+    events = holdfast("follow", ended, "--json").lines
+    assert [event["offset"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events][-1] == "run.completed"
+    assert holdfast("follow", ended, "--after", str(len(events) - 2), "--json").lines == events[-1:]
+
+
+def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: Holdfast, ended: str) -> None:
+    replayed = holdfast("replay", ended, "--json")
+    assert (replayed.code, [row["ok"] for row in replayed.json]) == (0, [True, True])
+    foreign = {"eventId": "2", "eventType": "EVENT_TYPE_WORKFLOW_TASK_SCHEDULED"}
+    holdfast.write("history.json", json.dumps({"events": [foreign]}))
+    assert holdfast("replay", "history.json").code != 0
+    assert holdfast("replay", holdfast.write("none.json", "{}"), "--json").json["error"]["type"] == "bad_usage"
+
+
+def test_setup_says_what_it_did(holdfast: Holdfast) -> None:
+    done = holdfast("setup", "--json").json
+    assert (done["registered"], done["retention_days"], done["trouble"]) == ([], 90, None)
+
+
+def test_validate_tells_every_problem_and_expands(holdfast: Holdfast) -> None:
+    good = holdfast("validate", holdfast.write("tone.yaml", TONE), "--json")
+    assert (good.code, good.json) == (0, {"ok": True, "problems": []})
+    expanded = holdfast("validate", "tone.yaml", "--expand")
+    assert holdfast("validate", holdfast.write("expanded.yaml", expanded.out)).code == 0
+    bad = holdfast(
+        "validate", holdfast.write("bad.yaml", "steps: [{name: a, wen: x}, {name: b, kind: aproval}]"), "--json"
+    )
+    assert (bad.code, bad.json["ok"]) == (2, False)
+    assert list(bad.json["problems"][0]) == ["file", "line", "column", "path", "code", "message", "hint"]
+    assert len(bad.json["problems"]) == 2
+
+
+def test_schema_version_and_an_unknown_command(holdfast: Holdfast) -> None:
+    assert "properties" in holdfast("schema").out
+    assert holdfast("--version").out.startswith("holdfast ")
+    unknown = holdfast("anwser")
+    assert (unknown.code, "Did you mean 'answer'" in unknown.err) == (2, True)
+
+
+def test_down_stops_and_the_next_command_finds_every_run(holdfast: Holdfast, waiting: str) -> None:
+    assert holdfast("down", "--json").json == {"stopped": True}
+    assert holdfast("questions", waiting, "--json").json[0]["message"] == "Round 2?"
