@@ -252,11 +252,19 @@ def _histories(path: Path) -> list[WorkflowHistory]:
     """The histories of a file: one, as Temporal saves it, or a list of them with their workflow ids."""
     try:
         value = json.loads(path.read_bytes())
-        written = value["histories"] if "histories" in value else [value]
+        written = [value] if "events" in value else value["histories"]
+        if not all(_is_whole(one["events"]) for one in written):
+            raise ValueError("a history does not begin with its start, or leaves events out")
         return [WorkflowHistory.from_json(one.get("workflow", path.stem), {"events": one["events"]}) for one in written]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         shape = '{"events": […]} or {"histories": [{"workflow": ID, "events": […]}, …]}'
         raise ConfigError(f"{path} holds no histories: {error}; expected {shape}") from error
+
+
+def _is_whole(events: list[dict[str, Any]]) -> bool:
+    """The SDK's core panics, and then hangs, on a history that is not."""
+    numbers = [int(event["eventId"]) for event in events]
+    return "workflowExecutionStartedEventAttributes" in events[0] and numbers == list(range(1, len(events) + 1))
 
 
 async def _replayed(histories: Sequence[WorkflowHistory]) -> list[WorkflowReplayResult]:

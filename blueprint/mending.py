@@ -10,6 +10,9 @@ from typing import Any, Literal
 from blueprint.places import Parts
 from blueprint.source import Place, PlacedDict, PlacedList
 
+UNNAMED = "unnamed-"
+"""How names begin that stand for ones that cannot be read."""
+
 
 @dataclass(frozen=True)
 class Mend:
@@ -73,7 +76,7 @@ def _name(holder: PlacedDict) -> str:
     written = holder.get("name")
     if isinstance(written, str) and (name := re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-")):
         return name
-    return f"unnamed-{holder.place.line}-{holder.place.column}"
+    return f"{UNNAMED}{holder.place.line}-{holder.place.column}"
 
 
 def _at(value: Any, parts: Parts) -> Any:

@@ -62,11 +62,17 @@ def shaped(tree: PlacedDict, imports: Mapping[str, Blueprint], prefix: Parts = (
             return Shaped(blueprint, list(problems), frozenset(mended))
         except ValidationError as error:
             found = _findings(tree, error.errors(include_url=False))
-        problems.update(dict.fromkeys(one.problem(tree, prefix) for one in found))
+        told = [one for one in found if one.error != "value_error" or not _within(one.parts, mended)]
+        problems.update(dict.fromkeys(one.problem(tree, prefix) for one in told))
         mended |= {one.parts[:-1] for one in found}
         if not mend(tree, [one.mend() for one in found]):
             break
     return Shaped(None, list(problems), frozenset(mended))
+
+
+def _within(parts: Parts, mended: set[Parts]) -> bool:
+    """Whether something inside was mended: then a rule on the whole may be broken only by that."""
+    return any(one[: len(parts)] == parts for one in mended)
 
 
 def _read_in(tree: PlacedDict, imports: Mapping[str, Blueprint]) -> dict[str, Any]:
@@ -101,7 +107,7 @@ class _Finding:
         """What to read instead, so that the rest can be checked."""
         match self.error:
             case "extra_forbidden":
-                meant = self._meant()
+                meant = self.meant()
                 return Mend("drop", self.parts) if meant is None else Mend("rename", self.parts, meant)
             case "union_tag_invalid" if (meant := nearest(self._kind(), KINDS)) is not None:
                 return Mend("kind", self.parts, meant)
@@ -133,7 +139,8 @@ class _Finding:
         subject = repr(self.key) if self.parts and isinstance(self.parts[-1], str) else "an item here"
         return "bad_value", f"{subject} must be {expected}, not {_brief(self.value)}", self._correction()
 
-    def _meant(self) -> str | None:
+    def meant(self) -> str | None:
+        """The key that an unknown one stands for."""
         return None if self.part is None else nearest(self.key, self.part.model_fields)
 
     def _kind(self) -> str:
@@ -167,7 +174,8 @@ def _findings(tree: PlacedDict, errors: list[ErrorDetails]) -> list[_Finding]:
     for error in errors:
         if finding := _finding(tree, error):
             found.setdefault((finding.parts, finding.error), finding)
-    return list(found.values())
+    meant = {(*one.parts[:-1], one.meant()) for one in found.values() if one.error == "extra_forbidden"}
+    return [one for one in found.values() if one.error != "missing" or one.parts not in meant]
 
 
 def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 
 from blueprint import later
 from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import KINDS, Agent, LoopBlock, Step
+from blueprint.grammar import KINDS, Agent, LoopBlock, Operation, Step
 from blueprint.grammar.base import Part
 
-_SHORT_FORMS: dict[type[Part], tuple[str, ...]] = {LoopBlock: ("stop_when",), Agent: ("system_prompt",)}
+_SHORT_FORMS: dict[type[Part], tuple[str, ...]] = {
+    LoopBlock: ("stop_when",),
+    Agent: ("system_prompt",),
+    Operation: ("value",),
+}
 
 
 def known_keys(part: type[Part]) -> list[str]:
@@ -42,6 +46,8 @@ def _hint(part: type[Part], key: str) -> str:
             return f"only {' and '.join(kinds)} steps have it"
     if part is LoopBlock and key in KINDS["loop"].model_fields:
         return "it belongs to the step, beside `loop:`"
+    if part is Operation and key == "value":
+        return "it belongs beside the target: {set: {target: context.x, value: …}}"
     if meant := nearest(key, known_keys(part)):
         return f"did you mean {meant!r}?"
     return f"known here: {', '.join(known_keys(part))}"

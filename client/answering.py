@@ -74,7 +74,9 @@ class Answering:
         try:
             open_ = questions_of(await _views(tree, run))
         except Refusal:  # the run has ended; it may be by this very answer
-            return await _of_closed(tree, run, batch)
+            if again := await _again(tree, run, batch):
+                return again
+            raise
         self.remember(open_)
         parts: dict[str, list[Answer]] = defaultdict(list)
         for answer in batch.answers:
@@ -234,18 +236,21 @@ def _refusal(error: WorkflowUpdateFailedError) -> Exception:
 
 async def _of_closed(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
     """What a workflow that has ended says: the receipts once more, if it was this answer; else who was first."""
-    if batch.key is not None and (found := await _closing_event(tree, workflow, _under(batch.key))) is not None:
-        return _receipts_again(found[1], batch)
+    if receipts := await _again(tree, workflow, batch):
+        return receipts
     for answer in batch.answers:
         if (found := await _closing_event(tree, workflow, _closes(answer.question))) is not None:
             raise _gone(found[1])
     raise Refusal("run_closed", f"{workflow} has ended; it asks nothing any more")
 
 
-def _receipts_again(event: Event, batch: Answers) -> list[Receipt]:
-    """A lone answer may have named its question by address; those of a batch carry ids."""
-    answers = list(batch.answers)
-    if len(answers) == 1:
+async def _again(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+    """The receipts of the same answers under the same key, if they were taken before."""
+    found = await _closing_event(tree, workflow, _under(batch.key)) if batch.key is not None else None
+    if found is None:
+        return []
+    event, answers = found[1], list(batch.answers)
+    if len(answers) == 1:  # it may have named its question by address; those of a batch carry ids
         answers = [answers[0].model_copy(update={"question": event.data["id"]})]
     if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
         raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")

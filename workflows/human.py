@@ -61,10 +61,9 @@ class Human:
         waiting = asyncio.create_task(self._host.ask(address, asked, iteration=None, timeout=timeout))
         await asyncio.sleep(0)  # the question is open now, and can be shown
         self._host.show()
-        try:
-            return await waiting
-        finally:
-            self._host.show()
+        reply = await waiting
+        self._host.show()
+        return reply
 
 
 class HumanInTheLoop(Host):

@@ -75,9 +75,10 @@ class Questions:
         self._journal.note(address, "question.asked", id=question.id, kind=question.kind, message=question.message)
         try:
             return await self._wait(one, asked.default if takes_default else None)
-        finally:
-            if question.id in self._open:  # the step was cancelled while it waited
+        except asyncio.CancelledError:
+            if question.id in self._open:
                 self._close(question, Reply("cancelled"), None, None)
+            raise
 
     async def _wait(self, one: _Open, default: Any) -> Reply:
         if one.question.deadline is None:

@@ -38,6 +38,10 @@ class Findings:
         before = shown(self.prefix)
         self.problems.append(place.problem(f"{before}.{path}" if before else path, code, message, hint))
 
+    def was_mended(self, *parts: str | int) -> bool:
+        """Whether what stands there is not what the author wrote."""
+        return parts in self.mended or parts[:-1] in self.mended
+
     def place(self, path: str) -> Place:
         return place_of(self.tree, parts_of(self.tree, path))
 

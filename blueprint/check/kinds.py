@@ -37,7 +37,7 @@ def check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Finding
 def _check_plain(step: PlainStep, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if step.uses is not None and step.agent is not None:
         findings.add_key(f"{path}.uses", "conflict", "'uses' and 'agent' both say what runs", "keep one of them")
-    if isinstance(step.agent, str):
+    if isinstance(step.agent, str) and not findings.was_mended("agents", step.agent):
         _known(step.agent, "agent", blueprint.agents, f"{path}.agent", findings)
     imported = step.uses is not None and step.uses.startswith("imports.")
     if step.uses is not None:

@@ -16,6 +16,7 @@ from blueprint.expressions import (
 )
 from blueprint.expressions.error import did_you_mean
 from blueprint.grammar import AnyStep, Block, Blueprint, Fallback, PlainStep
+from blueprint.mending import UNNAMED
 from blueprint.source import Place
 
 _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input"})
@@ -165,7 +166,7 @@ class _Names:
             return re.sub(r"'(.*)'", r"'steps.\1.output'", hint)
         return f"known here: {', '.join(sorted(scope.roots))}"
 
-    def _unknown_step(self, name: str, path: str, scope: _Scope) -> tuple[str, str | None]:
+    def _unknown_step(self, name: str, path: str, scope: _Scope) -> tuple[str, str | None] | None:
         home = self.homes.get(name)
         if home is not None and path.startswith(f"{home}."):
             return f"the step {name!r} reads its own output", "its input is `previous_step`"
@@ -174,7 +175,9 @@ class _Names:
         if home is not None:
             hint = "write what is needed to the context, or let it be that list's output"
             return f"the step {name!r} is not seen from here: it stands inside {_list_of(home)}", hint
-        known = sorted(scope.seen)
+        known = sorted(name for name in scope.seen if not name.startswith(UNNAMED))
+        if len(known) < len(scope.seen) and did_you_mean(name, known) is None:
+            return None  # it may be the name that could not be read
         listed = f"steps known here: {', '.join(known[:_LISTED])}" if known else "no step has run here yet"
         return f"unknown name {name!r}", did_you_mean(name, known) or listed
 

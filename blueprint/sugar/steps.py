@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from blueprint.grammar import KINDS, Loop, LoopBlock
+from blueprint.grammar import KINDS, Fallback, Loop, LoopBlock, PlainStep
 from blueprint.grammar.steps import BUILTINS
 from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.spelling import nearest, unknown_key
@@ -37,13 +37,13 @@ def steps_core(written: Any, place: Place, path: str, notes: Notes) -> Any:
 def step_core(written: Any, path: str, notes: Notes) -> Any:
     if not isinstance(written, PlacedDict):
         return written
-    kind = written.get("kind", "step")
+    kind = _kind(written, path, notes)
     meant = nearest(kind, KINDS) if isinstance(kind, str) and kind not in KINDS else kind
     if not isinstance(meant, str):
         return written
     step = notes.spelled(_gathered(written, path, notes) if meant == "loop" else written, KINDS[meant], path)
     if "kind" not in step:
-        step.put("kind", "step", step.place)
+        step.put("kind", meant, step.place)
     _conditions(step, ("when", "condition_expression"))
     _fallback(step, path, notes)
     match meant:
@@ -57,6 +57,22 @@ def step_core(written: Any, path: str, notes: Notes) -> Any:
             step["loop"] = loop_core(step["loop"], f"{path}.loop", notes, steps_core)
             _conditions(step["loop"], ("exit_expression",))
     return step
+
+
+def _kind(written: PlacedDict, path: str, notes: Notes) -> Any:
+    """The kind; where it is not said or its key is misspelt, the one whose keys are there."""
+    if "kind" in written:
+        return written["kind"]
+    for key in written:
+        if key not in PlainStep.model_fields and nearest(key, ["kind"]) and written[key] in list(KINDS):
+            return written[key]
+    others = [key for key in written if key not in PlainStep.model_fields]
+    kinds = [kind for kind, model in KINDS.items() if others and set(written) <= set(model.model_fields)]
+    if len(kinds) != 1:
+        return "step"
+    told = f"'kind' is missing: only {kinds[0]} steps have {', '.join(map(repr, others))}"
+    notes.add(written.place, f"{path}.kind", "missing_key", told, f"add kind: {kinds[0]}")
+    return kinds[0]
 
 
 def _gathered(written: PlacedDict, path: str, notes: Notes) -> PlacedDict:
@@ -82,9 +98,10 @@ def _conditions(holder: PlacedDict, keys: tuple[str, ...]) -> None:
 
 def _fallback(step: PlacedDict, path: str, notes: Notes) -> None:
     written = step.get("on_error")
-    if isinstance(written, PlacedDict) and "fallback" in written:
-        step["on_error"] = written.copy()
-        step["on_error"]["fallback"] = step_core(written["fallback"], f"{path}.on_error.fallback", notes)
+    if isinstance(written, PlacedDict):
+        right = step["on_error"] = notes.spelled(written, Fallback, f"{path}.on_error")
+        if "fallback" in right:
+            right["fallback"] = step_core(right["fallback"], f"{path}.on_error.fallback", notes)
 
 
 def _plain(step: PlacedDict, path: str, notes: Notes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from blueprint.grammar import Operation
 from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.sugar.notes import Notes
 
@@ -33,7 +34,7 @@ def _operation(written: Any, path: str, notes: Notes) -> Any:
     """`{set: "context.x", value: …}` is `{set: {target: "context.x", value: …}}`."""
     if not isinstance(written, PlacedDict):
         return written
-    written = _with_one_verb(written, path, notes)
+    written = _with_one_verb(notes.spelled(written, Operation, path), path, notes)
     verbs = [verb for verb in _VERBS if isinstance(written.get(verb), str)]
     if not verbs:
         return written

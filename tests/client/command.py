@@ -104,20 +104,15 @@ class Holdfast:
         """Start a run of this text; its id."""
         return str(self("start", self.write("started.yaml", text), "--json", *words).json["run"])
 
-    def until(self, run: str, status: str) -> dict[str, Any]:
-        """What `show` says of a run, once it has this status."""
-        return self.until_seen(run, lambda seen: seen["status"] == status)
+    def park(self, text: str, *words: str, typed: str = "") -> dict[str, Any]:
+        """Start a run of this text and leave it when it waits; its id and its open questions."""
+        ran = self("run", self.write("parked.yaml", text), "--json", *words, typed=typed)
+        assert ran.code == 3, ran
+        return dict(ran.json)
 
-    def until_asked(self, run: str, step: str) -> dict[str, Any]:
-        """The open question of a step, once it is open."""
-        seen = self.until_seen(run, lambda seen: any(one["address"].endswith(step) for one in seen["questions"]))
-        return next(one for one in seen["questions"] if one["address"].endswith(step))
-
-    def until_seen(self, run: str, wanted: Any) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
-        while not wanted(seen := self("show", run, "--json").json):
-            assert time.monotonic() < deadline, seen
-        return seen
+    def rest(self, run: str) -> dict[str, Any]:
+        """The run, once it has ended or waits: what `attach` says where nobody answers."""
+        return dict(self("attach", run, "--json").json)
 
 
 class Screen:

@@ -4,8 +4,7 @@ from tests.client.command import FORM, LOOP, TONE, Holdfast
 
 
 def test_a_wrong_answer_is_refused_and_the_right_one_then_works(holdfast: Holdfast) -> None:
-    run = holdfast.start(TONE)
-    holdfast.until_asked(run, "hitl:tone")
+    run = holdfast.park(TONE)["run"]
     wrong = holdfast("answer", run, "cold", "--json")
     assert (wrong.code, wrong.json["error"]["type"]) == (4, "invalid_answer")
     right = holdfast("answer", run, "formal", "--json")
@@ -14,14 +13,14 @@ def test_a_wrong_answer_is_refused_and_the_right_one_then_works(holdfast: Holdfa
 
 
 def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) -> None:
-    run = holdfast.start(LOOP)
-    asked = holdfast.until_asked(run, "clarify:1;hitl:more")
-    assert holdfast("answer", run, asked["id"][:6], "by prefix").code == 0
-    asked = holdfast.until_asked(run, "clarify:2;hitl:more")
+    parked = holdfast.park(LOOP)
+    run = parked["run"]
+    assert holdfast("answer", run, parked["questions"][0]["id"][:6], "by prefix").code == 0
+    asked = holdfast.rest(run)["questions"][0]
     assert holdfast("answer", run, asked["address"], "--content", '"by address"', "--by", "bob").code == 0
-    asked = holdfast.until_asked(run, "clarify:3;hitl:more")
+    asked = holdfast.rest(run)["questions"][0]
     assert holdfast("answer", run, "more", "stop", "--comment", "enough").code == 0
-    assert holdfast.until(run, "completed")["result"] == "stop"
+    assert holdfast("result", run, "--wait", "--json").json["output"] == "stop"
     history = holdfast("history", run, "--json").json
     assert [(one["content"], one["by"], one["via"]) for one in history] == [
         ("by prefix", "user:ana", "update"),
@@ -32,8 +31,8 @@ def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) ->
 
 
 def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdfast: Holdfast) -> None:
-    run = holdfast.start(LOOP)
-    asked = holdfast.until_asked(run, "clarify:1;hitl:more")["id"]
+    parked = holdfast.park(LOOP)
+    run, asked = parked["run"], parked["questions"][0]["id"]
     first = holdfast("answer", run, asked, "42", "--key", "k", "--json")
     assert holdfast("answer", run, asked, "42", "--key", "k", "--json").json == first.json
     assert holdfast("answer", run, asked, "43", "--key", "k", "--json").json["error"]["type"] == "key_conflict"
@@ -43,26 +42,24 @@ def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdf
 
 
 def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) -> None:
-    run = holdfast.start(FORM)
-    holdfast.until_asked(run, "hitl:trip")
+    run = holdfast.park(FORM)["run"]
     holdfast.write("answers.yaml", "[{question: nobody, content: x}]")
     assert holdfast("answer", run, "--file", "answers.yaml", "--json").json["error"]["type"] == "unknown_question"
     holdfast.write("answers.yaml", "[{question: 't*p', content: {city: Rome, days: 2}}]")
     assert holdfast("answer", run, "--file", "answers.yaml").code == 0
-    assert holdfast("result", run, "--wait", "--json").json["output"] == {"city": "Rome", "days": 2}
+    assert holdfast.rest(run)["output"] == {"city": "Rome", "days": 2}
 
 
 def test_what_cannot_be_meant_is_bad_usage(holdfast: Holdfast) -> None:
-    run = holdfast.start(TONE)
-    holdfast.until_asked(run, "hitl:tone")
+    run = holdfast.park(TONE)["run"]
     assert holdfast("answer", run).code == 2
     assert holdfast("answer", run, "tone", "warm", "kind").code == 2
     assert holdfast("answer", run, "--content", "{", "--json").json["error"]["type"] == "bad_usage"
     assert holdfast("answer", "no-such-run", "x", "--json").json["error"]["type"] == "unknown_run"
 
 
-def test_a_run_that_has_ended_or_asks_nothing_takes_no_answer(holdfast: Holdfast) -> None:
-    run = holdfast.start(TONE)
+def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
+    run = holdfast.park(TONE)["run"]
     assert holdfast("cancel", run, "--json").json == {"run": run, "status": "cancelled"}
     assert holdfast("cancel", run).code == 0
     closed = holdfast("answer", run, "warm", "--json")
@@ -71,32 +68,27 @@ def test_a_run_that_has_ended_or_asks_nothing_takes_no_answer(holdfast: Holdfast
 
 
 def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast) -> None:
-    run = holdfast.start(TONE)
-    holdfast.until_asked(run, "hitl:tone")
+    run = holdfast.park(TONE)["run"]
     assert holdfast("pause", run, "--json").json == {"run": run, "status": "paused"}
     assert holdfast("answer", run, "warm").code == 0
     seen = holdfast("show", run, "--json").json
     assert (seen["status"], seen["questions"]) == ("paused", [])
     assert holdfast("resume", run[:-2]).code == 0
-    assert holdfast.until_asked(run, "hitl:title")["message"] == "A title?"
+    assert holdfast.rest(run)["questions"][0]["message"] == "A title?"
 
 
 def test_questions_without_a_run_tell_who_waits_where(holdfast: Holdfast) -> None:
-    run = holdfast.start(TONE)
-    holdfast.until_asked(run, "hitl:tone")
-    rows = [row for row in holdfast("questions", "--json").json if row["run"] == run]
-    assert [(row["waiting_for"], row["message"], row["kind"]) for row in rows] == [
-        (["anyone"], "Which tone?", "decision")
-    ]
-    table = holdfast("questions").out
-    assert rows[0]["id"] in table
-    assert "Which tone?" in table
+    asked = holdfast.park(TONE)["questions"][0]
+    [row] = [row for row in holdfast("questions", "--json").json if row["run"] == asked["run"]]
+    assert {key: row[key] for key in asked} == asked
+    assert row["waiting_for"] == ["anyone"]
+    assert row.keys() - asked.keys() == {"waiting_for", "since"}
+    assert asked["id"] in holdfast("questions").out
 
 
 def test_an_answer_by_signal_says_sent_and_names_the_owner(holdfast: Holdfast) -> None:
-    run = holdfast.start(TONE)
-    holdfast.until_asked(run, "hitl:tone")
+    run = holdfast.park(TONE)["run"]
     sent = holdfast("answer", run, "warm", "--signal", "--json")
     assert [(one["status"], one["owner"]) for one in sent.json] == [("sent", run)]
-    assert holdfast.until_asked(run, "hitl:title")
+    assert holdfast.rest(run)["questions"][0]["message"] == "A title?"
     assert [one["via"] for one in holdfast("history", run, "--json").json] == ["signal"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 from tests.client.command import FORM, LOOP, TONE, Holdfast
@@ -31,9 +32,8 @@ def test_text_is_printed_as_it_is(holdfast: Holdfast) -> None:
 def test_at_the_end_of_input_it_parks_and_attach_goes_on(holdfast: Holdfast) -> None:
     parked = holdfast("run", holdfast.write("loop.yaml", LOOP), "--id", "parks", typed="one\ntwo\n")
     assert (parked.code, parked.out) == (3, "")
-    asked = holdfast("questions", "parks", "--json").json[0]
-    assert asked["message"] == "Round 3?"
-    assert f"holdfast answer parks {asked['id']} VALUE" in parked.err
+    assert "Round 3?" in parked.err
+    assert re.search(r"holdfast answer parks [0-9a-f]{16} VALUE", parked.err)
     assert "holdfast attach parks" in parked.err
     ended = holdfast("attach", "parks", "--json", typed="stop\n")
     assert (ended.code, ended.json["output"]) == (0, "stop")
@@ -55,7 +55,7 @@ def test_a_file_of_answers_is_used_in_order_of_asking(holdfast: Holdfast) -> Non
     )
     ran = holdfast("run", holdfast.write("loop.yaml", LOOP), "--answers", "answers.yaml", "--json")
     assert (ran.code, ran.json["output"]) == (0, "stop")
-    assert holdfast("show", ran.json["run"], "--json").json["trace"]["steps"][0]["iterations"][-1]["n"] == 3
+    assert "clarify 3" in ran.err
 
 
 def test_a_question_that_the_file_does_not_answer_parks(holdfast: Holdfast) -> None:
@@ -126,8 +126,7 @@ def test_a_reader_who_leaves_is_no_error(holdfast: Holdfast) -> None:
 
 
 def test_one_question_answered_elsewhere_is_told_and_the_run_goes_on(holdfast: Holdfast) -> None:
-    run = holdfast.start(LOOP)
-    holdfast.until_asked(run, "clarify:1;hitl:more")
+    run = holdfast.park(LOOP)["run"]
     attached = subprocess.Popen(
         holdfast.command(("attach", run, "--json")), stdin=-1, stdout=-1, stderr=-1, text=True, **holdfast.place()
     )

@@ -37,9 +37,7 @@ def test_a_form_is_asked_field_by_field(holdfast: Holdfast, at_terminal: Termina
     assert holdfast("result", "form", "--json").json["output"] == {"city": "Rome", "days": 3, "hotel": False}
 
 
-def test_ctrl_c_leaves_the_run_where_it_is_and_the_terminal_as_it_was(
-    holdfast: Holdfast, at_terminal: Terminal
-) -> None:
+def test_ctrl_c_leaves_run_and_terminal_as_they_are(holdfast: Holdfast, at_terminal: Terminal) -> None:
     screen = at_terminal("run", holdfast.write("loop.yaml", LOOP), "--id", "interrupted")
     screen.until("Round 1?")
     screen.until("> ")

@@ -1,0 +1,115 @@
+"""Deadlines (CASES.md, P5), on a server that skips time: three days pass in a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from client.answering import ENDINGS
+from client.connect import DATA_CONVERTER
+from protocol.answers import Answer, Refusal
+from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
+
+ASK = "{kind: hitl, name: ask, message: Go?, timeout: 3d, on_error: continue%s}"
+BLUEPRINT = "steps:\n  - %s\n  - {name: end, input: {output: '{{ steps.ask.output }}', error: '{{ steps.ask.error }}'}}\n"
+
+
+@pytest_asyncio.fixture(scope="module")
+async def skipping() -> AsyncIterator[WorkflowEnvironment]:
+    async with await WorkflowEnvironment.start_time_skipping_v2(
+        dev_server_existing_path=temporal_binary(),
+        data_converter=DATA_CONVERTER,
+        search_attributes=ATTRIBUTES,
+        dev_server_extra_args=["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"],
+    ) as environment:
+        yield environment
+
+
+@pytest_asyncio.fixture
+async def later(skipping: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Harness]:
+    queue = f"later-{uuid.uuid4().hex[:8]}"
+    harness = Harness(skipping.client, queue, tmp_path)
+    async with worker_for(skipping.client, queue):
+        yield harness
+        await harness.replay()
+
+
+async def start(later: Harness, more: str = "") -> str:
+    return await later.start(BLUEPRINT % (ASK % more))
+
+
+async def test_a_question_that_nobody_answers_fails_its_step(later: Harness) -> None:
+    run = await start(later)
+    outcome = await later.output(run)
+    assert (outcome["output"], outcome["error"]["type"]) == (None, "question_expired")
+
+
+async def test_a_default_is_taken_at_the_deadline_and_the_journal_says_so(later: Harness) -> None:
+    run = await start(later, ", default: nobody")
+    assert (await later.output(run))["output"] == "nobody"
+    [expired] = [event for event in await later.runs.events(run) if event.type == "question.expired"]
+    assert expired.data["default"] == "nobody"
+
+
+async def test_a_skipped_question_gives_null_without_an_error(later: Harness) -> None:
+    run = await start(later, ", on_timeout: skip")
+    assert await later.output(run) == {"output": None, "error": None}
+
+
+SHORT = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 1s, default: nobody}, {name: end}%s]"
+MORE = ", {kind: hitl, name: then, message: And?}"
+
+
+async def test_a_late_answer_is_told_that_the_question_has_expired(house: Harness) -> None:
+    run = await house.start(SHORT % MORE)
+    first = await house.one(run)
+
+    async def next_question() -> bool:
+        return (await house.one(run)).id != first.id
+
+    await until(next_question, "the deadline")
+    with pytest.raises(Refusal) as late:
+        await house.runs.answer(run, [Answer(question=first.id, content="me")])
+    assert late.value.code == "expired"
+    await house.answer(run, "end")
+
+
+async def test_an_answer_and_a_deadline_in_the_same_moment_agree_on_who_won(house: Harness) -> None:
+    for lead in (0.0, 0.005, 0.01, 0.02):
+        run = await house.start(SHORT % "")
+        question = await house.one(run)
+        await asyncio.sleep(max((question.deadline - datetime.now(UTC)).total_seconds() - lead, 0))
+        try:
+            await house.runs.answer(run, [Answer(question=question.id, content="me")], key="k")
+            told = "me"
+        except Refusal as refusal:
+            assert refusal.code in ("expired", "run_closed")
+            told = "nobody"
+        assert await house.output(run) == told
+        closing = [one.type for one in await house.runs.events(run) if one.type in ENDINGS]
+        assert closing == ["question.answered" if told == "me" else "question.expired"]
+
+
+async def test_a_deadline_runs_while_no_worker_is_there(temporal: Client, tmp_path: Path) -> None:
+    queue = f"down-{uuid.uuid4().hex[:8]}"
+    harness = Harness(temporal, queue, tmp_path)
+    async with worker_for(temporal, queue):
+        run = await harness.start(SHORT % "")
+        await harness.one(run)
+
+    async def fired() -> bool:
+        events = (await temporal.get_workflow_handle(run).fetch_history()).events
+        return any(event.HasField("timer_fired_event_attributes") for event in events)
+
+    await until(fired, "the timer")
+    async with worker_for(temporal, queue):
+        assert await harness.output(run) == "nobody"
+        await harness.replay()
