@@ -14,5 +14,5 @@ RUN pip install --no-cache-dir --constraint constraints.txt .
 USER holdfast
 WORKDIR /app
 ENV HOLDFAST_HEALTH_PORT=8088 PYTHONUNBUFFERED=1
-HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["python", "-m", "worker", "--health"]
-CMD ["python", "-m", "worker"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["python", "-P", "-m", "worker", "--health"]
+CMD ["python", "-P", "-m", "worker"]

@@ -34,6 +34,7 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, WorkflowReplayResult
 
@@ -232,7 +233,9 @@ def _is_healthy(port: int) -> bool:
 
 def _replay(path: Path, as_json: bool) -> int:
     """Replay the histories in a file on this code, and say of each whether it is followed; 1 if one is not."""
-    logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # it logs what is told below
+    # Both log what is told below, the SDK's core to standard output.
+    logging.getLogger("temporalio").setLevel(logging.CRITICAL)
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
     results = asyncio.run(_replayed(_histories(path)))
     rows = [
         {"workflow": one.history.workflow_id, "run": one.history.run_id, "ok": one.replay_failure is None}

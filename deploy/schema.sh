@@ -5,8 +5,8 @@ set -eu
 tool() { # DATABASE COMMAND…
     database=$1
     shift
-    temporal-sql-tool --plugin postgres12 --ep "$SQL_HOST" --port "$SQL_PORT" \
-        --user "$SQL_USER" --password "$SQL_PASSWORD" --database "$database" "$@"
+    # The password is in SQL_PASSWORD.
+    temporal-sql-tool --plugin postgres12 --ep "$POSTGRES_SEEDS" -p 5432 -u "$POSTGRES_USER" --db "$database" "$@"
 }
 
 prepare() { # DATABASE SCHEMA-FOLDER

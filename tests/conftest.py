@@ -25,8 +25,8 @@ from client.runs import Outcome, Runs
 from protocol.answers import Answer, Receipt
 from protocol.questions import Question
 from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
-from workflows import RUNNER, WORKFLOWS
 from worker import create_worker
+from workflows import RUNNER, WORKFLOWS
 
 ATTRIBUTES = (
     SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),

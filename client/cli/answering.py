@@ -64,7 +64,7 @@ def answer(
     question is open. VALUE is text where the question wants text, else JSON if it is JSON; `a,b` for several options.
     A VALUE that begins with a dash comes behind `--`.
     """
-    typed = _Typed(words or [], content, decline, cancel, file, owner)
+    typed = Typed(words or [], content, decline, cancel, file)
     how = {"by": person(by), "key": key, "comment": comment, "signal": signal, "owner": owner}
     perform(_answer(run, typed, how, as_json), as_json)
 
@@ -131,15 +131,14 @@ def _rows_text(row: Waiting, asked: list[Question] | None) -> list[tuple[str, ..
 
 
 @dataclass(frozen=True)
-class _Typed:
+class Typed:
     """What was typed behind the run."""
 
     words: list[str]
-    content: str | None
-    decline: bool
-    cancel: bool
-    file: Path | None
-    owner: str | None
+    content: str | None = None
+    decline: bool = False
+    cancel: bool = False
+    file: Path | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -159,7 +158,7 @@ class _Typed:
         named = self.words[:-1] if valued else self.words
         return named[0] if named else None
 
-    def about(self, question: str) -> _Typed:
+    def about(self, question: str) -> Typed:
         """The same, with the question named."""
         valued = self.content is None and not self.decline and not self.cancel
         return replace(self, words=[question, *self.words[-1:]] if valued else [question])
@@ -175,7 +174,7 @@ class _Typed:
             raise BadUsage(f"--content is not JSON ({error}); text can be given as VALUE") from None
 
 
-async def _answer(run: str, typed: _Typed, how: dict[str, Any], as_json: bool) -> int:
+async def _answer(run: str, typed: Typed, how: dict[str, Any], as_json: bool) -> int:
     typed.check()
     entries = None if typed.file is None else read_entries(typed.file)
     session = await open_session()
@@ -196,7 +195,7 @@ async def _answer(run: str, typed: _Typed, how: dict[str, Any], as_json: bool) -
     return DONE
 
 
-async def _named_by_key(runs: Runs, run: str, typed: _Typed, key: str | None) -> _Typed:
+async def _named_by_key(runs: Runs, run: str, typed: Typed, key: str | None) -> Typed:
     """An answer given once more under its key means its own question, not the one that is open by now."""
     if key is None or typed.question is not None or not await runs.tree.worker_polls(run):
         return typed
@@ -204,7 +203,7 @@ async def _named_by_key(runs: Runs, run: str, typed: _Typed, key: str | None) ->
     return typed if question is None else typed.about(question)
 
 
-async def _one_answer(runs: Runs, run: str, typed: _Typed, known: list[Question]) -> Answer:
+async def _one_answer(runs: Runs, run: str, typed: Typed, known: list[Question]) -> Answer:
     """The answer that was typed, to the question that was named or is the only one."""
     if typed.question is not None:
         found = find_question(known, typed.question)

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, NoReturn
 
 import typer
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from blueprint.errors import BlueprintError
@@ -37,6 +38,8 @@ FORESEEN: dict[type[Exception], tuple[int, str]] = {
 
 def perform(work: Coroutine[Any, Any, int], as_json: bool = False) -> NoReturn:
     """Do the work, and leave with the exit code it gives."""
+    # The SDK's core would log to standard output, where the result belongs.
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)), error_if_already_set=False)
     try:
         code = asyncio.run(work)
     except KeyboardInterrupt:

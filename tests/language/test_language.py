@@ -49,7 +49,10 @@ steps:
       max_loops: 3
       propagation: {{next_input: {next_input}}}
       body:
-        - {{name: got, when: iteration > 1, input: "{{{{ (context.got | default([])) + [previous_step] }}}}", sink_to: got}}
+        - name: got
+          when: iteration > 1
+          input: "{{{{ (context.got | default([])) + [previous_step] }}}}"
+          sink_to: got
         - {{name: n, input: {{n: 1}}, updates_context: true}}
         - {{name: out, input: "{{{{ iteration }}}}"}}
 output: "{{{{ context.got }}}}"
@@ -218,7 +221,8 @@ async def test_a_run_keeps_its_blueprint_when_the_file_changes(house: Harness) -
 
 ATTACKS = [
     "{{ range(1000) | map('string') | join ~ 1 / 0 }}",
-    "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}x{% endfor %}{% endfor %}{% endfor %}",
+    "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}x{% endfor %}{% endfor %}"
+    "{% endfor %}",
     "{{ 9 ** 9 ** 9 }}",
     "{{ context.text['__cl' ~ 'ass__'] }}",
 ]

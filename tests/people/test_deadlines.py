@@ -19,7 +19,9 @@ from protocol.answers import Answer, Refusal
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
 
 ASK = "{kind: hitl, name: ask, message: Go?, timeout: 3d, on_error: continue%s}"
-BLUEPRINT = "steps:\n  - %s\n  - {name: end, input: {output: '{{ steps.ask.output }}', error: '{{ steps.ask.error }}'}}\n"
+BLUEPRINT = (
+    "steps:\n  - %s\n  - {name: end, input: {output: '{{ steps.ask.output }}', error: '{{ steps.ask.error }}'}}\n"
+)
 
 
 @pytest_asyncio.fixture(scope="module")

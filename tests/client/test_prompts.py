@@ -1,0 +1,117 @@
+"""Asking in a terminal, without one: what is typed comes from standard input."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from client.prompts import Lines, Terminal, Written, chosen
+from client.reading import Entry
+from client.render import console
+from protocol.answers import Answer
+from protocol.questions import Clarification, Input
+from tests.client.test_reading import decision, question
+
+FORM = {
+    "type": "object",
+    "required": ["city", "days"],
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer", "minimum": 1},
+        "class": {"enum": ["first", 2]},
+        "hotel": {"type": "boolean", "default": False},
+    },
+}
+
+
+class Typing:
+    """Types lines, and sees what is shown."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch, self.shown = monkeypatch, io.StringIO()
+        monkeypatch.setattr(sys, "stderr", self.shown)
+
+    def __call__(self, asked: Any, *lines: str) -> Answer | None:
+        typed = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
+        self.monkeypatch.setattr(sys, "stdin", typed)
+        return Terminal(console(self.shown), editing=False).answer(asked)
+
+    def content(self, asked: Any, *lines: str) -> Any:
+        answer = self(asked, *lines)
+        assert answer is not None
+        return answer.content
+
+
+@pytest.fixture
+def typing(monkeypatch: pytest.MonkeyPatch) -> Typing:
+    return Typing(monkeypatch)
+
+
+def test_an_option_is_chosen_by_number_id_or_label_and_a_number_that_is_an_id_is_the_id() -> None:
+    asked = decision()
+    assert [chosen(text, asked) for text in ("2", "b", "Beta, too", "1")] == ["b", "b", "Beta, too", "1"]
+    assert chosen("2, a", decision(max_selections=2)) == ["b", "a"]
+
+
+def test_one_is_asked_again_with_the_reason(typing: Typing) -> None:
+    assert typing.content(decision(), "", "gamma", "a") == "a"
+    assert "'gamma' is none of the options: a, b, 1" in typing.shown.getvalue()
+
+
+def test_enter_takes_the_default_where_there_is_one(typing: Typing) -> None:
+    assert typing.content(decision(default="b"), "") == "b"
+    assert "Enter: b" in typing.shown.getvalue()
+    assert typing.content(question(Input(message="?")), "", "text") == "text"
+
+
+def test_text_that_looks_like_something_else_stays_text(typing: Typing) -> None:
+    assert typing.content(question(Clarification(message="?")), "'&<é\" 42:") == "'&<é\" 42:"
+
+
+def test_a_form_is_asked_field_by_field_or_taken_whole(typing: Typing) -> None:
+    asked = question(Input(message="?", form=FORM))
+    assert typing.content(asked, "", "Rome", "none", "0", "3", "2", "yes") == {
+        "city": "Rome",
+        "days": 3,
+        "class": 2,
+        "hotel": True,
+    }
+    assert "city: this field is needed" in typing.shown.getvalue()
+    assert typing.content(asked, "Rome", "3", "", "") == {"city": "Rome", "days": 3, "hotel": False}
+    assert typing.content(asked, '{"city": "Rome", "days": 1}') == {"city": "Rome", "days": 1}
+
+
+def test_a_form_that_is_no_object_of_fields_is_one_line(typing: Typing) -> None:
+    assert typing.content(question(Input(message="?", form={"type": "array"})), "x", "[1]") == [1]
+    assert typing.content(question(Input(message="?", form={"type": "boolean"})), "maybe", "yes") is True
+
+
+def test_commands_decline_cancel_help_and_leave(typing: Typing) -> None:
+    asked = decision()
+    declined, cancelled = typing(asked, "/help", "/decline"), typing(asked, "/cancel")
+    assert declined and cancelled
+    assert (declined.action, cancelled.action) == ("decline", "cancel")
+    assert (typing(asked, "/later"), typing(asked)) == (None, None)
+
+
+def test_piped_lines_are_taken_as_they_are(typing: Typing) -> None:
+    typing.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_Pipe(b" a text: \r\n/decline\n")))
+    lines = Lines(console(typing.shown))
+    asked = question(Input(message="?"))
+    contents = [answer.content if (answer := lines.answer(asked)) else None for _ in range(3)]
+    assert contents == [" a text: ", "/decline", None]
+
+
+class _Pipe(io.BytesIO):
+    """Bytes that `select` can be asked about."""
+
+    def fileno(self) -> int:
+        return sys.__stdin__.fileno() if sys.__stdin__ else 0
+
+
+def test_a_written_answer_that_was_refused_is_not_given_again(typing: Typing) -> None:
+    written = Written([Entry("tone", "x", times=9), Entry("t*", "y")], console(typing.shown))
+    asked = decision()
+    contents = [answer.content if (answer := written.answer(asked)) else None for _ in range(3)]
+    assert contents == ["x", "y", None]

@@ -1,0 +1,95 @@
+"""What is typed and written down, read as values."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blueprint.errors import BlueprintError
+from client.reading import BadUsage, answers_for, content_of, input_of, person, read_entries, value_of
+from protocol.address import Address
+from protocol.questions import Asked, Clarification, Decision, Input, Question, question_of
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]
+
+
+def question(asked: Asked, address: str = "pipeline:p;hitl:tone") -> Question:
+    where = Address(address)
+    return question_of(asked, address=where, owner="r", run="r", round_=1, iteration=None, at=AT, deadline=None)
+
+
+def decision(**how: Any) -> Question:
+    return question(Decision.model_validate({"message": "?", "options": OPTIONS, **how}))
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("42", {"type": "string"}, "42"),
+        ("42", {"type": "integer"}, 42),
+        ("42", {"enum": ["41", "42"]}, "42"),
+        ("true", None, True),
+        ("[1, 2", None, "[1, 2"),
+        ("Infinity", None, "Infinity"),
+        ("", None, ""),
+        ("null", {"type": ["string", "null"]}, None),
+    ],
+)
+def test_a_value_is_text_where_text_is_wanted_else_json_else_text(text: str, schema: Any, value: Any) -> None:
+    assert value_of(text, schema) == value
+
+
+def test_one_option_is_literal_text_and_several_are_a_list() -> None:
+    assert content_of("1", decision()) == "1"
+    assert content_of("a, b", decision(max_selections=2)) == ["a", "b"]
+    assert content_of('["a"]', decision(max_selections=2)) == ["a"]
+    assert content_of("Beta, too", decision(max_selections=2)) == ["Beta, too"]
+    assert content_of("[x", question(Clarification(message="?"))) == "[x"
+
+
+def test_a_form_takes_json_and_free_text_stays_text() -> None:
+    assert content_of('{"a": 1}', question(Input(message="?", form={"type": "object"}))) == {"a": 1}
+    assert content_of('{"a": 1}', question(Input(message="?"))) == '{"a": 1}'
+
+
+def test_an_input_file_is_read_by_its_ending(tmp_path: Path) -> None:
+    for name, text in (("a.json", '{"a": 1}'), ("a.yaml", "a: yes"), ("a.txt", "a: yes\n")):
+        (tmp_path / name).write_text(text)
+    read = [input_of(f"@{tmp_path / name}", None) for name in ("a.json", "a.yaml", "a.txt")]
+    assert read == [{"a": 1}, {"a": "yes"}, "a: yes\n"]
+    with pytest.raises(BadUsage, match="cannot be read: No such file"):
+        input_of(f"@{tmp_path}/none", None)
+
+
+def entries(tmp_path: Path, text: str) -> Any:
+    (tmp_path / "answers.yaml").write_text(text)
+    return read_entries(tmp_path / "answers.yaml")
+
+
+def test_an_entry_serves_as_often_as_it_says_by_name_address_or_glob(tmp_path: Path) -> None:
+    asked = [question(Input(message="?"), f"pipeline:p;loop:l:{n};hitl:tone") for n in (1, 2, 3)]
+    given = entries(tmp_path, "[{question: tone, content: x}, {question: '*;loop:l:*', decline: true, times: 2}]")
+    answers, unused = answers_for(given, asked)
+    assert [(one.action, one.content) for one in answers] == [("accept", "x"), ("decline", None), ("decline", None)]
+    assert unused == []
+    assert answers_for(given, asked)[0] == []
+
+
+def test_everything_wrong_in_a_file_of_answers_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BlueprintError) as caught:
+        entries(tmp_path, "- {question: a, contnt: x}\n- {content: x, times: 0}\n- tone\n- {question: a, decline: no}")
+    told = [f"{problem.line} {problem.message}" for problem in caught.value.problems]
+    assert [line[0] for line in told] == ["1", "1", "2", "2", "3", "4"]
+    assert "1 unknown key 'contnt'" in told
+    with pytest.raises(BadUsage, match="expected a list"):
+        entries(tmp_path, "a: 1")
+
+
+def test_who_answers_is_said_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_USER", "eva")
+    assert (person(None), person("bob"), person("user:bob")) == ("user:eva", "user:bob", "user:bob")
+    monkeypatch.delenv("HOLDFAST_USER")
+    monkeypatch.setenv("LOGNAME", "login")
+    assert person(None) == "user:login"

@@ -1,0 +1,75 @@
+"""Runs and questions as text for people."""
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.text import Text
+
+from client.render import answer_command, console, event_line, preview, progress, question_text, table, tree_text
+from protocol.address import Address
+from protocol.questions import Input
+from protocol.runs import Event
+from tests.client.test_reading import decision, question
+
+
+def event(type_: str, address: str = "pipeline:p;loop:l:2;step:s", **data: Any) -> Event:
+    return Event(offset=7, time=datetime.now(UTC), type=type_, address=Address(address), data=data)
+
+
+def plain(text: Text | None) -> str | None:
+    return None if text is None else text.plain
+
+
+def test_a_question_shows_place_message_and_numbered_options() -> None:
+    shown = question_text(decision(message="Which\x1b[2J?")).plain
+    assert shown.splitlines() == ["p · tone", "Which\ufffd[2J?", "   1  a  Alpha", "   2  b  Beta, too", "   3  1  One"]
+
+
+def test_the_command_that_answers_fits_the_question() -> None:
+    asked = question(Input(message="?"))
+    assert answer_command(asked) == f"holdfast answer r {asked.id} VALUE"
+    form = question(Input(message="?", form={"type": "object"})).model_copy(update={"run": "my run"})
+    assert answer_command(form) == f"holdfast answer 'my run' {form.id} --content JSON"
+
+
+@pytest.mark.parametrize(
+    ("happened", "line"),
+    [
+        (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2), "l 2"),
+        (event("step.completed", kind="step", output={"a": 1}), '  ✓ s  {"a":1}'),
+        (event("step.completed", kind="hitl", output="x"), None),
+        (event("step.failed", message="bad\nluck"), "  ✗ s  bad luck"),
+        (event("question.answered", content="x", by="user:ana"), "  ← s  'x'  user:ana"),
+        (event("model.requested", model="echo"), None),
+    ],
+)
+def test_progress_tells_what_a_person_wants_to_know(happened: Event, line: str | None) -> None:
+    assert plain(progress(happened)) == line
+
+
+def test_every_event_has_a_line() -> None:
+    assert "tool.called" in event_line(event("tool.called", tool="search")).plain
+
+
+def test_only_the_last_column_of_a_table_is_cut() -> None:
+    assert table(("A", "B"), [("long-id", "m" * 50)], room=20).plain.splitlines() == [
+        "A        B",
+        "long-id  mmmmmmmmmm…",
+    ]
+
+
+def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
+    step = {"name": "s", "kind": "step", "status": "completed", "output": 1, "error": None}
+    loop = {"name": "l", "kind": "loop", "status": "running", "output": None, "error": None}
+    loop |= {"iterations": [{"n": n, "steps": [step]} for n in range(1, 4)], "iterations_left_out": 4}
+    lines = tree_text({"steps": [loop]}, last=1).plain.splitlines()
+    assert lines == ["  ▸ l (loop)", "    … 6 earlier iterations: --all", "    3", "      ✓ s  1"]
+
+
+def test_nothing_is_wrapped_or_coloured_outside_a_terminal() -> None:
+    out = io.StringIO()
+    console(out).print(Text("x" * 500, "bold red"))
+    assert out.getvalue() == "x" * 500 + "\n"
+    assert preview("a\nb\x07") == r"'a\nb\x07'"
