@@ -1,4 +1,4 @@
-# The worker. Mount your holdfast.toml and your tools into /app, or build on this image.
+# A Holdfast worker. Mount your holdfast.toml and your tools at /app, or build on this image.
 FROM python:3.12-slim
 
 RUN useradd --create-home --uid 10001 holdfast
@@ -14,5 +14,6 @@ RUN pip install --no-cache-dir --constraint constraints.txt .
 USER holdfast
 WORKDIR /app
 ENV HOLDFAST_HEALTH_PORT=8088 PYTHONUNBUFFERED=1
-HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["python", "-P", "-m", "worker", "--health"]
-CMD ["python", "-P", "-m", "worker"]
+# -P, and `holdfast worker` instead of `python -m worker`: a folder `client` or `workflows` in /app is not taken for ours.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-P", "-m", "worker", "--health"]
+CMD ["holdfast", "worker"]

@@ -11,7 +11,7 @@ from temporalio import activity
 from activities.beating import beating
 from activities.registry import wrong
 from activities.scripted import reply_from
-from blueprint.jsonschemas import problems_of
+from blueprint.jsonschemas import misfit
 from protocol.agents import ModelReply, ModelRequest
 
 Provider = Callable[[ModelRequest, str], Awaitable[ModelReply]]
@@ -52,13 +52,13 @@ class ModelActivities:
 def _fitting(output: Any, request: ModelRequest) -> Any:
     """The output as its schema wants it; a text that holds JSON is read."""
     schema = request.output_schema or {}
-    if isinstance(output, str) and next(iter(problems_of(schema, output)), None):
+    if isinstance(output, str) and misfit(schema, output):
         try:
             output = json.loads(output)
         except ValueError:
             raise wrong(
                 "output_invalid", f"{request.step}: the model's text is no JSON, but a schema is wanted"
             ) from None
-    for path, reason in problems_of(schema, output):
-        raise wrong("output_invalid", f"{request.step}: the model's output does not fit: {path}: {reason}")
+    if why := misfit(schema, output):
+        raise wrong("output_invalid", f"{request.step}: the model's output does not fit: {why}")
     return output

@@ -157,8 +157,7 @@ class Runs:
         try:
             await self._describe(prefix)
         except UnknownRun:
-            quoted = prefix.replace("\\", "\\\\").replace("'", "\\'")
-            wanted = f"WorkflowId STARTS_WITH '{quoted}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
+            wanted = f"WorkflowId STARTS_WITH '{_quoted(prefix)}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
             found = sorted({one.id async for one in self.client.list_workflows(wanted, limit=20)})
         else:
             return prefix
@@ -172,7 +171,7 @@ class Runs:
         """The runs, newest first; only those of a blueprint, or those that wait for a person."""
         wanted = f"WorkflowType = '{PIPELINE_WORKFLOW}'"
         if blueprint is not None:
-            wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{blueprint}'"
+            wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{_quoted(blueprint)}'"
         awaited = {one.run async for one in self._all_waiting()}
         rows = []
         async for one in self.client.list_workflows(wanted):
@@ -340,6 +339,11 @@ def _status(views: Sequence[WorkflowView]) -> Status:
     return "waiting" if questions_of(views) and rests(views) else "running"
 
 
+def _quoted(text: str) -> str:
+    """Text inside the quotes of a visibility query."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
 def _concerns(one: Waiting, user: str) -> bool:
     return "anyone" in one.waiting_for or user in one.waiting_for
 
@@ -354,5 +358,5 @@ def _check_start(blueprint: Blueprint, input: Any, run: str) -> None:
         raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
     problems = [] if blueprint.inputs is None else list(problems_of(blueprint.inputs, input))
     if problems:
-        told = "; ".join(f"{path or 'the input'}: {reason}" for path, reason in problems)
+        told = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
         raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {told}")

@@ -1,18 +1,12 @@
 #!/bin/sh
 # Makes Temporal's two databases and brings their schema up to date; doing it again changes nothing.
+# temporal-sql-tool takes the place and the password from SQL_HOST, SQL_PORT, SQL_USER, SQL_PASSWORD, SQL_PLUGIN.
 set -eu
 
-tool() { # DATABASE COMMAND…
-    database=$1
-    shift
-    # The password is in SQL_PASSWORD.
-    temporal-sql-tool --plugin postgres12 --ep "$POSTGRES_SEEDS" -p 5432 -u "$POSTGRES_USER" --db "$database" "$@"
-}
-
-prepare() { # DATABASE SCHEMA-FOLDER
-    tool "$1" create || echo "database $1 is there already"
-    tool "$1" setup-schema -v 0.0 || echo "schema of $1 is there already"
-    tool "$1" update-schema -d "/etc/temporal/schema/postgresql/v12/$2/versioned"
+prepare() { # DATABASE FOLDER
+    temporal-sql-tool --db "$1" create
+    temporal-sql-tool --db "$1" setup-schema -v 0.0
+    temporal-sql-tool --db "$1" update-schema -d "/etc/temporal/schema/postgresql/v12/$2/versioned"
 }
 
 prepare temporal temporal

@@ -1,40 +1,42 @@
 #!/bin/sh
-# Makes the namespace, keeps closed runs for 90 days, registers Holdfast's search attributes.
-# Doing it again changes nothing. TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE say where; needs only the `temporal` command.
+# Makes the namespace, keeps closed runs for 90 days at least, registers Holdfast's search attributes.
+# Doing it again changes nothing. Needs the `temporal` command, and its variables: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, …
 set -eu
 
-address=${TEMPORAL_ADDRESS:-localhost:7233}
 namespace=${TEMPORAL_NAMESPACE:-default}
-retention=${RETENTION:-90d}
+days=90
 
 # The server answers a little before its namespaces do, and learns of a new one a little later.
 again() {
-    tries=0
-    until "$@"; do
+    tries=1
+    until said=$("$@" 2>&1); do
+        [ "$tries" -lt 60 ] || { echo "gave up: $*: $said" >&2; exit 1; }
         tries=$((tries + 1))
-        [ "$tries" -lt 60 ] || { echo "gave up: $*" >&2; exit 1; }
         sleep 1
     done
 }
 
-on() { temporal operator "$@" --address "$address"; }
-
-healthy() { on cluster health >/dev/null 2>&1; }
-
-namespaced() {
-    on namespace describe --namespace "$namespace" >/dev/null 2>&1 ||
-        on namespace create --namespace "$namespace" --retention "$retention" >/dev/null 2>&1
+here() { # NOUN VERB OPTION…
+    noun=$1 verb=$2
+    shift 2
+    temporal operator "$noun" "$verb" --namespace "$namespace" "$@"
 }
 
-retained() { on namespace update --namespace "$namespace" --retention "$retention" >/dev/null 2>&1; }
+made() { here namespace describe || here namespace create --retention "${days}d"; }
+
+# Only ever raised: what was kept longer stays.
+retained() {
+    seconds=$(here namespace describe --output json | sed -n 's/.*"workflowExecutionRetentionTtl": *"\([0-9]*\)s.*/\1/p')
+    [ "${seconds:-0}" -ge $((days * 86400)) ] || here namespace update --retention "${days}d"
+}
 
 registered() { # NAME TYPE
-    on search-attribute list --namespace "$namespace" 2>/dev/null | grep -qw "$1" ||
-        on search-attribute create --namespace "$namespace" --name "$1" --type "$2" >/dev/null 2>&1
+    here search-attribute create --name "$1" --type "$2" &&
+        here search-attribute list | grep -Eq "^ *$1 +$2 *\$"
 }
 
-again healthy
-again namespaced
+again temporal operator cluster health
+again made
 again retained
 again registered HoldfastBlueprint Keyword
 again registered HoldfastWaitingFor KeywordList

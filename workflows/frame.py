@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from blueprint.expressions import evaluate, holds, render, text_of
 from blueprint.grammar import AnyStep, Blueprint, Step
-from blueprint.jsonschemas import problems_of
+from blueprint.jsonschemas import misfit
 from protocol.address import Address, within
 from protocol.agents import ModelReply, ModelRequest, ToolRequest, Usage
 from protocol.questions import Asked
@@ -56,9 +56,8 @@ class Store:
 
     def take(self, value: dict[str, Any], address: Address) -> None:
         """Replace the value; one that breaks the context's schema fails the step that wrote it."""
-        if self.schema is not None:
-            for path, reason in problems_of(self.schema, value):
-                raise failure("context_invalid", f"context.{path}: {reason} (context_schema)", address)
+        if self.schema is not None and (wrong := misfit(self.schema, value)):
+            raise failure("context_invalid", f"the context does not fit its schema: {wrong}", address)
         self.value = value
 
 
@@ -144,9 +143,8 @@ class Frame:
     def input_of(self, step: Step) -> Any:
         """What the step gets, if it fits the step's `input_schema`."""
         value = self.render(step.input)
-        if step.input_schema is not None:
-            for path, reason in problems_of(step.input_schema, value):
-                raise failure("input_invalid", f"the input of {step.name} does not fit: {path}: {reason}", self.address)
+        if step.input_schema is not None and (wrong := misfit(step.input_schema, value)):
+            raise failure("input_invalid", f"the input of {step.name} does not fit: {wrong}", self.address)
         return value
 
     def note(self, type_: str, **data: Any) -> None:

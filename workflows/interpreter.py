@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blueprint.grammar import AnyStep, Conditional, Fallback, Hitl, Loop, PlainStep, Step
-from blueprint.jsonschemas import problems_of
+from blueprint.jsonschemas import misfit
 from protocol.questions import brief
 from protocol.runs import Failure
 from workflows.context import updated
@@ -59,9 +59,8 @@ def segment_type(step: Step) -> str:
 
 def _record(step: AnyStep, here: Frame, output: Any) -> None:
     """Check the output, and write it where the step says."""
-    if step.output_schema is not None:
-        for path, reason in problems_of(step.output_schema, output):
-            raise failure("output_invalid", f"the output of {step.name} does not fit: {path}: {reason}", here.address)
+    if step.output_schema is not None and (wrong := misfit(step.output_schema, output)):
+        raise failure("output_invalid", f"the output of {step.name} does not fit: {wrong}", here.address)
     if step.sink_to is not None:
         here.apply("set", step.sink_to, output)
     if step.updates_context and output is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from temporalio import workflow
 
 from blueprint.expressions import ExpressionError
-from blueprint.jsonschemas import problems_of
+from blueprint.jsonschemas import misfit
 from protocol.address import root
 from protocol.runs import PIPELINE_WORKFLOW, Definition, Failure, PipelineState, RunResult
 from protocol.values import digest_of
@@ -59,9 +59,8 @@ class PipelineWorkflow(Host):
 
     async def _work(self, definition: Definition, state: PipelineState) -> Any:
         blueprint = definition.blueprint
-        if blueprint.inputs is not None:
-            for path, reason in problems_of(blueprint.inputs, state.input):
-                raise failure("input_invalid", f"the run's input does not fit: {path}: {reason}", self.address)
+        if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, state.input)):
+            raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
         frame = Frame(self, self.address, blueprint, self.store, Scope(), run_steps, {"input": state.input})
         output = await run_steps(blueprint.steps, frame, state.input)
         return output if blueprint.output is None else frame.after(output).render(blueprint.output)

@@ -17,7 +17,7 @@ from client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, pri
 from client.cli.perform import perform
 from client.cli.session import Session, open_session
 from client.prompts import Interrupted, Lines, Source, Terminal, Written
-from client.reading import input_of, person, read_entries
+from client.reading import BadUsage, input_of, person, read_entries
 from client.render import console, failure_text, waiting_text
 from client.runs import Outcome
 
@@ -108,6 +108,9 @@ async def _attend(session: Session, run: str, sources: list[Source], here: _Here
     except (asyncio.CancelledError, Interrupted):  # Ctrl-C
         say(f"\nthe run goes on; come back with: holdfast attach {run}")
         return WAITING if attendance.waits_for_a_person else INTERRUPTED
+    except BadUsage:  # a line of input that is no text
+        say(f"the run goes on; come back with: holdfast attach {run}")
+        raise
     if isinstance(end, Parked):
         return _parked(run, end, here.as_json)
     return print_outcome(end, here.as_json)

@@ -180,7 +180,10 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
         ("agents: {a b: {model: echo}}\nsteps: [{name: a}]", "1:10 agents.a b: 'a b' is no name"),
         ("steps: [{kind: loop, name: l, loop: {body: [], max_loops: 1}}]", "steps[0].loop.body: 'body' is empty"),
         ("steps: [{kind: loop, name: l, loop: {body: [{name: a}], max_loops: 0}}]", "must be at least 1, not 0"),
-        ("steps: [{kind: loop, name: l, body: {name: a}, max_loops: 1}]", "it belongs under `loop:`, as loop.body"),
+        (
+            "steps: [{kind: loop, name: l, exit_expression: x, loop: {body: {name: a}, max_loops: 1}}]",
+            "it belongs under `loop:`, as loop.exit_expression",
+        ),
         ("steps: [{kind: hitl, name: h, retry: {}}]", "unknown key 'retry' (only step steps have it)"),
         ("steps: [{kindd: hitl, name: h, message: Well?}]", "unknown key 'kindd' (did you mean 'kind'?)"),
         ("steps: [{name: h, message: Well?}]", "'kind' is missing: only hitl steps have 'message' (add kind: hitl)"),

@@ -62,7 +62,7 @@ def test_only_the_last_column_of_a_table_is_cut() -> None:
 
 def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
     step = {"name": "s", "kind": "step", "status": "completed", "output": 1, "error": None}
-    loop = {"name": "l", "kind": "loop", "status": "running", "output": None, "error": None}
+    loop: dict[str, Any] = {"name": "l", "kind": "loop", "status": "running", "output": None, "error": None}
     loop |= {"iterations": [{"n": n, "steps": [step]} for n in range(1, 4)], "iterations_left_out": 4}
     lines = tree_text({"steps": [loop]}, last=1).plain.splitlines()
     assert lines == ["  ▸ l (loop)", "    … 6 earlier iterations: --all", "    3", "      ✓ s  1"]

@@ -1,24 +1,40 @@
-"""The deployment: what stands in docker-compose.yml holds together, and the set-up script does its work on a server."""
+"""The deployment: docker-compose.yml holds together, and the set-up script makes a server ready for a worker."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
+import signal
+import socket
 import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
 import yaml
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from client.connect import missing_search_attributes
-from tests.conftest import temporal_binary
-from tests.test_architecture import HOME
+from tests.conftest import temporal_binary, until
 
+HOME = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((HOME / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
+DOCKERFILE = (HOME / "Dockerfile").read_text()
+SERVER_READS = {
+    *("DB", "DB_PORT", "POSTGRES_SEEDS", "POSTGRES_USER", "POSTGRES_PWD"),
+    *("NUM_HISTORY_SHARDS", "BIND_ON_IP", "DYNAMIC_CONFIG_FILE_PATH"),
+}
+"""Variables of the configuration that temporalio/server 1.32 carries; any other is ignored in silence."""
+SQL_TOOL_READS = {"SQL_PLUGIN", "SQL_HOST", "SQL_PORT", "SQL_USER", "SQL_PASSWORD"}
 
 
-def test_every_dependency_is_a_service_and_waits_for_the_right_state() -> None:
+def test_every_dependency_is_a_service_that_can_reach_the_awaited_state() -> None:
     for name, service in SERVICES.items():
         for other, how in service.get("depends_on", {}).items():
             wanted = how["condition"]
@@ -27,35 +43,128 @@ def test_every_dependency_is_a_service_and_waits_for_the_right_state() -> None:
             assert wanted != "service_completed_successfully" or SERVICES[other]["restart"] == "on-failure"
 
 
-def test_images_are_pinned_and_none_is_the_deprecated_one() -> None:
+def test_images_are_pinned_to_a_full_version_and_none_is_the_deprecated_one() -> None:
     images = [service["image"] for service in SERVICES.values() if "image" in service]
-    assert all(":" in image.partition("/")[2] or ":" in image for image in images)
-    assert not any("auto-setup" in image or image.endswith(":latest") for image in images)
+    assert all(re.search(r":\d+\.\d+(\.\d+)?$", image) for image in images)
+    assert not any("auto-setup" in image for image in images)
+    versions = {image.partition(":")[2] for image in images if re.match("temporalio/(server|admin-tools):", image)}
+    assert len(versions) == 1, "the schema must be the server's"
 
 
-def test_what_is_mounted_is_there() -> None:
-    mounts = [mount for service in SERVICES.values() for mount in service.get("volumes", [])]
-    for mount in mounts:
-        source = mount.partition(":")[0]
-        assert source in COMPOSE["volumes"] or (HOME / source).exists()
+def test_the_images_know_the_variables_that_they_are_given() -> None:
+    assert set(SERVICES["temporal"]["environment"]) == SERVER_READS
+    assert set(SERVICES["schema"]["environment"]) == SQL_TOOL_READS
+    password = SERVICES["postgres"]["environment"]["POSTGRES_PASSWORD"]
+    assert SERVICES["temporal"]["environment"]["POSTGRES_PWD"] == password
+    assert SERVICES["schema"]["environment"]["SQL_PASSWORD"] == password
 
 
-def test_the_image_holds_every_room_and_no_tests() -> None:
-    copied = [line for line in (HOME / "Dockerfile").read_text().splitlines() if line.startswith("COPY")]
-    assert {line.split()[1] for line in copied} >= {"blueprint", "protocol", "workflows", "activities", "client"}
-    assert not any("tests" in line for line in copied)
+def test_what_is_mounted_is_there_and_volumes_are_declared() -> None:
+    for service in SERVICES.values():
+        for mount in service.get("volumes", []):
+            source = mount.partition(":")[0]
+            assert source in COMPOSE["volumes"] or (source.startswith("./") and (HOME / source).exists())
+    folder, name = Path(SERVICES["temporal"]["environment"]["DYNAMIC_CONFIG_FILE_PATH"]).parts[-2:]
+    assert yaml.safe_load((HOME / "deploy" / folder / name).read_text())
 
 
-async def test_the_set_up_script_makes_a_namespace_ready_and_may_run_twice() -> None:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as server:
-        address = server.client.service_client.config.target_host
-        environment = {
-            "PATH": f"{Path(temporal_binary()).parent}:{os.environ['PATH']}",
-            "TEMPORAL_ADDRESS": address,
-            "TEMPORAL_NAMESPACE": "people",
-        }
-        for _ in range(2):
-            script = ["sh", str(HOME / "deploy" / "setup.sh")]
-            done = await asyncio.to_thread(subprocess.run, script, env=environment, capture_output=True, text=True)
-            assert (done.returncode, done.stdout) == (0, "namespace people is ready\n"), done.stderr
-        assert await missing_search_attributes(server.client, "people") == []
+def test_ports_are_published_to_this_machine_alone() -> None:
+    assert all(port.startswith("127.0.0.1:") for service in SERVICES.values() for port in service.get("ports", []))
+
+
+def test_what_stays_up_comes_back_and_tells_its_health() -> None:
+    assert {SERVICES[name]["restart"] for name in ("postgres", "temporal", "ui", "worker")} == {"unless-stopped"}
+    assert "healthcheck" in SERVICES["postgres"] and "healthcheck" in SERVICES["temporal"]
+    assert SERVICES["worker"]["build"] == "."
+    assert "HEALTHCHECK" in DOCKERFILE and "HOLDFAST_HEALTH_PORT=" in DOCKERFILE
+
+
+def test_the_image_holds_every_room_and_nothing_else() -> None:
+    copied = {
+        word.rstrip("/") for line in DOCKERFILE.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]
+    }
+    assert copied >= {"blueprint", "protocol", "workflows", "activities", "client", "worker.py", "constraints.txt"}
+    assert all((HOME / name).exists() for name in copied)
+    ignored = (HOME / ".dockerignore").read_text().splitlines()
+    assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == copied
+
+
+def test_it_runs_as_nobody_special_without_the_embedded_server() -> None:
+    assert re.search(r"^USER holdfast$", DOCKERFILE, re.MULTILINE)
+    assert "embedded" not in DOCKERFILE
+
+
+@pytest.mark.parametrize("script", ["setup.sh", "schema.sh"])
+def test_the_scripts_are_plain_sh(script: str) -> None:
+    subprocess.run(["sh", "-n", str(HOME / "deploy" / script)], check=True)
+
+
+@pytest.fixture(scope="module")
+async def bare() -> AsyncIterator[WorkflowEnvironment]:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+        yield environment
+
+
+async def set_up(server: WorkflowEnvironment, namespace: str) -> None:
+    environment = {
+        "PATH": f"{Path(temporal_binary()).parent}:{os.environ['PATH']}",
+        "TEMPORAL_ADDRESS": server.client.service_client.config.target_host,
+        "TEMPORAL_NAMESPACE": namespace,
+    }
+    command = ["sh", str(HOME / "deploy" / "setup.sh")]
+    done = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"namespace {namespace} is ready\n"), done.stderr
+
+
+async def kept(client: Client, namespace: str) -> timedelta:
+    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    return described.config.workflow_execution_retention_ttl.ToTimedelta()
+
+
+async def test_the_set_up_makes_a_namespace_ready_and_may_run_twice(bare: WorkflowEnvironment) -> None:
+    for _ in range(2):
+        await set_up(bare, "people")
+        assert await missing_search_attributes(bare.client, "people") == []
+        assert await kept(bare.client, "people") == timedelta(days=90)
+
+
+async def test_the_set_up_raises_how_long_closed_runs_are_kept_and_never_lowers_it(bare: WorkflowEnvironment) -> None:
+    for before, after in (("24h", timedelta(days=90)), ("8760h", timedelta(days=365))):
+        namespace = f"kept-{before}"
+        address = bare.client.service_client.config.target_host
+        create = ["operator", "namespace", "create", "--namespace", namespace, "--retention", before]
+        command = [temporal_binary(), *create, "--address", address]
+        await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+        await set_up(bare, namespace)
+        assert await kept(bare.client, namespace) == after
+
+
+async def test_a_worker_of_a_project_with_folders_named_like_ours_gets_healthy(
+    bare: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    for name in ("client", "workflows"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not ours')")
+    await set_up(bare, "healthy")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "TEMPORAL_ADDRESS": bare.client.service_client.config.target_host,
+        "TEMPORAL_NAMESPACE": "healthy",
+        "HOLDFAST_HEALTH_PORT": str(port),
+    }
+    holdfast = [str(Path(sys.executable).parent / "holdfast"), "worker"]
+    asks = [sys.executable, "-P", "-m", "worker", "--health"]
+    worker = subprocess.Popen(holdfast, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+
+    async def healthy() -> bool:
+        asked = await asyncio.to_thread(subprocess.run, asks, cwd=tmp_path, env=environment, capture_output=True)
+        return asked.returncode == 0 or worker.poll() is not None
+
+    try:
+        await until(healthy, "a healthy worker")
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        _, told = await asyncio.to_thread(worker.communicate, None, 30)
+    assert worker.returncode == 0, told.decode()

@@ -27,12 +27,13 @@ def _first_state(step: Loop, frame: Frame) -> LoopState:
 
 def definition_of(step: Loop, frame: Frame) -> LoopDefinition:
     """The loop with what it reads of the world around it: agents, imports, names; not all of them."""
-    reads = _reads(step)
+    lone = _lone(step, frame.host.blueprint_name, frame.blueprint)
+    reads = _reads(step) | names_in([agent.instructions for agent in lone.agents.values()])
     seen = frame.visible()
     steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
     names = {path[0] for path in reads}
     return LoopDefinition(
-        blueprint=_lone(step, frame.host.blueprint_name, frame.blueprint),
+        blueprint=lone,
         run=frame.host.run_id,
         guarded=frame.host.guarded,
         address=frame.address,

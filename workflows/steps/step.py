@@ -7,7 +7,7 @@ from typing import Any
 
 from blueprint.expressions import text_of
 from blueprint.grammar import Agent, Blueprint, ImportConfig, PlainStep
-from blueprint.jsonschemas import problems_of
+from blueprint.jsonschemas import misfit
 from protocol.agents import Message, ModelRequest, ToolRequest
 from workflows.builtins import BUILTINS
 from workflows.context import read
@@ -70,9 +70,8 @@ async def _run_import(step: PlainStep, frame: Frame, value: Any) -> Any:
 
 def import_frame(child: Blueprint, frame: Frame, given: Any) -> Frame:
     """Where an imported blueprint's steps stand: its own names, context and conversation."""
-    if child.inputs is not None:
-        for path, reason in problems_of(child.inputs, given):
-            raise failure("input_invalid", f"the input of {child.name} does not fit: {path}: {reason}", frame.address)
+    if child.inputs is not None and (wrong := misfit(child.inputs, given)):
+        raise failure("input_invalid", f"the input of {child.name} does not fit: {wrong}", frame.address)
     return replace(
         frame,
         blueprint=child,

@@ -1,0 +1,1 @@
+"""Speed and cost, as ratios measured in one run. See README.md in this folder."""

@@ -1,0 +1,49 @@
+"""What every benchmark stands on: a server in memory with a worker, and a loop of Holdfast that asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from blueprint import Blueprint, loads
+from client.connect import DATA_CONVERTER
+from protocol.address import Address
+from protocol.values import digest_of
+from tests.conftest import ATTRIBUTES, temporal_binary
+
+LOOP = """
+name: bench
+agents: {{drafter: {{model: echo}}}}
+steps:
+  - kind: loop
+    name: loop
+    loop:
+      max_loops: {iterations}
+      checkpoint_every: {checkpoint}
+      body:
+        - {{name: draft, agent: drafter}}
+        - {{kind: hitl, name: ask, message: "{{{{ previous_step }}}}?"}}
+"""
+
+
+def loop(iterations: int, checkpoint: int = 50) -> Blueprint:
+    return loads(LOOP.format(iterations=iterations, checkpoint=checkpoint), name="bench")
+
+
+def question_id(run: str, iteration: int) -> str:
+    """The id of the question of an iteration, known before it is asked."""
+    return digest_of(f"{run}/loop:loop", Address(f"pipeline:bench;loop:loop:{iteration};hitl:ask"), 1)
+
+
+@asynccontextmanager
+async def server() -> AsyncIterator[Client]:
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=temporal_binary(),
+        data_converter=DATA_CONVERTER,
+        search_attributes=ATTRIBUTES,
+        dev_server_extra_args=["--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"],
+    ) as environment:
+        yield environment.client

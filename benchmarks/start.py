@@ -1,0 +1,40 @@
+"""How long a person waits: for `holdfast --help`, and from nothing to the first question of a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROUNDS = 5
+HOME = Path(__file__).parent.parent
+HOLDFAST = [sys.executable, "-m", "client"]
+
+
+def seconds(command: list[str], environment: dict[str, str], code: int = 0) -> float:
+    before = time.perf_counter()
+    done = subprocess.run(command, env=environment, cwd=HOME, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return time.perf_counter() - before
+
+
+def first_question() -> float:
+    """`holdfast run` on an empty home, to the moment it parks with the question printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "HOLDFAST_HOME": folder}
+        try:
+            command = [*HOLDFAST, "run", "examples/clarify/clarify.yaml", "--input", "a poem"]
+            return seconds(command, environment, code=3)
+        finally:
+            seconds([*HOLDFAST, "down"], environment)
+
+
+if __name__ == "__main__":
+    help_ = median(seconds([*HOLDFAST, "--help"], dict(os.environ)) for _ in range(ROUNDS))
+    print(f"holdfast --help: {help_ * 1000:.0f} ms (target: 300)")
+    asked = median(first_question() for _ in range(ROUNDS))
+    print(f"holdfast run, from nothing to the first question: {asked:.1f} s (target: 5)")

@@ -1,0 +1,54 @@
+"""The docs say what the code does: every kind, key, command, code and built-in is there, and every example loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import typer.main
+
+from blueprint import loads
+from blueprint.grammar import KINDS, Agent, Blueprint, LoopBlock
+from blueprint.source import plain, read
+from client.cli.app import app
+from protocol.answers import REFUSALS
+from tests.test_architecture import HOME
+from workflows.builtins import BUILTINS
+
+PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+TEXT = "\n".join(page.read_text() for page in PAGES)
+
+
+def documents() -> Iterator[str]:
+    for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.S):
+        value = plain(read(block, "docs")[0])
+        if isinstance(value, dict) and "steps" in value and "agent: clarifier" not in block:
+            yield block
+
+
+@pytest.mark.parametrize("block", list(documents()), ids=lambda block: block.partition("\n")[0])
+def test_a_blueprint_in_the_docs_loads(block: str) -> None:
+    assert loads(block, name="docs").steps
+
+
+def test_every_kind_and_key_is_documented() -> None:
+    models = [Blueprint, Agent, LoopBlock, *KINDS.values()]
+    names = {name for model in models for name in model.model_fields} | set(KINDS)
+    assert [name for name in sorted(names) if f"`{name}`" not in TEXT and f"{name}:" not in TEXT] == []
+
+
+def test_every_command_is_documented() -> None:
+    commands = typer.main.get_command(app).commands
+    assert [name for name in sorted(commands) if f"holdfast {name}" not in TEXT and f"`{name}`" not in TEXT] == []
+
+
+def test_every_refusal_and_builtin_and_exit_code_is_documented() -> None:
+    assert [name for name in (*REFUSALS, *sorted(BUILTINS)) if f"`{name}`" not in TEXT] == []
+    assert all(f"{code} " in TEXT for code in range(6))
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
