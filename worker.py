@@ -40,7 +40,7 @@ from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, Workflow
 
 from activities import all_activities
 from client.config import Config, ConfigError, load_config
-from client.connect import DATA_CONVERTER, Connection, ServerUnreachable, connect, missing_search_attributes
+from client.connection import DATA_CONVERTER, Connection, ServerUnreachable, connect, missing_search_attributes
 from protocol.guard import DEPLOYMENT
 from workflows import RUNNER, WORKFLOWS
 

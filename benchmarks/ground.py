@@ -9,7 +9,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from blueprint import Blueprint, loads
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from protocol.address import Address
 from protocol.values import digest_of
 from tests.conftest import ATTRIBUTES, temporal_binary

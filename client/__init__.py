@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from client.answering import Answering
-    from client.connect import connect
+    from client.connection import connect
     from client.runs import Runs
     from protocol.answers import Answer, Refusal
 
@@ -18,7 +18,7 @@ _HOMES = {
     "Answering": "client.answering",
     "Refusal": "protocol.answers",
     "Runs": "client.runs",
-    "connect": "client.connect",
+    "connect": "client.connection",
 }
 
 

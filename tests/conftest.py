@@ -20,7 +20,7 @@ from temporalio.worker import Replayer
 from activities import all_activities
 from blueprint import Blueprint, loads
 from client.answering import Answering
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from client.runs import Outcome, Runs
 from protocol.answers import Answer, Receipt
 from protocol.questions import Question

@@ -9,7 +9,7 @@ import pytest_asyncio
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from client.runs import Runs
 from examples.invitations.workflow import Invitations
 from protocol.answers import Answer

@@ -13,7 +13,7 @@ from temporalio.common import VersioningBehavior
 from temporalio.testing import WorkflowEnvironment
 
 from client.config import ConfigError
-from client.connect import ensure_search_attributes
+from client.connection import ensure_search_attributes
 from client.embedded.server import _binary
 from client.embedded.worker import WORKER
 from worker import Settings

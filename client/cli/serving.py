@@ -23,7 +23,7 @@ from client.cli.output import DONE, print_json, say
 from client.cli.perform import perform
 from client.cli.session import open_session
 from client.config import load_config
-from client.connect import ensure_search_attributes, missing_search_attributes
+from client.connection import ensure_search_attributes, missing_search_attributes
 from client.embedded.server import RETENTION
 from client.embedded.worker import WORKER
 from client.history import histories

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from client.answering import Answering
 from client.config import Config, load_config
-from client.connect import Connection, connect
+from client.connection import Connection, connect
 from client.runs import Runs
 
 

@@ -26,7 +26,7 @@ from client.embedded.server import NAMESPACE, Server, clean_environment
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ROOT / "worker.py"
 """By its path, not by `-m`: a project may have modules of the same names as ours."""
-OUR_CODE = ("blueprint", "protocol", "workflows", "activities", "worker.py", "client/connect.py", "client/config.py")
+OUR_CODE = ("blueprint", "protocol", "workflows", "activities", "worker.py", "client/connection.py", "client/config.py")
 PATIENCE = 60.0
 """Seconds a worker may take to import the user's packages."""
 

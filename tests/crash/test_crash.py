@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client
 
 from client.answering import Answering, Sent
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from client.errors import NothingSent
 from client.runs import Runs
 from protocol.answers import Answer

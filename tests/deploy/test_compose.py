@@ -19,7 +19,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from client.connect import missing_search_attributes
+from client.connection import missing_search_attributes
 from tests.conftest import temporal_binary, until
 
 HOME = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from client.answering import ENDINGS
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from protocol.answers import Answer, Refusal
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
 

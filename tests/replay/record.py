@@ -13,7 +13,7 @@ from typing import Any
 
 from temporalio.testing import WorkflowEnvironment
 
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, worker_for
 from tests.loops.test_loops import MORE_OR_STOP, NESTED, answered
 

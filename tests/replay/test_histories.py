@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from client.connect import DATA_CONVERTER
+from client.connection import DATA_CONVERTER
 from workflows import RUNNER, WORKFLOWS
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))

@@ -12,7 +12,7 @@ from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
 from client.config import ConfigError, load_config
-from client.connect import (
+from client.connection import (
     DATA_CONVERTER,
     ServerUnreachable,
     connect,
