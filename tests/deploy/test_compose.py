@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import re
 import signal
@@ -19,6 +20,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+import worker
+from client import config
 from client.connection import missing_search_attributes
 from tests.conftest import temporal_binary, until
 
@@ -31,6 +34,8 @@ SERVER_READS = {
     *("NUM_HISTORY_SHARDS", "BIND_ON_IP", "DYNAMIC_CONFIG_FILE_PATH"),
 }
 """Variables of the configuration that temporalio/server 1.32 carries; any other is ignored in silence."""
+DOCS = (HOME / "docs" / "deploying.md").read_text()
+EMBEDDED = {"HOLDFAST_HOME"}
 SQL_TOOL_READS = {"SQL_PLUGIN", "SQL_HOST", "SQL_PORT", "SQL_USER", "SQL_PASSWORD"}
 
 
@@ -92,6 +97,17 @@ def test_the_image_holds_every_room_and_nothing_else() -> None:
 def test_it_runs_as_nobody_special_without_the_embedded_server() -> None:
     assert re.search(r"^USER holdfast$", DOCKERFILE, re.MULTILINE)
     assert "embedded" not in DOCKERFILE
+
+
+def test_every_variable_of_the_worker_stands_in_the_docs_with_its_default() -> None:
+    documented = dict(re.findall(r"^\| `(HOLDFAST_\w+)` \| (.+?) \|", DOCS, re.MULTILINE))
+    read = set(re.findall(r'"(HOLDFAST_\w+)"', inspect.getsource(worker) + inspect.getsource(config)))
+    assert documented.keys() == read - EMBEDDED
+    settings = worker.Settings()
+    for name, default in documented.items():
+        field = name.removeprefix("HOLDFAST_").lower()
+        if field in vars(settings):
+            assert default.split(";")[0].strip("`") == str(getattr(settings, field) or "none")
 
 
 @pytest.mark.parametrize("script", ["setup.sh", "schema.sh"])
@@ -156,15 +172,15 @@ async def test_a_worker_of_a_project_with_folders_named_like_ours_gets_healthy(
     }
     holdfast = [str(Path(sys.executable).parent / "holdfast"), "worker"]
     asks = [sys.executable, "-P", "-m", "worker", "--health"]
-    worker = subprocess.Popen(holdfast, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    process = subprocess.Popen(holdfast, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
 
     async def healthy() -> bool:
         asked = await asyncio.to_thread(subprocess.run, asks, cwd=tmp_path, env=environment, capture_output=True)
-        return asked.returncode == 0 or worker.poll() is not None
+        return asked.returncode == 0 or process.poll() is not None
 
     try:
         await until(healthy, "a healthy worker")
     finally:
-        worker.send_signal(signal.SIGTERM)
-        _, told = await asyncio.to_thread(worker.communicate, None, 30)
-    assert worker.returncode == 0, told.decode()
+        process.send_signal(signal.SIGTERM)
+        _, told = await asyncio.to_thread(process.communicate, None, 30)
+    assert process.returncode == 0, told.decode()
