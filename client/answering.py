@@ -27,7 +27,8 @@ from protocol.values import Value
 
 TOKEN_LIFE = timedelta(minutes=10)
 UPDATE_LIMIT = timedelta(seconds=10)
-ATTEMPTS = 3
+ATTEMPTS = 5
+PASSING = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
 REMEMBERED = 500
 
 
@@ -101,6 +102,7 @@ class Answering:
 
     async def _update(self, tree: Tree, owner: str, batch: Answers) -> list[Receipt]:
         handle = tree.client.get_workflow_handle(owner)
+        failed: WorkflowUpdateFailedError | RPCError | None = None
         for _ in range(ATTEMPTS):
             try:
                 receipts: list[Receipt] = await handle.execute_update(
@@ -112,15 +114,18 @@ class Answering:
                 )
                 return receipts
             except WorkflowUpdateFailedError as error:
-                raise _refusal(error) from None
+                if (refusal := _refusal(error)) is not None:
+                    raise refusal from None
+                failed = error  # the server gave the update up, as its workflow task was lost: it may be sent again
             except WorkflowUpdateRPCTimeoutOrCancelledError:
                 continue  # it may have been applied: the same key gets the same receipt
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
                     return await _of_closed(tree, owner, batch)
-                if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED):
+                if error.status not in PASSING:
                     raise
-        raise NoWorker(tree.task_queue)
+                failed = error if error.status == RPCStatusCode.UNAVAILABLE else failed
+        raise failed or NoWorker(tree.task_queue)
 
     def _signed(self, run: str, batch: Answers, answers: list[Answer]) -> Answers:
         part = batch.model_copy(update={"answers": answers})
@@ -227,11 +232,12 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
         raise
 
 
-def _refusal(error: WorkflowUpdateFailedError) -> Exception:
+def _refusal(error: WorkflowUpdateFailedError) -> Refusal | None:
+    """What the workflow said, if it was the workflow that refused."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type in REFUSALS:
         return Refusal(cause.type, cause.message)
-    return error
+    return None
 
 
 async def _of_closed(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:

@@ -19,6 +19,8 @@ from protocol.runs import VIEW, WorkflowView
 Result = TypeVar("Result")
 
 QUERY_LIMIT = timedelta(seconds=3)
+ATTEMPTS = 3
+PAUSE_SECONDS = 0.1
 _UNREACHED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 
 
@@ -29,6 +31,13 @@ class NoWorker(RuntimeError):
         super().__init__(
             f"no worker answers on task queue {task_queue!r}; start one with `holdfast worker`. The run waits for it."
         )
+
+
+class Unanswered(NoWorker):
+    """A worker is there, but cannot answer for this workflow: its workflow task fails."""
+
+    def __init__(self, workflow: str, reason: str) -> None:
+        RuntimeError.__init__(self, f"{workflow} cannot be asked: {reason}; see its workflow task in Temporal's UI")
 
 
 class UnknownRun(LookupError):
@@ -63,12 +72,22 @@ class Tree:
         self, workflow: str, name: str, argument: Any, type_: type[Result], run: str | None = None
     ) -> Result:
         """One query. Raises `NoWorker` or `UnknownRun`."""
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._query(workflow, name, argument, type_, run)
+            except RPCError as error:  # the server drops a query that waits for a workflow task that is lost
+                if error.status != RPCStatusCode.UNAVAILABLE:
+                    raise
+                await asyncio.sleep(PAUSE_SECONDS)
+        return await self._query(workflow, name, argument, type_, run)
+
+    async def _query(self, workflow: str, name: str, argument: Any, type_: type[Result], run: str | None) -> Result:
         handle = self.client.get_workflow_handle(workflow, run_id=run)
         try:
             result: Result = await handle.query(name, argument, result_type=type_, rpc_timeout=QUERY_LIMIT)
             return result
         except WorkflowQueryFailedError as error:
-            raise NoWorker(self.task_queue) from error
+            raise Unanswered(workflow, str(error)) from None
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise UnknownRun(workflow) from None

@@ -20,8 +20,10 @@ from client.embedded.server import find_server, start_server
 from client.embedded.worker import ROOT, find_workers
 from protocol.runs import BLUEPRINT_ATTRIBUTE
 
+# It leaves at once: the SDK sometimes aborts at the interpreter's exit.
 ENSURE = (
-    "import asyncio, client.config, client.embedded as e; print(asyncio.run(e.ensure(client.config.load_config())))"
+    "import asyncio, os, client.config, client.embedded as e; "
+    "print(asyncio.run(e.ensure(client.config.load_config())), flush=True); os._exit(0)"
 )
 DEV = "import asyncio, client.config, client.embedded as e; asyncio.run(e.foreground(client.config.load_config()))"
 
