@@ -16,6 +16,7 @@ all: check test
 .venv: .venv/made
 
 demo: .venv/made
+	@echo "The command is $(BIN)/holdfast. It leaves with 3 when the run waits for a person, which make calls an error." >&2
 	@$(BIN)/holdfast run examples/clarify/clarify.yaml --input 'A poem for the office party'
 
 test: .venv/made
