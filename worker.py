@@ -20,6 +20,7 @@ import importlib
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import urllib.error
@@ -38,9 +39,16 @@ from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, WorkflowReplayResult
 
-from activities import all_activities
-from client.config import Config, ConfigError, load_config
-from client.connection import DATA_CONVERTER, Connection, ServerUnreachable, connect, missing_search_attributes
+from activities import McpServer, McpServers, ModelAlias, all_activities
+from client.config import Config, ConfigError, McpSection, load_config
+from client.connection import (
+    Connection,
+    ServerUnreachable,
+    connect,
+    converter,
+    missing_search_attributes,
+    payload_place,
+)
 from protocol.guard import DEPLOYMENT
 from workflows import RUNNER, WORKFLOWS
 
@@ -78,6 +86,10 @@ class Settings:
             deployment=environment.get("HOLDFAST_DEPLOYMENT") or "holdfast",
             versioning=versioning,
         )
+
+    def build(self) -> str:
+        """How the log calls this build, if it has a name."""
+        return f", build {self.deployment}/{self.build_id} ({self.versioning})" if self.build_id else ""
 
     def version(self) -> WorkerDeploymentConfig | None:
         """What worker versioning needs; None leaves it off."""
@@ -133,8 +145,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         if "--replay" in arguments:
             return _replay(Path(arguments[arguments.index("--replay") + 1]), "--json" in arguments)
         config = load_config()
-        activities = _activities(config)
-        asyncio.run(_run(config, settings, activities))
+        servers = McpServers({name: _mcp_server(section) for name, section in config.mcp.items()})
+        activities = _activities(config, servers)
+        asyncio.run(_run(config, settings, activities, servers))
     except ConfigError as error:
         log.error("%s", error)
         return 2
@@ -144,7 +157,11 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
-def _activities(config: Config) -> Sequence[Callable[..., Any]]:
+def _mcp_server(section: McpSection) -> McpServer:
+    return McpServer(tuple(section.command or ()), section.url, tuple(section.env), section.headers_env)
+
+
+def _activities(config: Config, servers: McpServers) -> Sequence[Callable[..., Any]]:
     """Import what `[worker] imports` names, which registers its tools; every activity there then is."""
     if str(config.folder) not in sys.path:
         sys.path.insert(1, str(config.folder))
@@ -159,10 +176,13 @@ def _activities(config: Config) -> Sequence[Callable[..., Any]]:
             ) from error
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
-    return all_activities(config.worker.imports, {name: model.model for name, model in config.models.items()})
+    models = {name: ModelAlias(**section.model_dump()) for name, section in config.models.items()}
+    return all_activities(config.worker.imports, models, servers)
 
 
-async def _run(config: Config, settings: Settings, activities: Sequence[Callable[..., Any]]) -> None:
+async def _run(
+    config: Config, settings: Settings, activities: Sequence[Callable[..., Any]], servers: McpServers
+) -> None:
     """Poll until a signal asks to leave."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -174,18 +194,21 @@ async def _run(config: Config, settings: Settings, activities: Sequence[Callable
     worker = create_worker(
         connection.client, task_queue=connection.task_queue, activities=activities, settings=settings
     )
-    async with worker, _health(settings.health_port):
-        log.info(
-            "polling task queue '%s' of namespace '%s' at %s: %d workflows, %d activities%s",
-            connection.task_queue,
-            connection.client.namespace,
-            connection.client.service_client.config.target_host,
-            len(WORKFLOWS),
-            len(activities),
-            f", build {settings.deployment}/{settings.build_id} ({settings.versioning})" if settings.build_id else "",
-        )
-        await stop.wait()
-        log.info("leaving: running activities get %d s", settings.grace)
+    try:
+        async with worker, _health(settings.health_port):
+            log.info(
+                "polling task queue '%s' of namespace '%s' at %s: %d workflows, %d activities%s",
+                connection.task_queue,
+                connection.client.namespace,
+                connection.client.service_client.config.target_host,
+                len(WORKFLOWS),
+                len(activities),
+                settings.build(),
+            )
+            await stop.wait()
+            log.info("leaving: running activities get %d s", settings.grace)
+    finally:
+        await servers.close()
 
 
 async def _check_search_attributes(connection: Connection) -> None:
@@ -236,10 +259,10 @@ def _replay(path: Path, as_json: bool) -> int:
     # Both log what is told below, the SDK's core to standard output.
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
-    results = asyncio.run(_replayed(_histories(path)))
+    results = asyncio.run(_replayed(_histories(path), payload_place(load_config())))
     rows = [
         {"workflow": one.history.workflow_id, "run": one.history.run_id, "ok": one.replay_failure is None}
-        | {"events": len(one.history.events), "error": str(one.replay_failure) if one.replay_failure else None}
+        | {"events": len(one.history.events), "error": _reason(one.replay_failure)}
         for one in results
     ]
     if as_json:
@@ -249,6 +272,13 @@ def _replay(path: Path, as_json: bool) -> int:
             told = "is followed" if row["ok"] else f"is NOT followed: {row['error']}"
             print(f"{row['workflow']} ({row['run']}, {row['events']} events) {told}")
     return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _reason(failure: Exception | None) -> str | None:
+    """Why a history is not followed; of a payload that is not there only that, and not the core's account of it."""
+    text = str(failure) if failure else None
+    unreachable = re.search(r'message: "(.*?)", source: .*"PayloadsUnreachable"', text or "")
+    return unreachable[1] if unreachable else text
 
 
 def _histories(path: Path) -> list[WorkflowHistory]:
@@ -270,8 +300,9 @@ def _is_whole(events: list[dict[str, Any]]) -> bool:
     return "workflowExecutionStartedEventAttributes" in events[0] and numbers == list(range(1, len(events) + 1))
 
 
-async def _replayed(histories: Sequence[WorkflowHistory]) -> list[WorkflowReplayResult]:
-    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+async def _replayed(histories: Sequence[WorkflowHistory], place: str) -> list[WorkflowReplayResult]:
+    reading = converter(place, store=False)
+    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=reading)
     return [await replayer.replay_workflow(one, raise_on_replay_failure=False) for one in histories]
 
 

@@ -7,9 +7,10 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, get_type_hints, overload
 
-from pydantic import ConfigDict, validate_call
+from pydantic import ConfigDict, create_model, validate_call
+from pydantic.errors import PydanticInvalidForJsonSchema
 from temporalio.exceptions import ApplicationError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,19 +23,39 @@ class Tool:
     name: str
     function: Callable[..., Any]
     idempotent: bool = False
+    interrupts: tuple[type[BaseException], ...] = ()
+    """Exceptions that mean: ask a person, then run me again."""
 
-    def arguments(self, given: Any) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, given: Any, by_name: bool = False) -> tuple[list[Any], dict[str, Any]]:
         """The call's arguments: a tool of one parameter takes the input whole, one of several takes it by name."""
         parameters = inspect.signature(self.function).parameters
         if not parameters:
             return [], {}
-        by_name = isinstance(given, dict) and (len(parameters) > 1 or set(given) == set(parameters))
-        if by_name:
+        if by_name or (isinstance(given, dict) and (len(parameters) > 1 or set(given) == set(parameters))):
             return [], given
         if len([one for one in parameters.values() if one.default is one.empty]) > 1:
             wanted = ", ".join(parameters)
             raise wrong("tool_input", f"{self.name} takes several arguments ({wanted}); give its input as an object")
         return [given], {}
+
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments, by name."""
+        hints = get_type_hints(inspect.unwrap(self.function), include_extras=True)
+        fields: dict[str, Any] = {}
+        for name, one in inspect.signature(self.function).parameters.items():
+            if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+                continue
+            fields[name] = (hints.get(name, Any), ... if one.default is one.empty else one.default)
+        model = create_model("Arguments", __config__=ConfigDict(arbitrary_types_allowed=True, extra="forbid"), **fields)
+        try:
+            schema = model.model_json_schema()
+        except PydanticInvalidForJsonSchema as error:
+            raise wrong("bad_tool", f"{self.name} cannot be described to a model: {error.message}") from None
+        return {key: value for key, value in schema.items() if key != "title"}
+
+    @property
+    def description(self) -> str:
+        return inspect.getdoc(self.function) or ""
 
     def checked(self) -> Callable[..., Any]:
         """The function with its arguments validated against its annotations."""
@@ -48,23 +69,29 @@ _tools: dict[str, Tool] = {}
 @overload
 def tool(function: Function) -> Function: ...
 @overload
-def tool(*, name: str | None = None, idempotent: bool = False) -> Callable[[Function], Function]: ...
+def tool(
+    *, name: str | None = None, idempotent: bool = False, interrupts: Sequence[type[BaseException]] = ()
+) -> Callable[[Function], Function]: ...
 
 
 def tool(
-    function: Function | None = None, *, name: str | None = None, idempotent: bool = False
+    function: Function | None = None,
+    *,
+    name: str | None = None,
+    idempotent: bool = False,
+    interrupts: Sequence[type[BaseException]] = (),
 ) -> Function | Callable[[Function], Function]:
     """Register a function, sync or async, so that blueprints can say `uses: <its name>`.
 
     A tool that is not `idempotent` is never run twice by itself: if it is lost in mid-call, a person says
-    what happened.
+    what happened. `interrupts` names exceptions of a library that mean the same as an `Interrupt`.
     """
 
     def register(made: Function) -> Function:
         known = _tools.get(name or made.__name__)
         if known is not None and known.function.__module__ != made.__module__:
             raise ValueError(f"a tool named {known.name!r} is already registered by {known.function.__module__}")
-        _tools[name or made.__name__] = Tool(name or made.__name__, made, idempotent)
+        _tools[name or made.__name__] = Tool(name or made.__name__, made, idempotent, tuple(interrupts))
         return made
 
     return register if function is None else register(function)

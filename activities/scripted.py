@@ -32,7 +32,8 @@ def reply_from(file: str, request: ModelRequest) -> ModelReply:
     conversation = "\n".join([request.instructions, *(text_of(message.content) for message in request.messages)])
     if reply.expect is not None and reply.expect not in conversation:
         raise wrong("script_expectation", f"{file}: {request.step} {request.n}: expected {reply.expect!r} to be said")
-    return ModelReply(output=_filled(reply.output, file, request), tool_calls=reply.tool_calls, usage=Usage(requests=1))
+    calls = [call.model_copy(update={"args": _filled(call.args, file, request)}) for call in reply.tool_calls]
+    return ModelReply(output=_filled(reply.output, file, request), tool_calls=calls, usage=Usage(requests=1))
 
 
 def _replies_for(file: str, request: ModelRequest) -> list[Any]:
@@ -74,9 +75,9 @@ def _parsed(reply: Any, file: str, request: ModelRequest) -> Reply:
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {text}") from None
 
 
-def _filled(output: Any, file: str, request: ModelRequest) -> Any:
-    """The output with its templates filled in from the request."""
+def _filled(written: Any, file: str, request: ModelRequest) -> Any:
+    """What the file has, with its templates filled in from the request."""
     try:
-        return render(output, request.model_dump(mode="json"))
+        return render(written, request.model_dump(mode="json"))
     except ExpressionError as error:
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {error}") from None

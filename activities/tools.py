@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,32 +14,105 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.beating import beating
+from activities.interrupt import Interrupt, interrupted, resuming
+from activities.mcp_servers import LOST, McpServers
 from activities.registry import Tool, find, wrong
-from protocol.agents import Completed, ToolOutcome, ToolRequest
+from protocol.agents import Completed, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
+from protocol.questions import Permission
+
+MCP = "mcp:"
+_FOREIGN = {
+    "pydantic_ai.exceptions.ApprovalRequired": True,
+    "pydantic_ai.exceptions.CallDeferred": False,
+}
+"""Exceptions of libraries that mean an interrupt, by name (the library may not be there); do they ask for leave?"""
 
 
 class ToolActivities:
-    """Calls the tools and functions of the packages that the worker lists."""
+    """Calls and describes the tools and functions of the packages that the worker lists, and those of MCP servers."""
 
-    def __init__(self, allowed: Sequence[str]) -> None:
-        self._allowed = allowed
+    def __init__(self, allowed: Sequence[str], servers: McpServers) -> None:
+        self._allowed, self._servers = allowed, servers
 
     @activity.defn(name="call_tool")
     async def call_tool(self, request: ToolRequest) -> ToolOutcome:
+        if request.tool.startswith(MCP):
+            return await self._call_mcp(request)
         found = find(request.tool, self._allowed)
-        idempotent = found.idempotent or request.args is not None  # conditions and mappers have no effect
-        if activity.info().attempt > 1 and not idempotent:
-            raise wrong("outcome_unknown", f"{found.name} was lost in mid-call; it may have taken effect")
-        async with beating():
-            result = await _run(found, request, retryable=idempotent)
+        idempotent = found.idempotent if request.idempotent is None else request.idempotent
+        idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
+        _refuse_second_attempt(found.name, idempotent)
         try:
-            return Completed(result=to_jsonable_python(result))
-        except PydanticSerializationError as error:
-            raise wrong("tool_output", f"{found.name} gave something that is no JSON: {error}") from None
+            async with beating():
+                with resuming(request):
+                    result = await _run(found, request, retryable=idempotent)
+        except Interrupt as interrupt:
+            return interrupted(interrupt, found.name)
+        except BaseExceptionGroup as group:
+            return interrupted(_only_interrupts(group), found.name)
+        return _completed(result, found.name)
+
+    async def _call_mcp(self, request: ToolRequest) -> Completed:
+        _refuse_second_attempt(request.tool, request.idempotent or False)
+        server, _, name = request.tool.removeprefix(MCP).partition("/")
+        try:
+            async with beating():
+                return _completed(await self._servers.call(server, name, request.input or {}), request.tool)
+        except ApplicationError as error:
+            if error.type != LOST:
+                raise
+            unknown = not request.idempotent
+            type_ = "outcome_unknown" if unknown else LOST
+            raise ApplicationError(error.message, type=type_, non_retryable=unknown) from None
+
+    @activity.defn(name="describe_tools")
+    async def describe_tools(self, request: ToolsRequest) -> list[ToolSpec]:
+        """What a model must know of the tools: name, description, arguments."""
+        specs: list[ToolSpec] = []
+        async with beating():
+            for name in request.tools:
+                specs += await self._described(name)
+        return specs
+
+    async def _described(self, name: str) -> list[ToolSpec]:
+        if name.startswith(MCP):
+            server, _, only = name.removeprefix(MCP).partition("/")
+            offered = await self._servers.tools(server)
+            return [spec for spec in offered if not only or spec.reference == name]
+        found = find(name, self._allowed)
+        spelled = re.sub(r"[^A-Za-z0-9_-]+", "_", found.name.rpartition(":")[2])[:64]
+        return [ToolSpec(name=spelled, description=found.description, parameters=found.parameters(), reference=name)]
+
+
+def _refuse_second_attempt(name: str, idempotent: bool) -> None:
+    if activity.info().attempt > 1 and not idempotent:
+        raise wrong("outcome_unknown", f"{name} was lost in mid-call; it may have taken effect")
+
+
+def _completed(result: Any, name: str) -> Completed:
+    try:
+        return Completed(result=to_jsonable_python(result))
+    except PydanticSerializationError as error:
+        raise wrong("tool_output", f"{name} gave something that is no JSON: {error}") from None
+
+
+def _only_interrupts(group: BaseExceptionGroup[BaseException]) -> Interrupt:
+    """What a group of tasks that were interrupted means; a group with another failure in it is that failure."""
+    interrupts, rest = group.split(Interrupt)
+    if interrupts is None or rest is not None:
+        raise ApplicationError(f"{type(group).__name__}: {group}", type="tool_error", non_retryable=True) from group
+    return Interrupt.all(_leaves(interrupts))
+
+
+def _leaves(group: BaseExceptionGroup[Interrupt]) -> list[Interrupt]:
+    found: list[Interrupt] = []
+    for one in group.exceptions:
+        found += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return found
 
 
 async def _run(found: Tool, request: ToolRequest, *, retryable: bool) -> Any:
-    args, named = (request.args, {}) if request.args is not None else found.arguments(request.input)
+    args, named = (request.args, {}) if request.args is not None else found.arguments(request.input, request.by_name)
     function = found.function if request.args is not None else found.checked()
     try:
         return await _call(function, args, named)
@@ -46,9 +120,27 @@ async def _run(found: Tool, request: ToolRequest, *, retryable: bool) -> Any:
         raise
     except ValidationError as error:
         raise wrong("tool_input", f"{found.name}: {_first(error)}") from None
-    except Exception as error:  # noqa: BLE001 a tool may raise anything: it is told, typed, with its cause
+    except found.interrupts as error:
+        raise Interrupt(str(error)) from error
+    except Exception as error:
+        if (leave := _foreign(error)) is not None:
+            raise _of_library(found, request, leave) from error
         text = f"{found.name}: {type(error).__name__}: {error}"
         raise ApplicationError(text, type="tool_error", non_retryable=not retryable) from error
+
+
+def _foreign(error: Exception) -> bool | None:
+    """Whether a library's exception means an interrupt, and asks for leave; None if it is a failure."""
+    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
+    return next((_FOREIGN[name] for name in names if name in _FOREIGN), None)
+
+
+def _of_library(found: Tool, request: ToolRequest, leave: bool) -> Interrupt:
+    """Such an interrupt knows neither place nor question: it gets those of the call."""
+    shown = {"tool": found.name, "args": request.input}
+    if leave:
+        return Interrupt(Permission(message=f"May {found.name} be called?", info=shown))
+    return Interrupt({"message": f"{found.name} is done elsewhere: what did it give?", **shown})
 
 
 async def _call(function: Callable[..., Any], args: list[Any], named: dict[str, Any]) -> Any:

@@ -1,20 +1,19 @@
 """What the language names and this version does not have: an entry goes when its turn comes."""
 
-from blueprint.grammar import Agent, Blueprint, HistoryManagement, Hitl, Step
+from blueprint.grammar import Agent, Blueprint, HistoryManagement, Hitl
 from blueprint.grammar.base import Part
 
-KINDS = frozenset({"map", "parallel", "clarify", "plan", "cache", "agentic_loop"})
+KINDS = frozenset({"map", "parallel", "clarify", "plan", "cache"})
 
 KEYS: dict[type[Part], frozenset[str]] = {
     Blueprint: frozenset({"limits"}),
-    Step: frozenset({"interrupt_before", "interrupt_after"}),
     Hitl: frozenset({"assignees", "quorum", "not_by", "escalate", "remind_every"}),
-    Agent: frozenset({"tools", "human", "permissions", "max_turns", "max_tool_calls_per_turn", "limits"}),
+    Agent: frozenset({"limits"}),
     HistoryManagement: frozenset({"max_tokens", "agent"}),
 }
 
 VALUES: dict[str, frozenset[str]] = {
-    "ask": frozenset({"permission", "review", "secret", "hold"}),
+    "ask": frozenset({"secret"}),
     "on_error": frozenset({"ask"}),
     "on_timeout": frozenset({"escalate"}),
     "strategy": frozenset({"truncate_tokens", "summarize"}),

@@ -109,8 +109,13 @@ def _allow_short_loops(definitions: Schema) -> None:
 
 
 def _allow_short_agents(definitions: Schema) -> None:
-    _set(definitions["Agent"], "instructions", _INSTRUCTIONS)
-    _set(definitions["Agent"], "system_prompt", {**_INSTRUCTIONS, "description": "The same as `instructions`."})
+    agent = definitions["Agent"]
+    tools = {"type": "array", "items": {"anyOf": [_TEXT, {"$ref": "#/$defs/AgentTool"}]}}
+    _set(agent, "tools", tools)
+    _set(definitions["AgenticLoop"], "registry", tools)
+    _set(definitions["AgentTool"], "approve", {"type": ["string", "boolean", "null"]})
+    _set(agent, "instructions", _INSTRUCTIONS)
+    _set(agent, "system_prompt", {**_INSTRUCTIONS, "description": "The same as `instructions`."})
 
 
 def _allow_short_documents(definitions: Schema) -> None:

@@ -19,10 +19,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from client.errors import Ambiguous, NothingSent
 from client.events import chain
 from client.tree import NoWorker, Tree, UnknownRun, questions_of
+from protocol.address import parts
 from protocol.answers import REFUSALS, Answer, Answers, Receipt, Refusal
 from protocol.guard import sign
 from protocol.questions import InvalidAnswer, Question
-from protocol.runs import ANSWER, Event
+from protocol.runs import ANSWER, BORN, Event
 from protocol.values import Value
 
 TOKEN_LIFE = timedelta(minutes=10)
@@ -79,12 +80,12 @@ class Answering:
                 return again
             raise
         self.remember(open_)
-        parts: dict[str, list[Answer]] = defaultdict(list)
+        by_owner: dict[str, list[Answer]] = defaultdict(list)
         for answer in batch.answers:
             owner, made = await self._checked(tree, run, answer, open_)
-            parts[owner].append(made)
+            by_owner[owner].append(made)
         receipts: list[Receipt] = []
-        for owner, answers in parts.items():
+        for owner, answers in by_owner.items():
             receipts += await self._update(tree, owner, self._signed(run, batch, answers))
         return receipts
 
@@ -138,7 +139,7 @@ class Answering:
     # By signal
 
     async def _by_signal(self, tree: Tree, batch: Answers, owner: str | None, known: Sequence[Question]) -> list[Sent]:
-        parts: dict[str, list[Answer]] = defaultdict(list)
+        by_owner: dict[str, list[Answer]] = defaultdict(list)
         for answer in batch.answers:
             question = find_question(known, answer.question)
             if question is not None:
@@ -148,10 +149,10 @@ class Answering:
             if found is None:
                 text = f"no worker answers, and who asked {answer.question!r} is not known here"
                 raise NothingSent(f"{text}; nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
-            parts[found].append(answer)
-        for workflow, answers in parts.items():
+            by_owner[found].append(answer)
+        for workflow, answers in by_owner.items():
             await _signal(tree, workflow, batch.model_copy(update={"answers": answers}))
-        return [Sent(question=one.question, owner=workflow) for workflow, ones in parts.items() for one in ones]
+        return [Sent(question=one.question, owner=workflow) for workflow, ones in by_owner.items() for one in ones]
 
     async def known(self, tree: Tree, run: str) -> list[Question]:
         """The open questions, or, if nobody can say, those remembered of this run."""
@@ -159,7 +160,7 @@ class Answering:
             try:
                 return questions_of(await tree.views(run))
             except NoWorker:
-                pass  # what is remembered will do
+                return self.remembered(run)
         return self.remembered(run)
 
     # What is remembered
@@ -192,7 +193,7 @@ class Answering:
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
     """A question by id, address, the name of its step, or a unique prefix of the id. Raises `Ambiguous`."""
     exact = [one for one in questions if wanted in (one.id, one.address)]
-    named = [one for one in questions if one.address.rpartition(":")[2] == wanted]
+    named = [one for one in questions if parts(one.address)[-1][1] == wanted]
     begun = [one for one in questions if one.id.startswith(wanted)]
     found = exact or named or begun
     if len(found) > 1:
@@ -293,6 +294,6 @@ async def _closing_event(tree: Tree, workflow: str, wanted: Callable[[Event], bo
         if event.type in ENDINGS and wanted(event):
             return workflow, event
     for event in reversed(events):
-        if event.type == "loop.started" and (found := await _closing_event(tree, event.data["workflow"], wanted)):
+        if event.type in BORN and (found := await _closing_event(tree, event.data["workflow"], wanted)):
             return found
     return None

@@ -5,6 +5,7 @@ The file is found in the current folder or a parent. Environment variables win o
 `HOLDFAST_HOME`        the embedded server's state folder
 `HOLDFAST_TASK_QUEUE`  `[worker] task_queue`
 `HOLDFAST_IMPORTS`     `[worker] imports`, separated by commas
+`HOLDFAST_PAYLOADS`    `[payloads] external`
 """
 
 from __future__ import annotations
@@ -16,17 +17,35 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from blueprint.durations import seconds_of
 
 FILE_NAME = "holdfast.toml"
-LATER = ("mcp", "payloads")
-"""Sections the protocol knows and this version does not serve."""
+LATER_KEYS = (["payloads", "encryption_key_env"],)
+"""Keys the protocol knows and this version does not serve."""
+PLACE = re.compile(r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|")
+PLACES: Final = 'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal'
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Module = Annotated[str, StringConstraints(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+
+UNSHOWN: Final = "unshown"
+"""Of a problem whose value is not repeated: it may be a secret in the wrong place."""
 
 
 class ConfigError(ValueError):
@@ -46,11 +65,57 @@ class WorkerSection(Section):
     task_queue: Text = "holdfast"
 
 
+def _seconds(written: object) -> float:
+    try:
+        return seconds_of(written)
+    except ValueError:
+        raise PydanticCustomError("duration", "must be a duration such as 90, 30s or 1h30m") from None
+
+
 class ModelSection(Section):
     """`[models.NAME]`: what an agent means by a model's name."""
 
     model: Text
     api_key_env: Text | None = None
+    base_url: Annotated[str, StringConstraints(pattern=r"^https?://.")] | None = None
+    timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
+    """Seconds that one request may take; written like any duration."""
+
+
+def _variable(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise PydanticCustomError(UNSHOWN, "must be the name of an environment variable, not its value")
+    return text
+
+
+def _endpoint(text: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#@\s]+([/?#]\S*)?", text):
+        raise PydanticCustomError(UNSHOWN, "must be an http:// or https:// URL, without user or password")
+    return text
+
+
+Variable = Annotated[str, AfterValidator(_variable)]
+
+
+class McpSection(Section):
+    """`[mcp.NAME]`: a server whose tools agents name as `mcp:NAME`; a command, or the URL of one that runs."""
+
+    command: Annotated[list[Text], Field(min_length=1)] | None = None
+    url: Annotated[str, AfterValidator(_endpoint)] | None = None
+    env: list[Variable] = []
+    """Variables of the worker's environment that the command gets."""
+    headers_env: dict[Header, Variable] = {}
+    """Headers for the URL; their values are in these variables."""
+
+    @model_validator(mode="after")
+    def _either(self) -> McpSection:
+        if (self.command is None) == (self.url is None):
+            raise PydanticCustomError(UNSHOWN, 'must have either command = ["…"] or url = "…"')
+        if self.url is not None and self.env:
+            raise PydanticCustomError(UNSHOWN, "must have headers_env in place of env: the server is a URL")
+        if self.command is not None and self.headers_env:
+            raise PydanticCustomError(UNSHOWN, "must have env in place of headers_env: the server is a command")
+        return self
 
 
 class AnswersSection(Section):
@@ -59,13 +124,27 @@ class AnswersSection(Section):
     key_env: Text | None = None
 
 
+def _place(text: str) -> str:
+    if not PLACE.fullmatch(text):
+        raise PydanticCustomError("place", PLACES)
+    return text
+
+
+class PayloadsSection(Section):
+    """`[payloads]`: where large values go; None where nobody said, which the embedded server takes for its folder."""
+
+    external: Annotated[str, AfterValidator(_place)] | None = None
+
+
 class File(Section):
     """The whole file."""
 
     worker: WorkerSection = WorkerSection()
     models: dict[str, ModelSection] = {}
+    mcp: dict[Name, McpSection] = {}
     groups: dict[str, list[Text]] = {}
     answers: AnswersSection = AnswersSection()
+    payloads: PayloadsSection = PayloadsSection()
 
 
 @dataclass(frozen=True)
@@ -79,8 +158,10 @@ class Config:
     path: Path | None = None
     worker: WorkerSection = WorkerSection()
     models: Mapping[str, ModelSection] = field(default_factory=dict)
+    mcp: Mapping[str, McpSection] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     answers: AnswersSection = AnswersSection()
+    payloads: PayloadsSection = PayloadsSection()
 
     def answer_key(self) -> str | None:
         """The key that signs answer tokens; None when answers need none."""
@@ -91,6 +172,16 @@ class Config:
         if not key:
             raise ConfigError(f"{self.path or FILE_NAME}: answers.key_env: {name} is not set; export {name}=…")
         return key
+
+    def place(self, *, embedded: bool) -> str:
+        """Where large payloads go: a bucket's URL, `dir:` with an absolute path, or "" for nowhere but Temporal."""
+        external = self.payloads.external
+        if external is None:
+            return f"dir:{self.home / 'payloads'}" if embedded else ""
+        if external.startswith("dir:"):
+            path = Path(external.removeprefix("dir:")).expanduser()
+            return f"dir:{(self.folder / path).resolve()}"
+        return external
 
 
 def load_config(start: Path | None = None) -> Config:
@@ -106,8 +197,10 @@ def load_config(start: Path | None = None) -> Config:
         path=path,
         worker=_with_environment(file.worker),
         models=file.models,
+        mcp=file.mcp,
         groups=file.groups,
         answers=file.answers,
+        payloads=_payloads(file.payloads),
     )
 
 
@@ -124,6 +217,15 @@ def _with_environment(worker: WorkerSection) -> WorkerSection:
         raise ConfigError(f"HOLDFAST_IMPORTS={imports}: must be module names separated by commas") from error
 
 
+def _payloads(section: PayloadsSection) -> PayloadsSection:
+    """The payloads' section with the environment's value over it."""
+    place = os.environ.get("HOLDFAST_PAYLOADS")
+    try:
+        return PayloadsSection(external=place) if place else section
+    except ValidationError as error:
+        raise ConfigError(f"HOLDFAST_PAYLOADS={place}: {PLACES}") from error
+
+
 def _read(path: Path) -> File:
     """Parse and check one file, telling every problem at once."""
     try:
@@ -133,18 +235,10 @@ def _read(path: Path) -> File:
         raise ConfigError(_syntax(path, error)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}; make it a readable UTF-8 file") from error
-    problems = [
-        f"{path}:{_line(text, [name])}: {name}: [{name}] is not part of this version; remove the section"
-        for name in LATER
-        if name in raw
-    ]
     try:
-        file = File.model_validate({key: value for key, value in raw.items() if key not in LATER})
+        return File.model_validate(raw)
     except ValidationError as error:
-        problems += [_problem(path, text, detail) for detail in error.errors()]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return file
+        raise ConfigError("\n".join(_problem(path, text, detail) for detail in error.errors())) from None
 
 
 def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> str:
@@ -165,8 +259,12 @@ def _wrong(key: list[str], detail: ErrorDetails) -> str:
     """What is wrong with a value, and what to do."""
     if detail["type"] == "missing":
         return f'missing; add {key[-1]} = "…"'
+    if detail["type"] == UNSHOWN:
+        return detail["msg"]
     if detail["type"] != "extra_forbidden":
         return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {detail['input']!r}"
+    if key in LATER_KEYS:
+        return "is not part of this version; remove the key"
     known = _known(key)
     near = difflib.get_close_matches(key[-1], known, 1)
     return "unknown key" + (f" (did you mean '{near[0]}'?)" if near else f"; known here: {', '.join(known)}")
@@ -174,7 +272,13 @@ def _wrong(key: list[str], detail: ErrorDetails) -> str:
 
 def _known(key: list[str]) -> list[str]:
     """The keys that may stand where this one does."""
-    tables: dict[str, type[Section]] = {"worker": WorkerSection, "models": ModelSection, "answers": AnswersSection}
+    tables: dict[str, type[Section]] = {
+        "worker": WorkerSection,
+        "models": ModelSection,
+        "mcp": McpSection,
+        "answers": AnswersSection,
+        "payloads": PayloadsSection,
+    }
     return list((File if len(key) == 1 else tables[key[0]]).model_fields)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 from client import embedded as local
 from client.config import Config, ConfigError, load_config
 from client.embedded import ServerUnreachable
+from client.payloads import directory, folder_of, storage
 from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
 from protocol.values import Value
 
@@ -34,8 +35,10 @@ __all__ = [
     "Connection",
     "ServerUnreachable",
     "connect",
+    "converter",
     "ensure_search_attributes",
     "missing_search_attributes",
+    "payload_place",
 ]
 
 PATIENCE = 5.0
@@ -78,6 +81,17 @@ class HoldfastPayloads(CompositePayloadConverter):
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)
+"""Keeps every value in Temporal, and reads none that lies elsewhere."""
+
+
+def converter(place: str, *, store: bool = True) -> DataConverter:
+    """The converter whose large payloads lie in the place; without `store` it only reads there."""
+    return replace(DATA_CONVERTER, external_storage=storage(place, store=store))
+
+
+def payload_place(config: Config) -> str:
+    """Where the large payloads lie of the server that is configured, else of the embedded one."""
+    return config.place(embedded=not _is_configured(_profile()))
 
 
 @dataclass(frozen=True)
@@ -99,14 +113,18 @@ async def connect(config: Config | None = None, *, embedded: bool = True) -> Con
     Raises ConfigError and ServerUnreachable.
     """
     config = config or load_config()
-    profile = _profile()
-    if embedded and not _is_configured(profile):
+    profile, ui_url = _profile(), None
+    embedded = embedded and not _is_configured(profile)
+    place = config.place(embedded=embedded)
+    data_converter = converter(place)
+    if embedded:
         server = await local.ensure(config)
-        client = await _open(ClientConfigProfile(address=server.address, namespace=server.namespace))
-        return Connection(client, config, config.worker.task_queue, server.ui_url, True)
-    client = await _open(profile)
-    await _check_namespace(client)
-    return Connection(client, config, config.worker.task_queue, None, False)
+        profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
+    client = await _open(profile, data_converter)
+    namespace = await _check_namespace(client)
+    if namespace and (folder := folder_of(place)):
+        directory.enter(folder, namespace, f"{client.namespace} at {client.service_client.config.target_host}")
+    return Connection(client, config, config.worker.task_queue, ui_url, embedded)
 
 
 def _profile() -> ClientConfigProfile:
@@ -123,7 +141,7 @@ def _is_configured(profile: ClientConfigProfile) -> bool:
     return named or profile != ClientConfigProfile()
 
 
-async def _open(profile: ClientConfigProfile) -> Client:
+async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
     """A client that has spoken to its server."""
     address = profile.address or "localhost:7233"
     tls = _tls(profile)
@@ -136,7 +154,7 @@ async def _open(profile: ClientConfigProfile) -> Client:
                 tls=tls,
                 rpc_metadata=profile.grpc_meta,
                 connect_timeout=timedelta(seconds=PATIENCE),
-                data_converter=DATA_CONVERTER,
+                data_converter=data_converter,
             )
     except TimeoutError as error:
         raise ServerUnreachable(_unreachable(address, profile, f"no reply in {PATIENCE:.0f} s")) from error
@@ -167,11 +185,11 @@ def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str
     )
 
 
-async def _check_namespace(client: Client) -> None:
-    """Tell a missing namespace now: later it looks like a missing run."""
+async def _check_namespace(client: Client) -> str | None:
+    """The namespace's id, if we may know it. A missing one is told now: later it looks like a missing run."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:
-        await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=PATIENCE))
+        reply = await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=PATIENCE))
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             raise ServerUnreachable(
@@ -181,6 +199,8 @@ async def _check_namespace(client: Client) -> None:
             ) from error
         if error.status != RPCStatusCode.PERMISSION_DENIED:  # a key for runs alone may not describe
             raise ServerUnreachable(f"the server at {client.service_client.config.target_host}: {error}") from error
+        return None
+    return reply.namespace_info.id
 
 
 async def missing_search_attributes(client: Client, namespace: str) -> list[str]:

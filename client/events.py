@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from client.tree import Tree, UnknownRun
-from protocol.runs import EVENTS, Event, WorkflowView
+from protocol.runs import BORN, EVENTS, Event, WorkflowView
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -99,7 +99,7 @@ class Stream:
 
     def _born(self, found: list[_Placed]) -> list[_Source]:
         """The workflows that these events tell of for the first time."""
-        started = [placed for placed in found if placed.event.type == "loop.started"]
+        started = [placed for placed in found if placed.event.type in BORN]
         born = [_Source(placed.event.data["workflow"], placed.at) for placed in started]
         fresh = [source for source in born if source.workflow not in self._sources]
         self._sources |= {source.workflow: source for source in fresh}

@@ -154,6 +154,8 @@ def _how(question: Question) -> str:
     elif question.options:
         many = f"up to {question.max_selections}, separated by commas" if question.max_selections > 1 else "one"
         words.append(f"{many}, by number or name" + (", or your own words" if question.allow_custom else ""))
+    if question.needs_no_data:
+        words.append("Enter: go on")
     if question.default is not None and not fields:
         words.append(f"Enter: {_named(question.default)}")
     return " · ".join([*words, "/help for more"])
@@ -179,6 +181,8 @@ def chosen(text: str, question: Question) -> Any:
 
 def _fields_of(question: Question) -> Mapping[str, dict[str, Any]]:
     """The fields of a form that can be asked one by one: an object of named values."""
+    if question.kind == "checkpoint":
+        return {}
     schema = question.requestedSchema
     properties = schema.get("properties", {})
     if question.options or schema.get("type") != "object" or not all(isinstance(p, dict) for p in properties.values()):

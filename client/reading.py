@@ -64,6 +64,8 @@ def content_of(text: str, question: Question | None) -> Any:
     """An answer's content as typed; `a,b` is a list where several options may be chosen."""
     if question is None:
         return value_of(text, None)
+    if question.needs_no_data and not text.strip():
+        return None
     if question.max_selections == 1:
         return text if question.options else value_of(text, question.requestedSchema)
     try:

@@ -65,8 +65,9 @@ def question_text(question: Question) -> Text:
     """What is asked, where, with which choices, until when."""
     text = Text(f"{place(question.address)}\n", "dim")
     text.append(clean(question.message), "bold")
-    if question.info is not None:
-        text.append(f"\n{clean(json.dumps(question.info, indent=2, ensure_ascii=False))}", "dim")
+    for info in [*(parent["info"] for parent in question.parents), question.info]:
+        if info is not None and info != question.message:
+            text.append(f"\n{clean(shown(info))}", "dim")
     width = max((len(option.id) for option in question.options), default=0)
     for number, option in enumerate(question.options, 1):
         text.append(f"\n  {number:>2}  {clean(option.id):{width}}", "cyan").append(_about(option))
@@ -94,6 +95,10 @@ def waiting_text(questions: Sequence[Question]) -> Text:
 
 def answer_command(question: Question) -> str:
     """The command that answers the question."""
+    if question.kind in ("hold", "checkpoint"):
+        return f"holdfast resume {shlex.quote(question.run)}"
+    if question.example != "…":
+        return f"holdfast answer {shlex.quote(question.run)} {question.id} --content '{json.dumps(question.example)}'"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
     value = "--content JSON" if form else "VALUE"
     return f"holdfast answer {shlex.quote(question.run)} {question.id} {value}"
@@ -119,6 +124,12 @@ def progress(event: Event) -> Text | None:
             line = Text(f"✓ {name}  ").append(preview(data.get("output")), "dim")
         case "step.skipped":
             line = Text(f"· {name} skipped", "dim")
+        case "tool.returned" if kind == "tool":
+            line = Text(f"  ✓ {name} was called", "dim")
+        case "tool.denied":
+            line = Text(f"  ✗ {name}  {preview_text(data['reason'])}", "yellow")
+        case "agent.told":
+            line = Text(f"→ {name}  ", "cyan").append(preview(data["text"])).append(_by(data), "dim")
         case "step.failed":
             line = Text(f"✗ {name}  {preview_text(data['message'])}", "red")
         case "step.retrying":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,18 +33,21 @@ from client.errors import Ambiguous, BadInput, RunExists, failure_from
 from client.events import all_events, chain, follow
 from client.trace import trace_of
 from client.tree import Tree, UnknownRun, questions_of, rests
-from protocol.address import root
+from protocol.address import parts, root
 from protocol.agents import Usage
 from protocol.answers import Answer, Answers, Receipt
+from protocol.context import BadWrite, written
 from protocol.questions import Question
 from protocol.runs import (
     BLUEPRINT_ATTRIBUTE,
+    BORN,
     CONTEXT,
     LONGEST_RUN_ID,
     PAUSE,
     PIPELINE_WORKFLOW,
     RESUME,
     TASK_QUEUE,
+    TELL,
     WAITING_ATTRIBUTE,
     Definition,
     Event,
@@ -52,6 +55,7 @@ from protocol.runs import (
     PipelineState,
     RunResult,
     Status,
+    Told,
     WorkflowView,
     summary_of,
 )
@@ -60,6 +64,7 @@ BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 PAGE = 100
 PACE_SECONDS = 0.2
+EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
 STATUSES: dict[WorkflowExecutionStatus, Status] = {
     WorkflowExecutionStatus.COMPLETED: "completed",
     WorkflowExecutionStatus.CANCELED: "cancelled",
@@ -128,7 +133,12 @@ class Runs:
         self.answering = answering or Answering()
 
     async def start(
-        self, blueprint: Blueprint, input: Any = None, *, run: str | None = None, started_by: str | None = None
+        self,
+        blueprint: Blueprint,
+        input: Any = None,
+        *,
+        run: str | None = None,
+        started_by: str | None = None,
     ) -> str:
         """Start a run and give its id. Raises `BadInput` or `RunExists` before anything has started."""
         run = run or f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
@@ -253,7 +263,9 @@ class Runs:
 
     async def context(self, standing: Standing) -> dict[str, Any]:
         """The context; of a run that waits in a loop, that of the place where the question stands."""
-        where = next((question.owner for question in standing.questions), standing.run)
+        asked = next((question.address for question in standing.questions), "")
+        holders = [view for view in standing.views if f"{asked};".startswith(_list_of(view.address))]
+        where = max(holders, key=lambda view: len(view.address), default=standing.views[0]).workflow
         context: dict[str, Any] = await self.tree.query(where, CONTEXT, None, dict[str, Any])
         return context
 
@@ -272,7 +284,7 @@ class Runs:
         events: list[Event] = []
         for event in own:
             events.append(event)
-            if event.type == "loop.started":
+            if event.type in BORN:
                 events += await self._events_below(event.data["workflow"], last)
         return events
 
@@ -295,13 +307,46 @@ class Runs:
         """No further step starts; answers are still taken and deadlines still run."""
         await self._steer(run, PAUSE)
 
-    async def resume(self, run: str) -> bool:
-        """Go on after a pause; false if the run was not paused."""
+    async def resume(self, run: str, by: str | None = None) -> bool | list[Question]:
+        """Go on after a pause: true. A run that is not paused: what it was waiting for without need of an answer
+        is answered (holds, stops, interrupts that take none; never an approval), and given.
+        """
         standing = await self.standing(run)
-        if standing.status != "paused":
-            return False
-        await self._steer(run, RESUME)
-        return True
+        if standing.status == "paused":
+            await self._steer(run, RESUME)
+            return True
+        held = [question for question in standing.questions if question.needs_no_data]
+        if held:
+            await self.answer(run, [Answer(question=question.id) for question in held], by=by)
+        return held
+
+    async def edit(self, run: str, changes: Mapping[str, Any], by: str | None = None) -> list[Receipt | Sent]:
+        """Go on from a stop with these paths of the context changed. Raises `BadInput` where the run is at none."""
+        stops = [question for question in await self.questions(run) if question.kind == "checkpoint"]
+        if len(stops) != 1:
+            places = ", ".join(f"{question.id} ({question.address})" for question in stops)
+            raise BadInput(f"run {run} is at {places or 'no stop'}; " + ("answer one of them" if stops else EDIT_HINT))
+        context = stops[0].info
+        for path, value in changes.items():
+            context = _set(context, path, value)
+        answer = Answer(question=stops[0].id, content=context, digest=stops[0].digest)
+        return await self.answer(run, [answer], by=by)
+
+    async def tell(self, run: str, text: str, *, agent: str | None = None, by: str | None = None) -> str:
+        """Say something to an agent that works in turns, for its next turn; gives the agent's address.
+
+        `agent` names it where several are at work: its step's name, or its address. Raises `BadInput` or `Ambiguous`.
+        """
+        views = [view for view in await self.tree.views(run) if parts(view.address)[-1][0] == "agent"]
+        found = [view for view in views if agent in (None, view.address, parts(view.address)[-1][1])]
+        if len(found) != 1:
+            known = ", ".join(view.address for view in views) or "none"
+            if found:
+                raise Ambiguous(f"several agents are at work in {run}; name one with --agent: {known}")
+            raise BadInput(f"no such agent is at work in turns in {run}; at work: {known}")
+        handle = self.client.get_workflow_handle(found[0].workflow)
+        await handle.execute_update(TELL, Told(text=text, by=by))
+        return found[0].address
 
     async def cancel(self, run: str) -> None:
         """End the run; its questions close. Cancelling twice, or what has ended, is fine."""
@@ -337,6 +382,19 @@ def _status(views: Sequence[WorkflowView]) -> Status:
     if views[0].status == "paused":
         return "paused"
     return "waiting" if questions_of(views) and rests(views) else "running"
+
+
+def _set(context: Any, path: str, value: Any) -> Any:
+    try:
+        return written(context, path, value)
+    except BadWrite as error:
+        raise BadInput(str(error)) from None
+
+
+def _list_of(address: str) -> str:
+    """How the addresses of what runs in a loop or a run begin; an agent holds no context of its own."""
+    kind = parts(address)[-1][0]
+    return f"{address}:" if kind == "loop" else f"{address};" if kind == "pipeline" else "\0"
 
 
 def _quoted(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from protocol.address import parts
 from protocol.runs import Event
 
 Span = dict[str, Any]
@@ -30,6 +31,13 @@ class Trace:
             case "step.failed":
                 error = {key: event.data.get(key) for key in ("error", "message")}
                 self._change(event, status="failed", error={"type": error["error"], "message": error["message"]})
+            case "tool.called":
+                self._tool(event)
+            case "tool.returned":
+                self._change_tool(event, "completed")
+            case "tool.denied":
+                self._tool(event)
+                self._change_tool(event, "denied")
             case "loop.iteration":
                 self._iteration(event)
             case "loop.completed":
@@ -46,7 +54,7 @@ class Trace:
         if data["kind"] == "loop":
             span["iterations"] = []
         self._spans[event.address] = span
-        self._list_at(event.address.rpartition(";")[0]).append(span)
+        self._list_at(self._nearest(event.address)).append(span)
 
     def _change(self, event: Event, **values: Any) -> None:
         if event.address in self._spans:
@@ -57,6 +65,27 @@ class Trace:
         steps = self._lists[event.address] = []
         if loop in self._spans:
             self._spans[loop]["iterations"].append({"n": event.data["iteration"], "steps": steps})
+
+    def _tool(self, event: Event) -> None:
+        """A call of an agent's tool; what runs inside it, such as another agent, stands below it."""
+        kind, name, _ = parts(event.address)[-1]
+        if kind != "tool" or event.address in self._spans:
+            return
+        span: Span = {"name": name, "kind": "tool", "address": event.address, "status": "running"}
+        span |= {"output": None, "error": None, "steps": []}
+        self._spans[event.address], self._lists[event.address] = span, span["steps"]
+        self._list_at(self._nearest(event.address)).append(span)
+
+    def _change_tool(self, event: Event, status: str) -> None:
+        if parts(event.address)[-1][0] == "tool":
+            self._change(event, status=status)
+
+    def _nearest(self, address: str) -> str:
+        """The nearest step, call or list above an address."""
+        above = address.rpartition(";")[0]
+        while above and above not in self._spans and above not in self._lists:
+            above = above.rpartition(";")[0]
+        return above
 
     def _branch(self, event: Event) -> None:
         step = self._spans.get(event.address.rpartition(";")[0])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from protocol.questions import Asked
 from protocol.values import Value
 
 
@@ -11,8 +14,22 @@ class ToolCall(Value):
     """A tool that a model wants called."""
 
     id: str = ""
+    """The model's own id of the call; may be empty, and may repeat."""
     name: str
     args: dict[str, Any] = {}
+    unreadable: str | None = None
+    """Why the arguments could not be read, where they are no JSON object."""
+
+
+class ToolSpec(Value):
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {"type": "object", "properties": {}}
+    """JSON Schema of the arguments."""
+    reference: str = ""
+    """What is called: a registered tool, `pkg.mod:function`, or `mcp:<server>/<tool>`."""
 
 
 class Message(Value):
@@ -20,6 +37,14 @@ class Message(Value):
 
     role: Literal["user", "assistant", "tool"]
     content: Any = None
+    tool_calls: list[ToolCall] = []
+    """Of the assistant: what it wants called, each with the id that its result names."""
+    call: str = ""
+    """Of a tool's result: the id of the call."""
+    tool: str = ""
+    """Of a tool's result: the tool's name."""
+    raw: Any = None
+    """Of the assistant: the provider's reply as opaque JSON, which the next request gives back."""
 
 
 class ModelRequest(Value):
@@ -31,6 +56,7 @@ class ModelRequest(Value):
     model: str
     instructions: str = ""
     messages: list[Message]
+    tools: list[ToolSpec] = []
     output_schema: dict[str, Any] | None = None
     settings: dict[str, Any] = {}
 
@@ -59,6 +85,17 @@ class ModelReply(Value):
     output: Any = None
     tool_calls: list[ToolCall] = []
     usage: Usage = Usage(requests=1)
+    problem: str | None = None
+    """Why the output is none: it does not fit its schema. The model is to be told."""
+    raw: Any = None
+    """The provider's reply as opaque JSON."""
+
+
+class Given(Value):
+    """What a person said to an interrupt, for the tool that runs again."""
+
+    content: Any = None
+    by: str | None = None
 
 
 class ToolRequest(Value):
@@ -68,6 +105,16 @@ class ToolRequest(Value):
     input: Any = None
     args: list[Any] | None = None
     """Positional arguments, for conditions and mappers; `input` is then unused."""
+    by_name: bool = False
+    """Whether `input` holds the arguments by name, as a model gives them."""
+    states: dict[str, Any] = {}
+    """Of a call that was interrupted: what it kept, by its path within the tool (empty: the tool itself)."""
+    given: dict[str, Given] = {}
+    """Of a call that was interrupted: what people said, by path."""
+    interrupted: list[str] = []
+    """The paths that interrupted this call so far."""
+    idempotent: bool | None = None
+    """Whether it may be run twice, where the blueprint says so; else the tool knows."""
 
 
 class Completed(Value):
@@ -76,4 +123,32 @@ class Completed(Value):
     result: Any = None
 
 
-ToolOutcome = Completed
+class Parent(Value):
+    """A composite above an interrupt, as a person sees it."""
+
+    path: str
+    info: Any = None
+
+
+class Raised(Value):
+    """One root cause of an interrupt: a question, at a path within the tool such as `level:price`."""
+
+    path: str
+    asked: Annotated[Asked, Field(discriminator="kind")]
+    parents: list[Parent] = []
+
+
+class Interrupted(Value):
+    """The tool wants people to be asked, and to be run again with what they said and what it kept, by path."""
+
+    questions: list[Raised]
+    states: dict[str, Any] = {}
+
+
+ToolOutcome = Completed | Interrupted
+
+
+class ToolsRequest(Value):
+    """Tools to describe to a model: names, `pkg.mod:function`, or `mcp:<server>` for all that a server has."""
+
+    tools: list[str]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from blueprint.expressions import text_of
 from blueprint.grammar import Option
@@ -15,6 +15,16 @@ from protocol.address import Address
 from protocol.values import Value, digest_of
 
 TEXT = {"type": "string"}
+PERMISSION = {
+    "type": "object",
+    "required": ["granted"],
+    "properties": {
+        "granted": {"type": "boolean"},
+        "scope": {"enum": ["once", "run", "always"], "default": "once"},
+        "reason": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
 
 
 class InvalidAnswer(ValueError):
@@ -25,39 +35,132 @@ class InvalidAnswer(ValueError):
         self.reason, self.path = reason, path
 
 
-class Input(Value):
-    """Text, or a form that a JSON Schema describes."""
+class _Question(Value):
+    """What every kind says of itself."""
 
-    kind: Literal["input"] = "input"
+    kind: str
     message: str
-    form: dict[str, Any] | None = None
     default: Any = None
     info: Any = None
 
+    @model_serializer(mode="wrap")
+    def _with_its_kind(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """On the wire the kind always stands, though it is each class's default: it tells the classes apart."""
+        return {"kind": self.kind, **write(self)}
+
     @property
     def requested_schema(self) -> dict[str, Any]:
-        return self.form or TEXT
+        """JSON Schema of an accepted answer's content."""
+        raise NotImplementedError
 
     @property
     def choices(self) -> Sequence[Option]:
         return ()
 
+    @property
+    def shown_info(self) -> Any:
+        """What a person is shown beside the message."""
+        return self.info
+
+    def when_declined(self, reason: str | None) -> Any:
+        """What declining means, where that is an answer of its own; None: that the question was not answered."""
+        return None
+
     def accept(self, content: Any) -> Any:
-        """The content itself; plain text must not be blank."""
-        if self.form is None:
-            return some_text(content)
-        for path, reason in problems_of(self.form, content):
+        """The content itself, if it fits; raises `InvalidAnswer`."""
+        for path, reason in problems_of(self.requested_schema, content):
             raise InvalidAnswer(reason, path)
         return content
 
 
-class _Choice(Value):
-    message: str
+class Input(_Question):
+    """Text, or a form that a JSON Schema describes."""
+
+    kind: Literal["input"] = "input"
+    form: dict[str, Any] | None = None
+    optional: bool = False
+    """Whether null will do: an interrupt that may be resumed without data."""
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return self.form or ({} if self.optional else TEXT)
+
+    def accept(self, content: Any) -> Any:
+        """The content itself; plain text must not be blank."""
+        if self.optional and content is None:
+            return None
+        return some_text(content) if self.form is None and not self.optional else super().accept(content)
+
+
+class Permission(_Question):
+    """May this be done? Only an explicit `granted: true` is a yes."""
+
+    kind: Literal["permission"] = "permission"
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return PERMISSION
+
+    def when_declined(self, reason: str | None) -> Any:
+        return {"granted": False, **({"reason": reason} if reason else {})}
+
+
+class Review(_Question):
+    """Look at a payload, and change it; the accepted content always holds the payload that counts."""
+
+    kind: Literal["review"] = "review"
+    payload: Any = None
+    payload_schema: dict[str, Any] | None = None
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return review_schema(self.payload_schema)
+
+    def when_declined(self, reason: str | None) -> Any:
+        return {"verdict": "rejected", "payload": self.payload, **({"reason": reason} if reason else {})}
+
+    @property
+    def shown_info(self) -> Any:
+        return {"payload": self.payload} if self.info is None else {"payload": self.payload, "about": self.info}
+
+    def accept(self, content: Any) -> Any:
+        """The verdict with the payload: the edited one, which must fit, or the one that was shown."""
+        super().accept(content)
+        if content["verdict"] == "edited" and self.payload_schema is not None:
+            for path, reason in problems_of(self.payload_schema, content["payload"]):
+                raise InvalidAnswer(reason, f"payload.{path}" if path else "payload")
+        return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
+
+
+class Checkpoint(_Question):
+    """Before or after a step: go on, with the context as it is or as it is given back."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
+    context_schema: dict[str, Any] | None = None
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return self.context_schema or {"type": "object"}
+
+    def accept(self, content: Any) -> Any:
+        """Null, or a context that fits."""
+        return None if content is None else super().accept(_an_object(content))
+
+
+class Hold(_Question):
+    """A pause without a question."""
+
+    kind: Literal["hold"] = "hold"
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return {"type": "null"}
+
+
+class _Choice(_Question):
     options: list[Option] = []
     allow_custom: bool = False
     max_selections: int = 1
-    default: Any = None
-    info: Any = None
 
     @property
     def choices(self) -> Sequence[Option]:
@@ -120,7 +223,7 @@ class Choice(_Choice):
     kind: Literal["choice"] = "choice"
 
 
-Asked = Input | Clarification | Decision | Choice
+Asked = Input | Clarification | Decision | Choice | Permission | Review | Checkpoint | Hold
 _asked: TypeAdapter[Asked] = TypeAdapter(Annotated[Asked, Field(discriminator="kind")])
 
 
@@ -154,13 +257,37 @@ class Question(Value):
         """What the asked kind says of the content; raises `InvalidAnswer`."""
         return self._as_asked().accept(content)
 
+    @property
+    def needs_no_data(self) -> bool:
+        """Whether it may be answered with nothing: a hold, a stop, or an interrupt whose author allows it."""
+        return self.kind in ("hold", "checkpoint") or (self.kind == "input" and self.requestedSchema == {})
+
+    @property
+    def example(self) -> Any:
+        """What an answer's content may look like."""
+        match self.kind:
+            case "permission":
+                return {"granted": True}
+            case "review":
+                return {"verdict": "unchanged"}
+            case "hold" | "checkpoint":
+                return None
+        return "…"
+
     def _as_asked(self) -> Asked:
-        if self.kind == "input" and not self.options:
-            form = None if self.requestedSchema == TEXT else self.requestedSchema
-            return Input(message=self.message, form=form)
-        kind = "choice" if self.kind == "input" else self.kind
+        told: dict[str, Any] = {"message": self.message}
+        match self.kind:
+            case "input" if not self.options:
+                form = self.requestedSchema if self.requestedSchema not in (TEXT, {}) else None
+                return Input(**told, form=form, optional=self.requestedSchema == {})
+            case "review":
+                return Input(**told, form=self.requestedSchema)
+            case "checkpoint":
+                return Checkpoint(**told, context_schema=self.requestedSchema)
+            case "permission" | "hold":
+                return _asked.validate_python({"kind": self.kind, **told})
         own = {"allow_custom": self.allow_custom, "max_selections": self.max_selections, "options": self.options}
-        return _asked.validate_python({"kind": kind, "message": self.message, **own})
+        return _asked.validate_python({"kind": "choice" if self.kind == "input" else self.kind, **told, **own})
 
 
 def question_of(
@@ -173,10 +300,12 @@ def question_of(
     iteration: int | None,
     at: datetime,
     deadline: datetime | None,
+    parents: Sequence[dict[str, Any]] = (),
 ) -> Question:
     """The open question that stands for what is asked; its id is the same on every replay."""
-    shown = {} if isinstance(asked, Input) else {"allow_custom": asked.allow_custom}
-    many = {} if isinstance(asked, Input) else {"max_selections": asked.max_selections}
+    own: dict[str, Any] = {}
+    if isinstance(asked, _Choice):
+        own = {"allow_custom": asked.allow_custom, "max_selections": asked.max_selections}
     options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
     return Question(
         id=digest_of(owner, address, round_),
@@ -187,16 +316,51 @@ def question_of(
         message=asked.message,
         requestedSchema=asked.requested_schema,
         options=list(asked.choices),
-        **shown,
-        **many,
+        **own,
         default=asked.default,
-        info=asked.info,
+        info=asked.shown_info,
+        parents=list(parents),
         iteration=iteration,
         round=round_,
         asked_at=at,
         deadline=deadline,
-        digest=digest_of(asked.message, asked.requested_schema, options, asked.info),
+        digest=digest_of(asked.message, asked.requested_schema, options, asked.shown_info),
     )
+
+
+def review_schema(payload: dict[str, Any] | None) -> dict[str, Any]:
+    """What an answer to a review looks like; an edited payload is needed with the verdict `edited` only."""
+    shape = payload or {}
+    definitions = {"$defs": shape["$defs"]} if "$defs" in shape else {}
+    if not all(reference.startswith("#/$defs/") for reference in _references(shape)):
+        shape, definitions = {}, {}  # they would point elsewhere; the owner checks the payload itself
+    verdict = {"enum": ["unchanged", "edited", "rejected"]}
+    inside = {key: value for key, value in shape.items() if key not in ("$defs", "$schema", "$id")}
+    edited = {"if": {"properties": {"verdict": {"const": "edited"}}}, "then": {"required": ["payload"]}}
+    return {
+        "type": "object",
+        "required": ["verdict"],
+        "properties": {"verdict": verdict, "payload": inside, "reason": {"type": "string"}},
+        "additionalProperties": False,
+        **edited,
+        **definitions,
+    }
+
+
+def _references(schema: Any) -> list[str]:
+    match schema:
+        case dict():
+            own = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+            return own + [found for inner in schema.values() for found in _references(inner)]
+        case list():
+            return [found for inner in schema for found in _references(inner)]
+    return []
+
+
+def _an_object(content: Any) -> Any:
+    if not isinstance(content, dict):
+        raise InvalidAnswer(f"expected the changed context, an object, or null; got {brief(content)}")
+    return content
 
 
 def some_text(content: Any, path: str = "") -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from blueprint.grammar import Blueprint
+from blueprint.grammar import Agent, AgentTool, Blueprint, Retry
 from protocol.address import Address
-from protocol.agents import Usage
+from protocol.agents import Message, ToolSpec, Usage
 from protocol.answers import Closed
 from protocol.questions import Question
 from protocol.values import Value
@@ -15,13 +15,18 @@ from protocol.values import Value
 TASK_QUEUE = "holdfast"
 PIPELINE_WORKFLOW = "Pipeline"
 LOOP_WORKFLOW = "Loop"
+AGENT_WORKFLOW = "Agent"
 
 ANSWER = "answer"
 PAUSE = "pause"
 RESUME = "resume"
+TELL = "tell"
 VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
+
+BORN = ("loop.started", "agent.started")
+"""Events that tell of a child workflow, whose id is in their data."""
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
 WAITING_ATTRIBUTE = "HoldfastWaitingFor"
@@ -86,6 +91,8 @@ class LoopState(Value):
     closed: list[Closed] = []
     next_offset: int = 0
     previous_run: str | None = None
+    permits: list[str] = []
+    """Tools that a person allowed for the rest of the run."""
 
 
 class LoopResult(Value):
@@ -96,6 +103,84 @@ class LoopResult(Value):
     reason: str
     iterations: int
     usage: Usage = Usage()
+    permits: list[str] = []
+
+
+class AgentDefinition(Definition):
+    """A blueprint that holds the agents and imports which one agent may use, and what this one is told."""
+
+    address: Address
+    agent: Agent
+    name: str | None = None
+    """Its name in the blueprint, if it has one."""
+    step: str
+    """Whose request it is, for scripted models."""
+    instructions: str = ""
+    input: Any = None
+    """The first message."""
+    place: str = ""
+    n: int = 1
+    """Which of the enclosing iterations."""
+    iteration: int | None = None
+    names: dict[str, Any] = {}
+    """What its agents' instructions read."""
+    registry: list[AgentTool] | None = None
+    """Of an agentic loop's planner, whose turns are commands: what these may run."""
+    timeout: float | None = None
+    retry: Retry | None = None
+
+
+class Command(Value):
+    """One entry of an agentic loop's log, written when the command is done."""
+
+    turn: int
+    command: str
+    args: dict[str, Any] = {}
+    result: Any = None
+
+
+class Told(Value):
+    """What a person tells an agent for its next turn."""
+
+    text: str
+    by: str | None = None
+
+
+class AgentState(Value):
+    """Where an agent stands between two turns; continue-as-new passes it on."""
+
+    turn: int = 0
+    """Model requests so far."""
+    messages: list[Message] = []
+    tools: list[ToolSpec] | None = None
+    """What the model is told of; None before the tools were described."""
+    call_ids: list[str] = []
+    """Ids that tool calls had; an address is never used twice."""
+    calls: int = 0
+    bad_calls: int = 0
+    """Calls in a row that could not be made: an unknown tool, arguments that do not fit."""
+    misfits: int = 0
+    """Outputs in a row that did not fit the schema."""
+    recent: list[str] = []
+    """Digests of the last calls, for the repeated-call guard."""
+    log: list[Command] = []
+    told: list[Told] = []
+    permits: list[str] = []
+    paused: bool = False
+    usage: Usage = Usage()
+    closed: list[Closed] = []
+    next_offset: int = 0
+    previous_run: str | None = None
+
+
+class AgentResult(Value):
+    """What an agent gave."""
+
+    output: Any = None
+    turns: int = 0
+    log: list[Command] = []
+    usage: Usage = Usage()
+    permits: list[str] = []
 
 
 class RunResult(Value):

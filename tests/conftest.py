@@ -22,7 +22,7 @@ from blueprint import Blueprint, loads
 from client.answering import Answering
 from client.connection import DATA_CONVERTER
 from client.runs import Outcome, Runs
-from protocol.answers import Answer, Receipt
+from protocol.answers import Answer, Receipt, Refusal
 from protocol.questions import Question
 from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
 from worker import create_worker
@@ -97,6 +97,28 @@ class Harness:
         [receipt] = await self.runs.answer(run, [Answer(question=question.id, content=content)], **how)
         assert isinstance(receipt, Receipt)
         return receipt
+
+    async def answered(self, run: str, *contents: object) -> list[str]:
+        """Answer one question after the other; what was asked."""
+        messages = []
+        for content in contents:
+            question = await self.one(run)
+            messages.append(question.message)
+            await self.answer(run, content, question)
+        return messages
+
+    async def decline(self, run: str, comment: str | None = None) -> None:
+        question = await self.one(run)
+        await self.runs.answer(run, [Answer(question=question.id, action="decline")], comment=comment)
+
+    async def refused(self, run: str, content: Any, question: Question | None = None) -> Refusal:
+        """What is told of an answer that is not taken."""
+        with pytest.raises(Refusal) as caught:
+            await self.answer(run, content, question)
+        return caught.value
+
+    async def types(self, run: str) -> list[str]:
+        return [event.type for event in await self.runs.events(run)]
 
     async def result(self, run: str) -> Outcome:
         return await asyncio.wait_for(self.runs.result(run), 60)

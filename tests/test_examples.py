@@ -5,12 +5,14 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
+import examples.approval.payments
+import examples.booking.flights
+import examples.research.sources  # noqa: F401 registers the tools
 from blueprint import load, loads
 from blueprint.core import expand
 from blueprint.schema import language_schema
 from blueprint.source import plain, read
 from tests.conftest import Harness
-from tests.loops.test_loops import answered
 from tests.test_architecture import HOME
 
 EXAMPLES = sorted((HOME / "examples").glob("*/*.yaml"))
@@ -36,7 +38,7 @@ async def start(house: Harness, name: str, input: object) -> str:
 
 async def test_the_clarification_asks_three_times_and_writes_the_brief(house: Harness) -> None:
     run = await start(house, "clarify", "A poem")
-    asked = await answered(house, run, "my team", "short and warm", "the merger")
+    asked = await house.answered(run, "my team", "short and warm", "the merger")
     assert asked == ["Who is it for?", "How long may it be, and in which tone?", "What must it not mention?"]
     output = await house.output(run)
     assert output["goal"] == "A poem"
@@ -51,7 +53,59 @@ async def test_the_payment_is_refused_unless_a_person_says_pay(house: Harness) -
 
 async def test_the_text_is_revised_until_it_is_good(house: Harness) -> None:
     run = await start(house, "feedback", "Tea")
-    messages = await answered(house, run, "warmer please", "good")
+    messages = await house.answered(run, "warmer please", "good")
     assert messages[0].endswith("Topic: Tea. Feedback: none yet")
     assert messages[1].endswith("Feedback: warmer please")
     assert (await house.output(run)).startswith("Second draft.")
+
+
+async def test_a_payment_above_the_limit_needs_a_yes(house: Harness, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = await start(house, "payment", "Invoice of Ana")
+    question = await house.one(run)
+    assert (question.kind, question.info["args"]["amount"]) == ("permission", 120)
+    await house.answer(run, {"granted": False, "reason": "paid already"})
+    assert await house.output(run) == "Done. The tool said: not approved: paid already"
+    run = await start(house, "payment", "Invoice of Ana")
+    await house.answer(run, {"granted": True})
+    assert '"paid":120.0' in await house.output(run)
+
+
+async def test_a_booking_is_looked_at_and_changed(house: Harness) -> None:
+    run = await start(house, "booking", "A flight to Beijing")
+    payload = (await house.one(run)).info["payload"]
+    await house.answer(run, {"verdict": "edited", "payload": {**payload, "day": "2026-12-02"}})
+    assert "02 December 2026" in await house.output(run)
+
+
+async def test_follow_up_questions_are_asked_until_enough_is_known(house: Harness) -> None:
+    run = await start(house, "followup", "A holiday")
+    assert await house.answered(run, "Crete", "sea") == ["Where do you want to go?", "Sea or mountains?"]
+    assert await house.output(run) == "A week in Crete, by the sea."
+
+
+async def test_the_tool_of_an_inner_agent_asks_through_its_supervisor(house: Harness) -> None:
+    run = await start(house, "supervisor", "Rome")
+    question = await house.one(run)
+    assert question.address.endswith("agent:supervisor;tool:reserver:2;agent:reserver;tool:reserve_seat:1")
+    await house.answer(run, "14C")
+    assert await house.output(run) == "All set: seat 14C on OS 501."
+
+
+async def test_three_inquiries_are_answered_in_any_order(house: Harness) -> None:
+    run = await start(house, "research", "Tea")
+    for side in ("taste", "history", "price"):
+        questions = await house.runs.questions(run)
+        while not (asked := [one for one in questions if one.address.endswith(f"level:{side}")]):
+            questions = await house.runs.questions(run)
+        await house.answer(run, f"a book on {side}", asked[0])
+    output = await house.output(run)
+    assert all(f"according to a book on {side}" in output for side in ("taste", "history", "price"))
+
+
+@pytest.mark.parametrize("name", ["payment", "booking", "followup", "feedback"])
+def test_a_pattern_takes_at_most_fifteen_lines_beyond_the_agent(name: str) -> None:
+    text = (HOME / "examples" / name / f"{name}.yaml").read_text()
+    beyond = [line for line in text.partition("steps:")[2].splitlines() if line.strip()]
+    patterns = [line for line in text.partition("steps:")[0].splitlines() if "tools:" in line or "- {name:" in line]
+    assert len(beyond) + len(patterns) <= 16  # `steps:` itself is the sixteenth

@@ -13,21 +13,47 @@ def calls(folder: Path, name: str) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def _count(folder: str, name: str) -> None:
+def count(folder: str, name: str) -> int:
+    """Count one call more; how many there were, with this one."""
     with (Path(folder) / name).open("a") as file:
         file.write("called\n")
+    return calls(Path(folder), name)
 
 
 @tool(idempotent=True)
 def counted(folder: str, name: str) -> str:
-    _count(folder, name)
-    return f"{name} {calls(Path(folder), name)}"
+    return f"{name} {count(folder, name)}"
 
 
 @tool
 def hangs_once(folder: str, name: str) -> str:
     """Takes effect, then hangs in its first call for as long as the file `hang` is there."""
-    _count(folder, name)
+    count(folder, name)
     while (Path(folder) / "hang").exists():
         time.sleep(0.05)
     return "done"
+
+
+@tool
+def look_up(folder: str, word: str) -> str:
+    """Look a word up."""
+    return f"{word} {count(folder, f'look_up-{word}')}"
+
+
+@tool
+def pay_out(folder: str, payee: str, amount: float) -> dict[str, object]:
+    """Pay somebody."""
+    count(folder, "pay")
+    return {"paid": amount, "to": payee}
+
+
+@tool
+def fails_always() -> None:
+    """Never works."""
+    raise ValueError("broken for good")
+
+
+@tool
+def stringy(text: str) -> str:
+    """Gives its text."""
+    return text

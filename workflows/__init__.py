@@ -2,11 +2,12 @@
 
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from workflows.agent import AgentWorkflow
 from workflows.human import HumanInTheLoop
 from workflows.loop import LoopWorkflow
 from workflows.pipeline import PipelineWorkflow
 
-WORKFLOWS: list[type] = [PipelineWorkflow, LoopWorkflow]
+WORKFLOWS: list[type] = [PipelineWorkflow, LoopWorkflow, AgentWorkflow]
 
 PASSED_THROUGH = ("blueprint", "protocol", "pydantic", "pydantic_core", "jinja2", "markupsafe", "jsonschema_rs")
 """Pure, or deterministic: loaded once, not once a workflow."""

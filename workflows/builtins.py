@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from blueprint.expressions import text_of
-from workflows.context import read
+from protocol.context import read
 from workflows.failures import failure
 from workflows.frame import Frame
 

@@ -9,15 +9,17 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from blueprint.grammar import Retry
-from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest
+from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
 from protocol.runs import summary_of
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
+DESCRIBE_TOOLS = "describe_tools"
 
 MODEL_RETRY = Retry(attempts=5)
 TOOL_RETRY = Retry(attempts=3)
 ATTEMPT_SECONDS = 600.0
+DESCRIBE_SECONDS = 60.0
 HEARTBEAT = timedelta(seconds=10)
 
 
@@ -37,8 +39,16 @@ async def call_tool(
     return outcome
 
 
+async def describe_tools(request: ToolsRequest) -> list[ToolSpec]:
+    """What a model is told of these tools, in their order."""
+    specs: list[ToolSpec] = await _call(
+        DESCRIBE_TOOLS, request, list[ToolSpec], ", ".join(request.tools), DESCRIBE_SECONDS, MODEL_RETRY
+    )
+    return specs
+
+
 async def _call(
-    activity: str, request: Any, result_type: type[Any], summary: str, timeout: float | None, retry: Retry
+    activity: str, request: Any, result_type: Any, summary: str, timeout: float | None, retry: Retry
 ) -> Any:
     return await workflow.execute_activity(
         activity,

@@ -34,15 +34,20 @@ def _question(question: Question) -> list[str]:
         lines += ["", *(f"- `{option.id}` {option.label}" for option in question.options[:20])]
     if question.deadline:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
-    example = json.dumps({"answers": [{"question": question.id, "content": "…"}]}, ensure_ascii=False)
+    example = json.dumps({"answers": [{"question": question.id, "content": question.example}]}, ensure_ascii=False)
     return [
         *lines,
         "",
         "```",
-        f"holdfast answer {question.run} {question.id} VALUE",
+        f"holdfast answer {question.run} {question.id} {_value(question)}",
         f"temporal workflow signal --workflow-id '{question.owner}' --name answer --input '{example}'",
         "```",
     ]
+
+
+def _value(question: Question) -> str:
+    example = question.example
+    return "VALUE" if example == "…" else f"--content '{json.dumps(example)}'"
 
 
 def _refused(one: RefusedSignal) -> str:

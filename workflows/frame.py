@@ -10,10 +10,10 @@ from blueprint.expressions import evaluate, holds, render, text_of
 from blueprint.grammar import AnyStep, Blueprint, Step
 from blueprint.jsonschemas import misfit
 from protocol.address import Address, within
-from protocol.agents import ModelReply, ModelRequest, ToolRequest, Usage
+from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest, ToolSpec, Usage
+from protocol.context import BadWrite, applied, read
 from protocol.questions import Asked
-from protocol.runs import LoopDefinition, LoopResult, LoopState
-from workflows.context import BadWrite, applied, read
+from protocol.runs import AgentDefinition, AgentResult, AgentState, LoopDefinition, LoopResult, LoopState
 from workflows.failures import failure
 from workflows.questions import Reply
 
@@ -27,9 +27,12 @@ class Host(Protocol):
     blueprint_name: str
     guarded: bool
     paused: bool
+    permits: list[str]
+    """Tools that a person allowed for the rest of the run."""
 
     def note(self, address: Address, type_: str, **data: Any) -> None: ...
     def count(self, usage: Usage) -> None: ...
+    def permit(self, *tools: str) -> None: ...
     async def until_resumed(self) -> None: ...
     async def ask(
         self,
@@ -39,10 +42,14 @@ class Host(Protocol):
         iteration: int | None,
         timeout: float | None,
         takes_default: bool = False,
+        parents: Sequence[dict[str, Any]] = (),
     ) -> Reply: ...
+    def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None: ...
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply: ...
-    async def call_tool(self, request: ToolRequest, **how: Any) -> Any: ...
-    async def run_child(self, definition: LoopDefinition, state: LoopState) -> LoopResult: ...
+    async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome: ...
+    async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]: ...
+    async def run_loop(self, definition: LoopDefinition, state: LoopState) -> LoopResult: ...
+    async def run_agent(self, definition: AgentDefinition, state: AgentState) -> AgentResult: ...
 
 
 class Store:
@@ -169,9 +176,21 @@ class Frame:
         if self.conversing:
             self.apply("append", HISTORY, f"{who}: {text_of(content)}")
 
-    async def ask(self, asked: Asked, timeout: float | None = None, *, takes_default: bool = False) -> Reply:
+    async def ask(
+        self,
+        asked: Asked,
+        timeout: float | None = None,
+        *,
+        takes_default: bool = False,
+        parents: Sequence[dict[str, Any]] = (),
+    ) -> Reply:
         reply = await self.host.ask(
-            self.address, asked, iteration=self.iteration, timeout=timeout, takes_default=takes_default
+            self.address,
+            asked,
+            iteration=self.iteration,
+            timeout=timeout,
+            takes_default=takes_default,
+            parents=parents,
         )
         if reply.status == "answered":
             self.scope.answered(reply.content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -13,10 +13,19 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from temporalio.exceptions import ApplicationError, ChildWorkflowError
 
 from protocol.address import Address, child_workflow_id
-from protocol.agents import Completed, ModelReply, ModelRequest, ToolRequest, Usage
+from protocol.agents import (
+    ModelReply,
+    ModelRequest,
+    ToolOutcome,
+    ToolRequest,
+    ToolSpec,
+    ToolsRequest,
+    Usage,
+)
 from protocol.answers import Closed, Receipt, Refusal, read_answers
 from protocol.questions import Asked, Question
 from protocol.runs import (
+    AGENT_WORKFLOW,
     ANSWER,
     ANYONE,
     BLUEPRINT_ATTRIBUTE,
@@ -28,6 +37,9 @@ from protocol.runs import (
     RESUME,
     VIEW,
     WAITING_ATTRIBUTE,
+    AgentDefinition,
+    AgentResult,
+    AgentState,
     Event,
     LoopDefinition,
     LoopResult,
@@ -63,6 +75,7 @@ class Host:
         next_offset: int = 0,
         previous_run: str | None = None,
         usage: Usage | None = None,
+        permits: list[str] | None = None,
     ) -> None:
         self.run_id, self.address, self.blueprint_name = run, address, blueprint
         self.guarded, self.paused = guarded, paused
@@ -70,6 +83,7 @@ class Host:
         self.questions = Questions(run, self.journal, guarded=guarded, closed=closed or [])
         self.children: dict[str, workflow.ChildWorkflowHandle[Any, Any]] = {}
         self.usage = usage or Usage()
+        self.permits = list(permits or [])
         self.previous_run = previous_run
         self.iteration: int | None = None
         self.ended: Status | None = None
@@ -99,11 +113,15 @@ class Host:
         iteration: int | None,
         timeout: float | None,
         takes_default: bool = False,
+        parents: Sequence[dict[str, Any]] = (),
     ) -> Reply:
         deadline = None if timeout is None else workflow.now() + timedelta(seconds=timeout)
         return await self.questions.ask(
-            address, asked, iteration=iteration, deadline=deadline, takes_default=takes_default
+            address, asked, iteration=iteration, deadline=deadline, takes_default=takes_default, parents=parents
         )
+
+    def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
+        self.questions.change(address, asked, parents)
 
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply:
         with self._under_way():
@@ -111,33 +129,58 @@ class Host:
         self.count(reply.usage)
         return reply
 
-    async def call_tool(self, request: ToolRequest, **how: Any) -> Completed:
+    async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome:
         with self._under_way():
             return await calls.call_tool(request, **how)
 
-    async def run_child(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
+    async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]:
+        with self._under_way():
+            return await calls.describe_tools(ToolsRequest(tools=list(tools)))
+
+    async def run_loop(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
         """Start a loop in a history of its own, and wait for its end."""
+        result: LoopResult = await self._run_child(LOOP_WORKFLOW, "loop.started", definition, state, LoopResult)
+        return result
+
+    async def run_agent(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
+        """Start an agent in a history of its own, and wait for its end."""
+        result: AgentResult = await self._run_child(AGENT_WORKFLOW, "agent.started", definition, state, AgentResult)
+        return result
+
+    async def _run_child(
+        self,
+        name: str,
+        event: str,
+        definition: LoopDefinition | AgentDefinition,
+        state: LoopState | AgentState,
+        result_type: type[Any],
+    ) -> Any:
         handle = await workflow.start_child_workflow(
-            LOOP_WORKFLOW,
+            name,
             args=[definition, state],
             id=child_workflow_id(self.run_id, definition.address),
-            result_type=LoopResult,
+            result_type=result_type,
             static_summary=summary_of(f"{self.blueprint_name}: {definition.address.rpartition(';')[2]}"),
             search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, self.blueprint_name)]),
         )
         self.children[handle.id] = handle  # only now can it be asked
-        self.note(definition.address, "loop.started", workflow=handle.id)
+        self.note(definition.address, event, workflow=handle.id)
         try:
             if self.paused and not state.paused:
                 await handle.signal(PAUSE)
-            result: LoopResult = await handle
+            result: LoopResult | AgentResult = await handle
         except ChildWorkflowError as error:
             self.count(failure_of(error, definition.address).usage)
             raise
         finally:
             del self.children[handle.id]
         self.count(result.usage)
+        self.permit(*result.permits)
         return result
+
+    def permit(self, *tools: str) -> None:
+        """Remember that a person allowed these tools for the rest of the run."""
+        self.permits += [tool for tool in tools if tool not in self.permits]
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from blueprint.grammar import AnyStep, Conditional, Fallback, Hitl, Loop, PlainStep, Step
+from blueprint.grammar import AgenticLoop, AnyStep, Conditional, Fallback, Hitl, Loop, PlainStep, Step
 from blueprint.jsonschemas import misfit
+from protocol.context import updated
 from protocol.questions import brief
 from protocol.runs import Failure
-from workflows.context import updated
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import Frame
 from workflows.steps import STEPS
+from workflows.stops import stop
 from workflows.together import is_cancelled
 
 
 async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
     """Run the steps in order, the first on `value`; gives the last one's output."""
+    stop_before_next = False
     for step in steps:
+        if stop_before_next or step.interrupt_before:
+            await stop(frame, f"before {step.name}")
         value = await run_step(step, frame, value)
+        stop_before_next = step.interrupt_after
+    if stop_before_next:
+        await stop(frame, f"after {steps[-1].name}")
     return value
 
 
@@ -51,6 +58,8 @@ def segment_type(step: Step) -> str:
             return "import"
         case PlainStep():
             return "step"
+        case AgenticLoop():
+            return "agent"
         case Hitl() | Conditional() | Loop():
             return step.kind
         case _:

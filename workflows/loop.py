@@ -49,6 +49,7 @@ class LoopWorkflow(Host):
             next_offset=state.next_offset,
             previous_run=state.previous_run,
             usage=state.usage,
+            permits=state.permits,
         )
         self.definition, self.state = definition, state
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
@@ -229,6 +230,7 @@ class LoopWorkflow(Host):
             reason=reason,
             iterations=self.state.iteration,
             usage=self.usage,
+            permits=self.permits,
         )
 
     async def _output(self, frame: Frame) -> Any:
@@ -282,6 +284,7 @@ class LoopWorkflow(Host):
                 "previous_run": workflow.info().run_id,
                 "paused": self.paused,
                 "usage": self.usage,
+                "permits": self.permits,
             }
         )
         workflow.continue_as_new(args=[self.definition, state])

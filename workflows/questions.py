@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,7 @@ class Reply:
 
 @dataclass
 class _Open:
+    asked: Asked
     question: Question
     reply: asyncio.Future[Reply]
 
@@ -58,6 +60,7 @@ class Questions:
         iteration: int | None,
         deadline: datetime | None,
         takes_default: bool = False,
+        parents: Sequence[dict[str, Any]] = (),
     ) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
         round_ = self._rounds[address] = self._rounds.get(address, 0) + 1
@@ -70,8 +73,9 @@ class Questions:
             iteration=iteration,
             at=workflow.now(),
             deadline=deadline,
+            parents=parents,
         )
-        one = self._open[question.id] = _Open(question, asyncio.get_running_loop().create_future())
+        one = self._open[question.id] = _Open(asked, question, asyncio.get_running_loop().create_future())
         self._journal.note(address, "question.asked", id=question.id, kind=question.kind, message=question.message)
         try:
             return await self._wait(one, asked.default if takes_default else None)
@@ -79,6 +83,24 @@ class Questions:
             if question.id in self._open:
                 self._close(question, Reply("cancelled"), None, None)
             raise
+
+    def change(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
+        """Another form of the open question at an address: the same id, another digest."""
+        for one in self._open.values():
+            if one.question.address == address:
+                before = one.question
+                one.asked = asked
+                one.question = question_of(
+                    asked,
+                    address=address,
+                    owner=before.owner,
+                    run=before.run,
+                    round_=before.round,
+                    iteration=before.iteration,
+                    at=before.asked_at,
+                    deadline=before.deadline,
+                    parents=parents,
+                )
 
     async def _wait(self, one: _Open, default: Any) -> Reply:
         if one.question.deadline is None:
@@ -96,11 +118,11 @@ class Questions:
         if self._taken_before(answers):
             return
         targets = [self._target(answer) for answer in answers.answers]
-        for index, question in enumerate(targets):
-            if question in targets[:index]:
-                raise Refusal("invalid_answer", f"question {question.id} stands twice in this batch")
-        for question, answer in zip(targets, answers.answers, strict=True):
-            _check_content(question, answer)
+        for index, one in enumerate(targets):
+            if one in targets[:index]:
+                raise Refusal("invalid_answer", f"question {one.question.id} stands twice in this batch")
+        for one, answer in zip(targets, answers.answers, strict=True):
+            _check_content(one, answer)
 
     def check_allowed(self, answers: Answers) -> None:
         """What only an update's validator may ask, as it depends on the deployment."""
@@ -133,9 +155,9 @@ class Questions:
         digest = answers.digest if answers.key else None
         receipts = []
         for answer in answers.answers:
-            question = self._target(answer)
-            self._close(question, _reply_to(question, answer, answers), answers.key, digest)
-            receipts.append(Receipt(question=question.id, status="answered", by=answers.by, at=workflow.now()))
+            one = self._target(answer)
+            self._close(one.question, _reply_to(one, answer, answers), answers.key, digest)
+            receipts.append(Receipt(question=one.question.id, status="answered", by=answers.by, at=workflow.now()))
         return receipts
 
     def _close(
@@ -164,10 +186,10 @@ class Questions:
                 return id_
         return question
 
-    def _target(self, answer: Answer) -> Question:
+    def _target(self, answer: Answer) -> _Open:
         id_ = self._id_of(answer.question)
         if id_ in self._open:
-            return self._open[id_].question
+            return self._open[id_]
         for one in reversed(self.closed):
             if one.question == id_:
                 raise _gone(one)
@@ -175,24 +197,24 @@ class Questions:
         raise Refusal("unknown_question", f"no question {answer.question!r} is open here; open: {names}")
 
 
-def _check_content(question: Question, answer: Answer) -> None:
-    if answer.digest is not None and answer.digest != question.digest:
-        raise Refusal("question_changed", f"question {question.id} has changed; look at it again, then answer")
+def _check_content(one: _Open, answer: Answer) -> None:
+    if answer.digest is not None and answer.digest != one.question.digest:
+        raise Refusal("question_changed", f"question {one.question.id} has changed; look at it again, then answer")
     if answer.action == "accept":
-        _accepted(question, answer.content)
+        _accepted(one, answer.content)
 
 
-def _accepted(question: Question, content: Any) -> Any:
+def _accepted(one: _Open, content: Any) -> Any:
     try:
-        return question.accept(content)
+        return one.asked.accept(content)
     except InvalidAnswer as error:
-        raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
+        raise Refusal("invalid_answer", f"question {one.question.id}: {error}") from None
 
 
-def _reply_to(question: Question, answer: Answer, answers: Answers) -> Reply:
+def _reply_to(one: _Open, answer: Answer, answers: Answers) -> Reply:
     match answer.action:
         case "accept":
-            return Reply("answered", _accepted(question, answer.content), answers.by, answers.comment)
+            return Reply("answered", _accepted(one, answer.content), answers.by, answers.comment)
         case "decline":
             return Reply("declined", None, answers.by, answers.comment)
         case "cancel":

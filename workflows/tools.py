@@ -1,17 +1,19 @@
-"""One tool call, and what a person says when nobody knows how it ended."""
+"""One tool call to its end: through interrupts, and through what a person says when nobody knows how it ended."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from blueprint.grammar import Retry
 from protocol.address import Address
-from protocol.agents import ToolRequest
+from protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from protocol.questions import Input
-from workflows.failures import failure, failure_of
+from workflows.failures import HANDLED, failure, failure_of
 from workflows.frame import Frame
+from workflows.interrupts import Interrupts
 from workflows.together import is_cancelled
 
 OUTCOME_UNKNOWN = "outcome_unknown"
@@ -26,21 +28,39 @@ _FORM = {
 async def call_tool(
     request: ToolRequest, frame: Frame, label: str, *, timeout: float | None = None, retry: Retry | None = None
 ) -> Any:
-    """The tool's result. A tool that was lost in mid-call, and may not be run twice, is for a person to judge."""
+    """The tool's result. A tool that was interrupted runs again with what people said."""
+    interrupts = Interrupts(frame)
+    try:
+        while True:
+            frame.note("tool.called", tool=request.tool)
+            match await _outcome(request, frame, label, timeout, retry):
+                case Completed(result=result):
+                    frame.note("tool.returned", tool=request.tool)
+                    await interrupts.end()
+                    return result
+                case Interrupted() as outcome:
+                    request = await interrupts.resolve(outcome, request)
+                    await frame.host.until_resumed()
+    except (asyncio.CancelledError, *HANDLED):
+        interrupts.drop()
+        raise
+
+
+async def _outcome(
+    request: ToolRequest, frame: Frame, label: str, timeout: float | None, retry: Retry | None
+) -> ToolOutcome:
+    """How the tool ended. One that was lost in mid-call, and may not be run twice, is for a person to judge."""
     while True:
-        frame.note("tool.called", tool=request.tool)
         try:
-            outcome = await frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
+            return await frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
         except ActivityError as error:
             if is_cancelled(error) or not _is_unknown(error):
                 raise
-            outcome_by_hand = await _judged(request, frame)
-            if outcome_by_hand["outcome"] == "done":
-                return outcome_by_hand.get("result")
+            by_hand = await _judged(request, frame)
+            if by_hand["outcome"] == "done":
+                return Completed(result=by_hand.get("result"))
             frame.note("step.retrying", tool=request.tool)
-        else:
-            frame.note("tool.returned", tool=request.tool)
-            return outcome.result
+            frame.note("tool.called", tool=request.tool)
 
 
 async def _judged(request: ToolRequest, frame: Frame) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from blueprint.check.agents import check_agents
 from blueprint.check.findings import Findings
 from blueprint.check.kinds import check_step
 from blueprint.check.names import check_names
@@ -21,6 +22,7 @@ def check(
     findings = Findings(tree, prefix, mended)
     check_names(blueprint, findings)
     check_schemas(blueprint, findings)
+    check_agents(blueprint, findings)
     _check_steps(blueprint.steps, "steps", blueprint, findings)
     return findings.problems
 

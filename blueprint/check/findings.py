@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from blueprint.errors import Problem
+from blueprint.expressions.error import did_you_mean
 from blueprint.places import Parts, parts_of, place_of, shown
 from blueprint.source import Place, PlacedDict
 
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _MARKS = ("{{", "{%", "{#")
 
 
@@ -62,3 +65,16 @@ def texts_of(template: Any, path: str) -> Iterator[tuple[str, str]]:
 def is_literal(template: Any) -> bool:
     """Whether nothing in it is to be filled in."""
     return not any(mark in text for _, text in texts_of(template, "") for mark in _MARKS)
+
+
+def known(name: str, what: str, known: Iterable[str], path: str, findings: Findings) -> None:
+    """A name that is not there is told, with the nearest."""
+    names = sorted(known)
+    if name not in names:
+        listed = f"known {what}s: {', '.join(names)}" if names else f"this blueprint names no {what}s"
+        findings.add(path, "unknown_name", f"unknown {what} {name!r}", did_you_mean(name, names) or listed)
+
+
+def check_function(name: str, path: str, findings: Findings) -> None:
+    if not _FUNCTION.fullmatch(name):
+        findings.add(path, "bad_value", f"{name[:60]!r} names no function", "write package.module:function")

@@ -5,13 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from blueprint.check.findings import Findings
+from blueprint.check.agents import check_agent, check_tools
+from blueprint.check.findings import Findings, check_function, known
 from blueprint.check.human import check_hitl
 from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import AnyStep, Blueprint, Conditional, Fallback, Hitl, Loop, LoopBlock, PlainStep
+from blueprint.grammar import (
+    Agent,
+    AgenticLoop,
+    AnyStep,
+    Blueprint,
+    Conditional,
+    Fallback,
+    Hitl,
+    Loop,
+    LoopBlock,
+    PlainStep,
+)
 from blueprint.grammar.steps import BUILTINS
 
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _PATH = re.compile(r"(context\.)?[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")
 _MAPPERS = {
     "initial_input_mapper": ("init",),
@@ -30,6 +41,8 @@ def check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Finding
             check_hitl(step, path, findings)
         case Conditional():
             _check_conditional(step, path, findings)
+        case AgenticLoop():
+            _check_planner(step, path, blueprint, findings)
         case Loop():
             _check_loop(step.loop, f"{path}.loop", findings)
 
@@ -37,8 +50,10 @@ def check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Finding
 def _check_plain(step: PlainStep, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if step.uses is not None and step.agent is not None:
         findings.add_key(f"{path}.uses", "conflict", "'uses' and 'agent' both say what runs", "keep one of them")
+    if isinstance(step.agent, Agent):
+        check_agent(step.agent, f"{path}.agent", blueprint, findings)
     if isinstance(step.agent, str) and not findings.was_mended("agents", step.agent):
-        _known(step.agent, "agent", blueprint.agents, f"{path}.agent", findings)
+        known(step.agent, "agent", blueprint.agents, f"{path}.agent", findings)
     imported = step.uses is not None and step.uses.startswith("imports.")
     if step.uses is not None:
         _check_uses(step.uses, f"{path}.uses", blueprint, findings)
@@ -51,11 +66,23 @@ def _check_plain(step: PlainStep, path: str, blueprint: Blueprint, findings: Fin
     _check_activity(step, path, findings)
 
 
+def _check_planner(step: AgenticLoop, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    if isinstance(step.planner, str):
+        if not findings.was_mended("agents", step.planner):
+            known(step.planner, "agent", blueprint.agents, f"{path}.planner", findings)
+    elif step.planner.tools or step.planner.human:
+        told = "a planner has no tools of its own: its turns are commands"
+        findings.add_key(f"{path}.planner", "conflict", told, "list them in `registry`")
+    if isinstance(step.planner, Agent):
+        check_agent(step.planner, f"{path}.planner", blueprint, findings)
+    check_tools(step.registry, f"{path}.registry", blueprint, findings)
+
+
 def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if uses.startswith("imports."):
-        _known(uses.removeprefix("imports."), "import", blueprint.imports, path, findings)
+        known(uses.removeprefix("imports."), "import", blueprint.imports, path, findings)
     elif ":" in uses:
-        _check_function(uses, path, findings)
+        check_function(uses, path, findings)
     elif not uses.strip():
         findings.add(path, "bad_value", "'uses' is empty", "name a tool, a function, an agent or an import")
 
@@ -86,7 +113,7 @@ def _check_conditional(step: Conditional, path: str, findings: Findings) -> None
         told = "'condition' and 'condition_expression' both choose the branch"
         findings.add_key(f"{path}.condition", "conflict", told, "keep one of them")
     if step.condition is not None:
-        _check_function(step.condition, f"{path}.condition", findings)
+        check_function(step.condition, f"{path}.condition", findings)
     if not step.branches:
         told = "'branches' is empty: at least one is needed"
         findings.add(f"{path}.branches", "bad_value", told, "branches: {true: […], false: […]}")
@@ -100,7 +127,7 @@ def _check_loop(block: LoopBlock, path: str, findings: Findings) -> None:
     for key in ("exit_condition", *_MAPPERS):
         function = block.model_dump(include={key})[key]
         if function is not None:
-            _check_function(function, f"{path}.{key}", findings)
+            check_function(function, f"{path}.{key}", findings)
     for where, operations in (("init", block.init), ("state", block.state)):
         for index, operation in enumerate(operations):
             target = f"{path}.{where}[{index}].{operation.verb}.target"
@@ -152,18 +179,6 @@ def _body_names(steps: Iterable[AnyStep]) -> list[str]:
         if isinstance(step.on_error, Fallback):
             found += _body_names([step.on_error.fallback])
     return found
-
-
-def _known(name: str, what: str, known: Iterable[str], path: str, findings: Findings) -> None:
-    names = sorted(known)
-    if name not in names:
-        listed = f"known {what}s: {', '.join(names)}" if names else f"this blueprint names no {what}s"
-        findings.add(path, "unknown_name", f"unknown {what} {name!r}", did_you_mean(name, names) or listed)
-
-
-def _check_function(name: str, path: str, findings: Findings) -> None:
-    if not _FUNCTION.fullmatch(name):
-        findings.add(path, "bad_value", f"{name[:60]!r} names no function", "write package.module:function")
 
 
 def _check_path(text: str, path: str, findings: Findings) -> None:

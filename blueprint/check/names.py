@@ -15,8 +15,9 @@ from blueprint.expressions import (
     names_in_expression,
 )
 from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import AnyStep, Block, Blueprint, Fallback, PlainStep
+from blueprint.grammar import Agent, AgenticLoop, AnyStep, Block, Blueprint, Fallback, PlainStep
 from blueprint.mending import UNNAMED
+from blueprint.reach import reach_of_tools, tools_of
 from blueprint.source import Place
 
 _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input"})
@@ -87,13 +88,22 @@ class _Names:
             self._template(template, f"{path}.{key}", scope)
         for key, condition in step.conditions().items():
             self._condition(condition, f"{path}.{key}", scope)
-        if isinstance(step, PlainStep) and isinstance(step.agent, str) and step.agent in self.blueprint.agents:
-            self._template(self.blueprint.agents[step.agent].instructions, f"agents.{step.agent}.instructions", scope)
+        for name, agent in self._agents_of(step).items():
+            self._template(agent.instructions, f"agents.{name}.instructions", scope)
         for key, block in step.blocks().items():
             self._block(block, path, key, scope)
         if isinstance(step.on_error, Fallback):
             inside = replace(scope, roots=scope.roots | {"error"}, seen=scope.seen | {step.name})
             self._step(step.on_error.fallback, f"{path}.on_error.fallback", inside)
+
+    def _agents_of(self, step: AnyStep) -> dict[str, Agent]:
+        """The named agents that the step itself uses: their instructions are rendered where it stands."""
+        match step:
+            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) if name in self.blueprint.agents:
+                named = {name: self.blueprint.agents[name]}
+            case _:
+                named = {}
+        return named | reach_of_tools(tools_of(step, self.blueprint), self.blueprint).agents
 
     def _block(self, block: Block, path: str, key: str, scope: _Scope) -> None:
         before = replace(scope, roots=scope.roots | block.names)

@@ -10,26 +10,30 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from blueprint.grammar.agents import Agent
+from blueprint.grammar.agents import Agent, AgentHistory, AgentTool, Rule
 from blueprint.grammar.base import Block, Fallback, Retry, Step
 from blueprint.grammar.branching import Conditional
 from blueprint.grammar.document import Blueprint
 from blueprint.grammar.human import Hitl, Option
 from blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
+from blueprint.grammar.planner import AgenticLoop
 from blueprint.grammar.steps import ImportConfig, PlainStep
 
-AnyStep = Annotated[PlainStep | Hitl | Conditional | Loop, Field(discriminator="kind")]
+AnyStep = Annotated[PlainStep | Hitl | Conditional | Loop | AgenticLoop, Field(discriminator="kind")]
 KINDS: dict[str, type[Step]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyStep)[0])
 }
 
 # A step holds steps: the models that do are finished here, where every kind is known.
-for _model in (Fallback, PlainStep, Hitl, Conditional, LoopBlock, Loop, Blueprint):
+for _model in (Fallback, PlainStep, Hitl, Conditional, LoopBlock, Loop, AgenticLoop, Blueprint):
     _model.model_rebuild(_types_namespace={"AnyStep": AnyStep})
 
 __all__ = [
     "KINDS",
     "Agent",
+    "AgentHistory",
+    "AgentTool",
+    "AgenticLoop",
     "AnyStep",
     "Block",
     "Blueprint",
@@ -44,6 +48,7 @@ __all__ = [
     "Option",
     "PlainStep",
     "Retry",
+    "Rule",
     "Step",
     "Write",
 ]

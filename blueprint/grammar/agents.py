@@ -1,23 +1,77 @@
-"""Agents: who answers an `agent` step, and how."""
+"""Agents: who answers an `agent` step, how, with which tools, and who must be asked first."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Part, Retry, Schema, Seconds
+from blueprint.grammar.base import Name, Part, Retry, Schema, Seconds
+
+
+class AgentTool(Part):
+    """A tool that an agent may call, and what a person has to say before."""
+
+    name: str = Field(
+        min_length=1,
+        description="A tool, `pkg.mod:function`, `agent:<name>`, `imports.<alias>` or `mcp:<server>[/<tool>]`.",
+        examples=["search", "agent:researcher", "imports.review", "mcp:files"],
+    )
+    approve: str | None = Field(
+        None,
+        description="Must a person agree to a call? `always`, `never`, or an expression on `args`.",
+        examples=["always", "args.amount > 100"],
+    )
+    review: bool = Field(False, description="A person looks at the arguments of each call, and may change them.")
+    idempotent: bool | None = Field(None, description="May a call be run again if it was lost?")
+    timeout: Seconds | None = Field(None, description="How long one attempt of a call may take.")
+    retry: Retry | None = Field(None, description="How often a call is tried.")
+
+
+class Rule(Part):
+    """What is permitted; of the rules that fit a call, the last one counts."""
+
+    tool: str = Field("*", description="A glob over the tool's name.", examples=["pay", "files_*"])
+    target: str = Field("*", description="A glob over the texts among the arguments.", examples=["/srv/docs/*"])
+    action: Literal["allow", "deny", "ask"] = Field(description="Allow the call, deny it, or ask a person.")
+
+
+class AgentHistory(Part):
+    """How an agent's conversation is kept short; it is cut only before a reply of the model."""
+
+    strategy: Literal["truncate_turns", "truncate_results", "summarize"] = Field(
+        description="Drop the oldest turns, shorten their tools' results, or let a model summarise them."
+    )
+    max_turns: int | None = Field(None, ge=1, description="Turns above which it is done.")
+    max_tokens: int | None = Field(None, ge=100, description="Tokens (four characters each) above which it is done.")
+    keep_turns: int = Field(4, ge=1, description="The last turns, which stay as they are.")
+    agent: Name | None = Field(None, description="The agent that summarises; default: the agent's own model.")
 
 
 class Agent(Part):
-    """A model with its instructions."""
+    """A model with its instructions, and in turns with its tools."""
 
     model: str = Field(
-        description="`scripted:FILE`, `echo`, or a name from `[models]` in holdfast.toml.",
-        examples=["scripted:replies.yaml", "echo", "fast"],
+        description="`provider:name`, `openai-compatible:NAME@URL`, `scripted:FILE`, `echo`, or a name of `[models]`.",
+        examples=["openai:gpt-5.2", "scripted:replies.yaml", "echo", "fast"],
     )
+    description: str = Field("", description="What it is for: other agents are told so when it is their tool.")
     instructions: str = Field("", description="What the model is told before the input (also `system_prompt`).")
     output_schema: Schema | None = Field(None, description="JSON Schema of the output; without it the output is text.")
     settings: dict[str, Any] = Field({}, description="Model settings, such as `temperature`.")
     timeout: Seconds | None = Field(None, description="How long one request may take.")
     retry: Retry | None = Field(None, description="How often a failed request is tried.")
+    tools: list[AgentTool] = Field([], description="What the agent may call, in turns with the model.")
+    human: list[Literal["ask", "approve"]] = Field(
+        [], description="`ask`: it may ask a person; `approve`: a person agrees to every call that no rule allows."
+    )
+    max_turns: int = Field(20, ge=1, le=10_000, description="Requests to the model at most.")
+    max_tool_calls_per_turn: int = Field(10, ge=1, le=100, description="Further calls of a turn get an error.")
+    max_tool_calls: int | None = Field(None, ge=1, description="Further calls in all get an error.")
+    permissions: list[Rule] = Field([], description="Rules of what may be called; the last that fits counts.")
+    history_management: AgentHistory | None = Field(None, description="How the conversation is kept short.")
+
+    @property
+    def works_in_turns(self) -> bool:
+        """Whether it is a workflow of its own, and not a single request."""
+        return bool(self.tools or self.human)

@@ -69,6 +69,8 @@ class Step(Part):
     updates_context: bool = Field(False, description="Write an object output key by key into the context.")
     input_schema: Schema | None = Field(None, description="JSON Schema that the input must fit.")
     output_schema: Schema | None = Field(None, description="JSON Schema that the output must fit.")
+    interrupt_before: bool = Field(False, description="Stop before the step: a person sees the context, may change it.")
+    interrupt_after: bool = Field(False, description="Stop after the step: a person sees the context, may change it.")
     on_error: Literal["fail", "continue"] | Fallback = Field(
         "fail", description="What a failure does: fail the list, continue with null, or run a fallback step."
     )

@@ -28,8 +28,10 @@ class Hitl(Step):
 
     kind: Literal["hitl"]
     message: Template = Field("{{ previous_step }}", description="The question; default: the previous output.")
-    ask: Literal["input", "clarification", "decision"] = Field(
-        "input", description="input: text or a form; clarification: suggestions; decision: a choice with weight."
+    ask: Literal["input", "clarification", "decision", "permission", "review", "hold"] = Field(
+        "input",
+        description="input: text or a form; clarification: suggestions; decision: a choice with weight; "
+        "permission: an explicit yes; review: look at the input, change it; hold: a pause without a question.",
     )
     options: list[Option] | str = Field([], description="Texts or objects with id and label, or a template of a list.")
     allow_custom: bool | None = Field(None, description="May a person answer in their own words beside the options?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blueprint.source import PlacedDict
+from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.sugar.notes import Notes
 
 
@@ -14,10 +14,36 @@ def agent_core(written: Any, notes: Notes, path: str) -> Any:
     agent = written.copy()
     _rename_prompt(agent, notes, path)
     _read_instructions(agent, notes, path)
+    if isinstance(agent.get("tools"), PlacedList):
+        agent["tools"] = tools_core(agent["tools"])
     model = agent.get("model")
     if isinstance(model, str) and model.startswith("scripted:"):
         agent["model"] = "scripted:" + notes.absolute(model.removeprefix("scripted:"))
     return agent
+
+
+def tools_core(written: PlacedList) -> PlacedList:
+    """`search` is `{name: search}`; `agents.x` and `agent: x` are `agent:x`."""
+    tools = PlacedList(written.place)
+    for tool, place in zip(written, written.places, strict=True):
+        tools.add(_tool(tool, place), place)
+    return tools
+
+
+def _tool(written: Any, place: Place) -> Any:
+    if isinstance(written, str):
+        tool = PlacedDict(place)
+        tool.put("name", written, place)
+    elif isinstance(written, PlacedDict):
+        tool = written.copy()
+    else:
+        return written
+    name = tool.get("name")
+    if isinstance(name, str) and name.startswith("agents."):
+        tool["name"] = f"agent:{name.removeprefix('agents.')}"
+    if isinstance(tool.get("approve"), bool):
+        tool["approve"] = "always" if tool["approve"] else "never"
+    return tool
 
 
 def _rename_prompt(agent: PlacedDict, notes: Notes, path: str) -> None:

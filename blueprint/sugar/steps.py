@@ -9,7 +9,7 @@ from blueprint.grammar import KINDS, Fallback, Loop, LoopBlock, PlainStep
 from blueprint.grammar.steps import BUILTINS
 from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.spelling import nearest, unknown_key
-from blueprint.sugar.agents import agent_core
+from blueprint.sugar.agents import agent_core, tools_core
 from blueprint.sugar.loops import loop_core
 from blueprint.sugar.notes import Notes
 
@@ -53,6 +53,8 @@ def step_core(written: Any, path: str, notes: Notes) -> Any:
             _hitl(step)
         case "conditional":
             _conditional(step, path, notes)
+        case "agentic_loop":
+            _planner(step, path, notes)
         case "loop" if isinstance(step.get("loop"), PlacedDict):
             step["loop"] = loop_core(step["loop"], f"{path}.loop", notes, steps_core)
             _conditions(step["loop"], ("exit_expression",))
@@ -127,6 +129,16 @@ def _agent(step: PlacedDict, path: str, notes: Notes) -> None:
             step.put("uses", written["id"], written.places["id"])
         case PlacedDict() as written:
             step["agent"] = agent_core(written, notes, f"{path}.agent")
+
+
+def _planner(step: PlacedDict, path: str, notes: Notes) -> None:
+    match step.get("planner"):
+        case str(name):
+            step["planner"] = name.removeprefix("agents.")
+        case PlacedDict() as written:
+            step["planner"] = agent_core(written, notes, f"{path}.planner")
+    if isinstance(step.get("registry"), PlacedList):
+        step["registry"] = tools_core(step["registry"])
 
 
 def _builtin(name: str, place: Place, path: str, notes: Notes) -> str:

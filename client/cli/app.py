@@ -34,8 +34,10 @@ GROUPS = {
     },
     "Steer": {
         "pause": ("steering", "Start no further step of a run."),
-        "resume": ("steering", "Go on after a pause."),
+        "resume": ("steering", "Go on after a pause, a hold or a stop."),
         "cancel": ("steering", "End a run."),
+        "tell": ("steering", "Say something to an agent of a run."),
+        "edit": ("steering", "Change the context of a run that has stopped."),
     },
     "Write": {
         "validate": ("authoring", "Check a blueprint; every problem at once."),
@@ -46,6 +48,7 @@ GROUPS = {
         "worker": ("serving", "A worker in the foreground; the same as: python worker.py."),
         "setup": ("serving", "Prepare a Temporal namespace: search attributes, retention."),
         "replay": ("serving", "Replay recorded histories on the code as it is now."),
+        "gc": ("serving", "Remove stored large values that no history refers to."),
         "down": ("serving", "Stop the embedded server."),
     },
 }

@@ -18,6 +18,15 @@ Given = Annotated[
     typer.Option("--input", metavar="JSON|@FILE|TEXT", help="The run's input; @FILE is read (.json, .yaml, text)."),
 ]
 Id = Annotated[str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a new one.")]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="M", help="Every agent asks this model instead of its own.")
+]
+Before = Annotated[
+    list[str] | None, typer.Option("--interrupt-before", metavar="STEP", help="Stop before this step; repeatable.")
+]
+After = Annotated[
+    list[str] | None, typer.Option("--interrupt-after", metavar="STEP", help="Stop after this step; repeatable.")
+]
 AnswersFile = Annotated[
     Path | None,
     typer.Option(

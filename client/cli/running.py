@@ -10,9 +10,10 @@ from typing import Any
 
 import typer
 
-from blueprint import load
+from blueprint import Blueprint, load
+from blueprint.changes import UnknownStep, with_model, with_stops
 from client.cli.attending import Attendance, Parked
-from client.cli.flags import AnswersFile, AsJson, By, File, Given, Id, RunName
+from client.cli.flags import After, AnswersFile, AsJson, Before, By, File, Given, Id, Model, RunName
 from client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, say
 from client.cli.perform import perform
 from client.cli.session import Session, open_session
@@ -30,6 +31,9 @@ def run(
     input: Given = None,
     id: Id = None,
     answers: AnswersFile = None,
+    model: Model = None,
+    before: Before = None,
+    after: After = None,
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
@@ -39,19 +43,50 @@ def run(
     Where nobody answers, the run is left waiting, the command that answers it is printed, and the exit code is 3.
     So it is after Ctrl-C, which never ends a run (130 if it was not waiting). `holdfast attach` goes on with it.
     """
-    perform(_run(file, input, id, _Here(answers, by, as_json)), as_json)
+    perform(_run(_Beginning(file, input, id, model, before or [], after or []), _Here(answers, by, as_json)), as_json)
 
 
 @app.command()
-def start(file: File, input: Given = None, id: Id = None, by: By = None, as_json: AsJson = False) -> None:
+def start(
+    file: File,
+    input: Given = None,
+    id: Id = None,
+    model: Model = None,
+    before: Before = None,
+    after: After = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
     """Start a run and print its id."""
-    perform(_start(file, input, id, by, as_json), as_json)
+    perform(_start(_Beginning(file, input, id, model, before or [], after or []), by, as_json), as_json)
 
 
 @app.command()
 def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
     """Go on with a run in this terminal, as `holdfast run` does after starting it."""
     perform(_attach(run, _Here(answers, by, as_json)), as_json)
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What a run is started from."""
+
+    file: Path
+    given: str | None
+    id: str | None
+    model: str | None
+    before: list[str]
+    after: list[str]
+
+    def blueprint(self) -> Blueprint:
+        """The file's blueprint, with what was asked for beside it. Raises `BlueprintError` or `BadUsage`."""
+        blueprint = load(self.file)
+        if self.model is not None:
+            blueprint = with_model(blueprint, self.model)
+        try:
+            return with_stops(blueprint, self.before, self.after)
+        except UnknownStep as error:
+            raise BadUsage(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -74,22 +109,22 @@ class _Here:
         return [*written, Lines(out)]
 
 
-async def _run(file: Path, given: str | None, id_: str | None, here: _Here) -> int:
-    blueprint = load(file)
-    input_ = input_of(given, blueprint.inputs)
+async def _run(beginning: _Beginning, here: _Here) -> int:
+    blueprint = beginning.blueprint()
+    input_ = input_of(beginning.given, blueprint.inputs)
     sources = here.sources()
     session = await open_session()
-    run = await session.runs.start(blueprint, input_, run=id_, started_by=person(here.by))
+    run = await session.runs.start(blueprint, input_, run=beginning.id, started_by=person(here.by))
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
     return await _attend(session, run, sources, here)
 
 
-async def _start(file: Path, given: str | None, id_: str | None, by: str | None, as_json: bool) -> int:
-    blueprint = load(file)
-    input_ = input_of(given, blueprint.inputs)
+async def _start(beginning: _Beginning, by: str | None, as_json: bool) -> int:
+    blueprint = beginning.blueprint()
+    input_ = input_of(beginning.given, blueprint.inputs)
     session = await open_session()
-    run = await session.runs.start(blueprint, input_, run=id_, started_by=person(by))
+    run = await session.runs.start(blueprint, input_, run=beginning.id, started_by=person(by))
     print_json({"run": run}) if as_json else print(run)
     return DONE
 

@@ -1,4 +1,4 @@
-"""`dev`, `worker`, `setup`, `replay`, `down`: the processes that runs need, and their checks."""
+"""`dev`, `worker`, `setup`, `replay`, `gc`, `down`: what runs need, and what they leave."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNa
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from blueprint.durations import seconds_of
 from client import embedded
 from client.cli.flags import AsJson
 from client.cli.output import DONE, print_json, say
 from client.cli.perform import perform
 from client.cli.session import open_session
 from client.config import load_config
-from client.connection import ensure_search_attributes, missing_search_attributes
+from client.connection import ensure_search_attributes, missing_search_attributes, payload_place
 from client.embedded.server import RETENTION
 from client.embedded.worker import WORKER
 from client.history import histories
+from client.payloads import folder_of
+from client.payloads.clearing import Amount, clear
 from client.reading import BadUsage, from_json, text_of_file
 
 app = typer.Typer(rich_markup_mode=None)
+
+SHORTEST = 60.0
+"""Seconds that a payload surely needs from its file to its event."""
 
 
 @app.command()
@@ -65,6 +71,17 @@ def replay(
     A file holds one history, as Temporal's UI and CLI save it, or {"histories": [{"workflow": ID, "events": […]}, …]}.
     """
     perform(_replay(run, as_json), as_json)
+
+
+@app.command()
+def gc(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="TIME", help="Keep what was stored later, whoever needs it.")
+    ] = "1h",
+    as_json: AsJson = False,
+) -> None:
+    """Remove the large values in the payloads' folder that no history of the namespace refers to any longer."""
+    perform(_gc(older_than, as_json), as_json)
 
 
 @app.command()
@@ -122,6 +139,48 @@ async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
             raise
         return days, f"{RETENTION.days} were wanted, but this is not permitted here: {error.message}"
     return RETENTION.days, None
+
+
+async def _gc(older_than: str, as_json: bool) -> int:
+    folder, age = _folder_to_clear(), _age(older_than)
+    session = await open_session()
+    done = await clear(session.connection.client, folder, age)
+    if as_json:
+        print_json({"folder": str(folder), "removed": vars(done.removed), "kept": vars(done.kept)})
+    else:
+        say(f"{folder}: removed {_told(done.removed)}, kept {_told(done.kept)}")
+    return DONE
+
+
+def _folder_to_clear() -> Path:
+    """The payloads' folder, if they go to one."""
+    place = payload_place(load_config())
+    folder = folder_of(place)
+    if folder is None and place:
+        raise BadUsage(
+            f"gc clears folders; {place} is cleared by the bucket's own lifecycle rules: let one remove objects that "
+            "are older than your longest run and the namespace's retention together"
+        )
+    if folder is None:
+        raise BadUsage(
+            "every value is kept in Temporal here, so there is nothing to remove: neither external in [payloads] of "
+            "holdfast.toml nor HOLDFAST_PAYLOADS names a folder"
+        )
+    return folder
+
+
+def _age(text: str) -> float:
+    try:
+        age = seconds_of(text)
+    except ValueError as error:
+        raise BadUsage(f"--older-than: {error}") from None
+    if age < SHORTEST:
+        raise BadUsage(f"--older-than {text}: must be a minute or more: a value is stored before its history says so")
+    return age
+
+
+def _told(amount: Amount) -> str:
+    return f"{amount.files} file{'' if amount.files == 1 else 's'} ({amount.bytes / 1000:,.1f} kB)"
 
 
 async def _replay(run: str, as_json: bool) -> int:

@@ -26,7 +26,10 @@ from client.embedded.server import NAMESPACE, Server, clean_environment
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ROOT / "worker.py"
 """By its path, not by `-m`: a project may have modules of the same names as ours."""
-OUR_CODE = ("blueprint", "protocol", "workflows", "activities", "worker.py", "client/connection.py", "client/config.py")
+OUR_CODE = (
+    *("blueprint", "protocol", "workflows", "activities", "worker.py"),
+    *("client/connection.py", "client/config.py", "client/payloads"),
+)
 PATIENCE = 60.0
 """Seconds a worker may take to import the user's packages."""
 
@@ -92,6 +95,7 @@ def _environment(config: Config, server: Server) -> dict[str, str]:
         "HOLDFAST_HOME": str(config.home),
         "HOLDFAST_TASK_QUEUE": config.worker.task_queue,
         "HOLDFAST_IMPORTS": ",".join(config.worker.imports),
+        "HOLDFAST_PAYLOADS": config.place(embedded=True),
         "PYTHONPATH": os.pathsep.join([str(config.folder), path] if path else [str(config.folder)]),
         "PYTHONUNBUFFERED": "1",
     }
@@ -100,7 +104,8 @@ def _environment(config: Config, server: Server) -> dict[str, str]:
 def _fingerprint(config: Config, server: Server) -> str:
     """Stands for everything the worker was started with; another one means another worker."""
     text = config.path.read_text(encoding="utf-8") if config.path else ""
-    parts = [sys.executable, server.address, str(config.folder), repr(config.worker), text]
+    place = config.place(embedded=True)
+    parts = [sys.executable, server.address, str(config.folder), repr(config.worker), place, text]
     ours = [file for name in OUR_CODE for file in _python_files(ROOT / name)]
     theirs = [file for name in config.worker.imports for file in _module_files(name, config.folder)]
     for file in sorted({*ours, *theirs}):

@@ -304,29 +304,22 @@ def test_a_value_too_deep_for_the_validator_is_a_problem_not_a_crash() -> None:
     assert misfit({"items": {"$ref": "#"}}, value) == "the value is nested deeper than 200 levels"
 
 
-@pytest.mark.parametrize("kind", ["map", "parallel", "clarify", "plan", "cache", "agentic_loop"])
+@pytest.mark.parametrize("kind", ["map", "parallel", "clarify", "plan", "cache"])
 def test_kinds_of_later_versions_are_told(kind: str) -> None:
     problem = only(f"steps: [{{kind: {kind}, name: m, {kind}: {{}}, body: []}}]")
     assert problem.code == "not_in_this_version"
     assert problem.message == f"{kind!r} is part of the language but not of this version"
 
 
-_AGENT = "agent: {{model: echo, {}: 1}}"
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         ("limits: {}\nsteps: [{name: a}]", "limits"),
-        *((STEP.format(f"{key}: true"), key) for key in ("interrupt_before", "interrupt_after")),
         *((HITL.format(f"{key}: 1"), key) for key in ("assignees", "quorum", "not_by", "escalate", "remind_every")),
-        *((HITL.format(f"ask: {kind}"), kind) for kind in ("permission", "review", "secret", "hold")),
+        (HITL.format("ask: secret"), "secret"),
         (STEP.format("uses: t, on_error: ask"), "ask"),
         (HITL.format("timeout: 1h, on_timeout: escalate"), "escalate"),
-        *(
-            (STEP.format(_AGENT.format(key)), key)
-            for key in ("tools", "human", "permissions", "max_turns", "max_tool_calls_per_turn", "limits")
-        ),
+        (STEP.format("agent: {model: echo, limits: {}}"), "limits"),
         *(
             (LOOP.format(f"conversation: true, history_management: {{strategy: {name}, max_turns: 1}}"), name)
             for name in ("truncate_tokens", "summarize")

@@ -44,7 +44,8 @@ def problems_of(text: str, **how: Any) -> list[Problem]:
 
 def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
     assert [str(problem) for problem in problems_of(D5, file="brief.yaml")] == [
-        "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop)",
+        "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop,"
+        " agentic_loop)",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
         "brief.yaml:11:7 steps[2].loop.max_lops: unknown key 'max_lops' (did you mean 'max_loops'?)",
         "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' stands outside the context"
@@ -184,7 +185,7 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
             "steps: [{kind: loop, name: l, exit_expression: x, loop: {body: {name: a}, max_loops: 1}}]",
             "it belongs under `loop:`, as loop.exit_expression",
         ),
-        ("steps: [{kind: hitl, name: h, retry: {}}]", "unknown key 'retry' (only step steps have it)"),
+        ("steps: [{kind: hitl, name: h, retry: {}}]", "unknown key 'retry' (only step and agentic_loop steps have it)"),
         ("steps: [{kindd: hitl, name: h, message: Well?}]", "unknown key 'kindd' (did you mean 'kind'?)"),
         ("steps: [{name: h, message: Well?}]", "'kind' is missing: only hitl steps have 'message' (add kind: hitl)"),
         (

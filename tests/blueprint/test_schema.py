@@ -53,12 +53,12 @@ def test_short_forms_fit(text: str) -> None:
         "steps: [{kind: loop, name: l, loop: {body: {steps: [{name: a}], x: 1}, max_loops: 3}}]",
         "steps: [{kind: loop, name: l, loop: {body: {name: a}, stop_when: done}}]",
         "steps: [{kind: loop, name: l, loop: {body: {name: a}, init: {histroy: {}}}}]",
-        "steps: [{kind: hitl, name: h, ask: review}]",
+        "steps: [{kind: hitl, name: h, ask: reveiw}]",
         "steps: [{name: a, agent: {modl: echo}}]",
         "steps: [{name: a, on_error: contineu}]",
         "steps: [{name: a, when: [1]}]",
         "version: '0.2'\nsteps: [{name: a}]",
-        "steps: [{name: a, interrupt_before: true}]",
+        "steps: [{name: a, interrupt_befor: true}]",
     ],
 )
 def test_what_is_misspelt_does_not_fit(text: str) -> None:

@@ -8,7 +8,7 @@ from client.config import ConfigError, load_config
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOLDFAST_HOME", "HOLDFAST_TASK_QUEUE", "HOLDFAST_IMPORTS"):
+    for name in ("HOLDFAST_HOME", "HOLDFAST_TASK_QUEUE", "HOLDFAST_IMPORTS", "HOLDFAST_PAYLOADS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -67,8 +67,11 @@ def test_the_environment_wins_and_an_empty_variable_does_not_count(
         ('[models.fast]\napi_key_env = "X"\n', r"holdfast.toml:1: models.fast.model: missing; add model = "),
         ('[models."fast"]\nmodle = "x"\nmodel = "x"\n', r"holdfast.toml:2: models.fast.modle: unknown key"),
         ("answers.key = 1\n", r"holdfast.toml:1: answers.key: unknown key \(did you mean 'key_env'\?\)"),
-        ('x = 1\n[mcp.files]\nurl = "u"\n', r"holdfast.toml:2: mcp: \[mcp\] is not part of this version; remove"),
-        ("[payloads]\n", r"holdfast.toml:1: payloads: \[payloads\] is not part of this version; remove"),
+        ('[mcp.files]\nurl = "u"\n', r"holdfast.toml:2: mcp.files.url: must be an http:// or https:// URL"),
+        ("[mcp.files]\n", r'holdfast.toml:1: mcp.files: must have either command = \["…"\] or url = "…"'),
+        ('[payloads]\nextrenal = ""\n', r"holdfast.toml:2: payloads.extrenal: unknown key .*mean 'external'\?\)"),
+        ('[payloads]\nexternal = "/a"\n', r"holdfast.toml:2: payloads.external: must be dir:PATH, s3://.*, not '/a'"),
+        ('[payloads]\nencryption_key_env = "K"\n', r"holdfast.toml:2: payloads.encryption_key_env: is not part"),
     ],
 )
 def test_a_bad_file_names_line_key_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
@@ -76,7 +79,7 @@ def test_a_bad_file_names_line_key_and_way_out(tmp_path: Path, text: str, expect
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
-    assert len(refusal(tmp_path, "[mcp]\n[worker]\na = 1\nb = 2\n").splitlines()) == 3
+    assert len(refusal(tmp_path, "[mpc]\n[worker]\na = 1\nb = 2\n").splitlines()) == 3
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

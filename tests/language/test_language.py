@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Harness
-from tests.loops.test_loops import answered
 
 
 async def test_init_runs_once_in_order_before_the_first_step_and_not_again_after_a_question(house: Harness) -> None:
@@ -26,7 +25,7 @@ steps:
 output: "{{ context }}"
 """
     )
-    assert await answered(house, run, "a", "b") == ["init 1 1", "init 1 1"]
+    assert await house.answered(run, "a", "b") == ["init 1 1", "init 1 1"]
     assert await house.output(run) == {"n": 1, "log": ["init 1"], "slots": {"a": 1}}
 
 
@@ -91,7 +90,7 @@ steps:
 """,
         "tea",
     )
-    await answered(house, run, "a", "b")
+    await house.answered(run, "a", "b")
     assert await house.output(run) == OUTPUTS[output]
 
 
@@ -121,7 +120,7 @@ think:
 async def test_a_conversation_keeps_its_turns_in_order_and_ends_when_the_agent_has_finished(house: Harness) -> None:
     house.script(SCRIPT)
     run = await house.start(CONVERSATION, "A poem")
-    assert await answered(house, run, "Ana") == ["For whom?"]
+    assert await house.answered(run, "Ana") == ["For whom?"]
     assert await house.output(run) == "User: A poem\nAssistant: For whom?\nUser: Ana\nAssistant: Thanks."
 
 
@@ -129,7 +128,7 @@ async def test_a_conversation_that_init_begins_does_not_begin_twice(house: Harne
     house.script(SCRIPT)
     start = "init: {history: {start_with: {from_step: get_goal, prefix: 'Goal: '}}, notes: {set: mine}}\n      body:"
     run = await house.start(CONVERSATION.replace("body:", start), "A poem")
-    await answered(house, run, "Ana")
+    await house.answered(run, "Ana")
     outcome = await house.result(run)
     assert outcome.output.startswith("Goal: A poem\nAssistant: For whom?")
     assert outcome.context["scratchpad"]["notes"] == "mine"
@@ -149,7 +148,7 @@ steps:
 """,
         "start",
     )
-    assert await answered(house, run, "a", "b", "stop") == ["User: start", "User: start/User: a", "User: a/User: b"]
+    assert await house.answered(run, "a", "b", "stop") == ["User: start", "User: start/User: a", "User: a/User: b"]
     assert (await house.result(run)).context["scratchpad"]["history"] == ["User: b", "User: stop"]
 
 

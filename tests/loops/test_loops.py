@@ -23,16 +23,6 @@ steps:
 )
 
 
-async def answered(house: Harness, run: str, *contents: object) -> list[str]:
-    """Answer one question after the other; what was asked."""
-    messages = []
-    for content in contents:
-        question = await house.one(run)
-        messages.append(question.message)
-        await house.answer(run, content, question)
-    return messages
-
-
 def loops_in(trace: dict) -> list[dict]:
     inner = [step for iteration in trace.get("iterations", []) for step in iteration["steps"]]
     own = [trace] if trace["kind"] == "loop" else []
@@ -41,14 +31,14 @@ def loops_in(trace: dict) -> list[dict]:
 
 async def test_each_answer_goes_on_in_the_same_loop_until_one_ends_it(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
-    messages = await answered(house, run, "more", "again", "stop")
+    messages = await house.answered(run, "more", "again", "stop")
     assert messages == ["Draft 1: start", "Draft 2: more", "Draft 3: again"]
     assert await house.output(run) == "stop"
 
 
 async def test_the_trace_has_one_loop_with_iterations_1_2_3_and_their_steps(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
-    await answered(house, run, "more", "again", "stop")
+    await house.answered(run, "more", "again", "stop")
     await house.output(run)
     [loop] = loops_in(await house.runs.trace(await house.runs.standing(run)))
     assert [iteration["n"] for iteration in loop["iterations"]] == [1, 2, 3]
@@ -58,7 +48,7 @@ async def test_the_trace_has_one_loop_with_iterations_1_2_3_and_their_steps(hous
 
 async def test_a_loop_is_one_child_workflow_that_is_started_once(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
-    await answered(house, run, "more", "stop")
+    await house.answered(run, "more", "stop")
     await house.output(run)
     started = [event for event in await house.runs.events(run) if event.type == "loop.started"]
     assert [event.data["workflow"] for event in started] == [f"{run}/loop:clarify"]
@@ -84,7 +74,7 @@ steps:
 output: {total: "{{ context.total }}", answer: "{{ context.answer }}"}
 """
     )
-    await answered(house, run, {"n": 1, "done": False}, {"n": 4, "done": True})
+    await house.answered(run, {"n": 1, "done": False}, {"n": 4, "done": True})
     assert await house.output(run) == {"total": 8, "answer": {"n": 4, "done": True}}
 
 
@@ -105,7 +95,7 @@ async def test_a_question_may_stand_anywhere_in_the_body(house: Harness, where: 
     body, contents, output = BODIES[where]
     loop = f"{{max_loops: 5, exit_expression: output == 'stop', body: {body}}}"
     run = await house.start(f"{ECHO}steps: [{{kind: loop, name: l, loop: {loop}}}]", "start")
-    await answered(house, run, *contents)
+    await house.answered(run, *contents)
     assert await house.output(run) == output
 
 
@@ -173,7 +163,7 @@ output: "{{ context.behind }}"
 
 async def test_a_question_in_an_inner_loop_goes_on_with_the_inner_and_then_the_outer_loop(house: Harness) -> None:
     run = await house.start(NESTED)
-    messages = await answered(house, run, "again", "next", "next")
+    messages = await house.answered(run, "again", "next", "next")
     assert messages == ["outer 1, inner 1", "outer 1, inner 2", "outer 2, inner 1"]
     assert await house.output(run) == "next-2"
 
@@ -210,7 +200,7 @@ steps:
 output: "{{ context }}"
 """.replace("      false: []\n", "      false: [{name: nothing}]\n")
     )
-    assert await answered(house, run, "yes", "ok") == ["Left?", "Sunk so far: false"]
+    assert await house.answered(run, "yes", "ok") == ["Left?", "Sunk so far: false"]
     assert await house.output(run) == {"chosen": "left", "left": "yes", "second": "ok"}
     kinds = [event.type for event in await house.runs.events(run)]
     assert kinds.count("branch.started") == 2
@@ -261,7 +251,7 @@ steps:
 output: "{{ context.log }}"
 """
     )
-    assert await answered(house, run, "a", "b") == ["Iteration 1", "Iteration 3"]
+    assert await house.answered(run, "a", "b") == ["Iteration 1", "Iteration 3"]
     assert await house.output(run) == ["a", "even", "b"]
 
 
@@ -281,7 +271,7 @@ steps:
         - {name: keep, input: "{{ steps.draft.output }} {{ steps.ask.output }}"}
 """
     )
-    await answered(house, run, "yes")
+    await house.answered(run, "yes")
     outcome = await house.result(run)
     assert (outcome.output, outcome.context) == ("first yes", {})
     assert [event.type for event in await house.runs.events(run)].count("model.requested") == 1
@@ -296,7 +286,7 @@ steps:
     loop: {max_loops: 3, exit_expression: output + 1 > 3, body: [{kind: hitl, name: ask, message: Go?}]}
 """
     )
-    await answered(house, run, "text")
+    await house.answered(run, "text")
     outcome = await house.result(run)
     assert outcome.status == "failed"
     assert (outcome.error.type, outcome.error.reason) == ("expression_error", "exit_condition_error")
@@ -321,7 +311,7 @@ steps:
       {max_loops: 2, exit_expression: iteration == 5, on_max_loops: ask, body: [{name: n, input: "{{ iteration }}"}]}
 """
     )
-    messages = await answered(house, run, "more", "2 more")
+    messages = await house.answered(run, "more", "2 more")
     assert messages == [f"Loop l has not met its exit in {n} iterations. Go on?" for n in (2, 4)]
     assert await house.output(run) == 5
 
@@ -347,7 +337,7 @@ steps:
 
 async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "max_loops: 9\n      checkpoint_every: 2"), "start")
-    messages = await answered(house, run, *"abcde", "stop")
+    messages = await house.answered(run, *"abcde", "stop")
     assert messages[-1] == "Draft 6: e"
     assert await house.output(run) == "stop"
     events = await house.runs.events(run)

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from protocol.answers import Answer, Receipt, Refusal
 from protocol.questions import Question
 from tests.conftest import Harness, until
-from tests.loops.test_loops import MORE_OR_STOP, answered
+from tests.loops.test_loops import MORE_OR_STOP
 
 ONE = "steps: [{kind: hitl, name: ask, message: Go?}]"
 FIVE = "steps:\n" + "".join(f"  - {{kind: hitl, name: q{n}, message: Question {n}, sink_to: a{n}}}\n" for n in range(5))
@@ -112,7 +112,7 @@ async def test_the_same_key_again_gives_the_same_receipt_and_counts_once(house: 
     again = await house.answer(run, "more", question, by="user:ana", key="k1")
     assert again == first
     assert (await house.one(run)).iteration == 2
-    await answered(house, run, "stop")
+    await house.answered(run, "stop")
 
 
 async def test_the_same_key_with_other_content_is_a_conflict(house: Harness) -> None:
@@ -238,7 +238,7 @@ async def test_a_paused_run_takes_answers_and_starts_no_step_until_it_is_resumed
     assert [event.type for event in await house.runs.events(run)].count("loop.iteration") == 1
     assert await house.runs.resume(run)
     assert (await house.one(run)).iteration == 2
-    await answered(house, run, "stop")
+    await house.answered(run, "stop")
 
 
 async def test_who_is_awaited_can_be_found_by_search_attribute(house: Harness) -> None:
@@ -249,7 +249,7 @@ async def test_who_is_awaited_can_be_found_by_search_attribute(house: Harness) -
         return [one.owner for one in await house.runs.waiting() if one.run == run]
 
     assert await until(found, "visibility") == [f"{run}/loop:clarify"]
-    await answered(house, run, "stop")
+    await house.answered(run, "stop")
 
     async def gone() -> bool:
         return not await found()

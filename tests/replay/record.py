@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -11,11 +12,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
 from temporalio.testing import WorkflowEnvironment
 
+import tests.interrupting  # noqa: F401 registers the tools
 from client.connection import DATA_CONVERTER
+from tests.agents.test_turns import call, turn
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, worker_for
-from tests.loops.test_loops import MORE_OR_STOP, NESTED, answered
+from tests.loops.test_loops import MORE_OR_STOP, NESTED
 
 HERE = Path(__file__).parent / "histories"
 
@@ -35,27 +39,42 @@ DEADLINE = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 1s, default: 
 FAILS = "steps: [{kind: loop, name: l, loop: {max_loops: 2, exit_expression: output == 'x', body: [{name: a}]}}]"
 
 
+AGENT = """
+agents:
+  boss:
+    {model: "scripted:replies.yaml", tools: [{name: pay_out, approve: always}, research, agent:helper], human: [ask]}
+  helper: {model: "scripted:replies.yaml", tools: [{name: look_up, review: true}]}
+steps:
+  - {name: boss, agent: boss, interrupt_before: true}
+  - {kind: hitl, name: wait, ask: hold}
+"""
+PLANNER = """
+agents: {planner: {model: "scripted:replies.yaml"}}
+steps: [{kind: agentic_loop, name: plan, planner: planner, registry: [look_up]}]
+"""
+
+
 async def loop(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
-    await answered(house, run, "more", "stop")
+    await house.answered(run, "more", "stop")
     await house.result(run)
 
 
 async def continued(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "checkpoint_every: 2"), "start")
-    await answered(house, run, "a", "b", "c", "stop")
+    await house.answered(run, "a", "b", "c", "stop")
     await house.result(run)
 
 
 async def nested(house: Harness) -> None:
     run = await house.start(NESTED)
-    await answered(house, run, "again", "next", "next")
+    await house.answered(run, "again", "next", "next")
     await house.result(run)
 
 
 async def branches(house: Harness) -> None:
     run = await house.start(BRANCHES, "on")
-    await answered(house, run, "go")
+    await house.answered(run, "go")
     await house.result(run)
 
 
@@ -78,6 +97,39 @@ async def paused_and_cancelled(house: Harness) -> None:
     await house.result(run)
 
 
+async def agent(house: Harness) -> None:
+    """Approval, review in a sub-agent, a question of the model, interrupts answered one by one, a stop, a hold."""
+    folder = str(house.folder)
+    boss = [
+        turn(call("pay_out", folder=folder, payee="Ana", amount=3), call("research", folder=folder, topics=["a", "b"])),
+        turn(call("helper", input="words"), call("request_user_info", question="Sure?")),
+        "done",
+    ]
+    helper = [turn(call("look_up", folder=folder, word="w")), "found {{ messages[-1].content }}"]
+    house.script(yaml.safe_dump({"boss": boss, "helper": helper}))
+    run = await house.start(AGENT, "Go")
+    await house.answer(run, None)
+    pay, a, b = await house.asked(run, 3)
+    await house.answer(run, {"granted": True}, pay)
+    await house.answer(run, "here", a)
+    [b] = await house.asked(run, 1)
+    await house.answer(run, "there", b)
+    review, sure = sorted(await house.asked(run, 2), key=lambda question: question.kind, reverse=True)
+    await house.answer(run, {"verdict": "unchanged"}, review)
+    await house.answer(run, "yes", sure)
+    await house.answer(run, None)
+    await house.result(run)
+
+
+async def planner(house: Harness) -> None:
+    look = call("run_agent", agent="look_up", input={"folder": str(house.folder), "word": "z"})
+    turns = [turn(look), turn(call("ask_human", question="Good?")), turn(call("finish", output="end"))]
+    house.script(yaml.safe_dump({"plan": turns}))
+    run = await house.start(PLANNER, "Go")
+    await house.answer(run, "yes")
+    await house.result(run)
+
+
 FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     loop,
     continued,
@@ -86,6 +138,8 @@ FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     deadline,
     fails,
     paused_and_cancelled,
+    agent,
+    planner,
 ]
 
 
@@ -106,17 +160,21 @@ async def _record(house: Harness, flow: Callable[[Harness], Awaitable[None]]) ->
     house.started.clear()
     await flow(house)
     for number, history in enumerate(await house.histories(house.started[0])):
-        text = json.dumps(_without_places(json.loads(history.to_json())), indent=1)
+        text = json.dumps(_without_places(json.loads(history.to_json()), str(house.folder)), indent=1)
         (HERE / f"{flow.__name__}-{number}.json").write_text(text + "\n")
 
 
-def _without_places(value: Any) -> Any:
-    """The history without stack traces and identities: they name the machine, and replay does not read them."""
+def _without_places(value: Any, folder: str) -> Any:
+    """Without stack traces, identities and folders: they name the machine, and replay does not need them."""
     match value:
+        case {"metadata": _, "data": str(data)}:
+            plain = base64.b64decode(data).replace(folder.encode(), b"/project")
+            return {**value, "data": base64.b64encode(plain).decode()}
         case dict():
-            return {key: _without_places(part) for key, part in value.items() if key not in ("stackTrace", "identity")}
+            kept = {key: part for key, part in value.items() if key not in ("stackTrace", "identity")}
+            return {key: _without_places(part, folder) for key, part in kept.items()}
         case list():
-            return [_without_places(part) for part in value]
+            return [_without_places(part, folder) for part in value]
     return value
 
 

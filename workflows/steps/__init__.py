@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from blueprint.grammar import Conditional, Hitl, Loop, PlainStep
+from blueprint.grammar import AgenticLoop, Conditional, Hitl, Loop, PlainStep
 from workflows.steps.conditional import run_conditional
 from workflows.steps.hitl import run_hitl
 from workflows.steps.loop import run_loop
+from workflows.steps.planner import run_planner
 from workflows.steps.step import run_plain
 
 STEPS: dict[type, Callable[[Any, Any], Awaitable[Any]]] = {
@@ -14,4 +15,5 @@ STEPS: dict[type, Callable[[Any, Any], Awaitable[Any]]] = {
     Hitl: run_hitl,
     Conditional: run_conditional,
     Loop: run_loop,
+    AgenticLoop: run_planner,
 }

@@ -8,13 +8,15 @@ from pydantic import ValidationError
 
 from blueprint.expressions import text_of
 from blueprint.grammar import Hitl, Option
-from protocol.questions import Asked, Choice, Clarification, Decision, Input, InvalidAnswer
+from protocol.questions import Asked, Choice, Clarification, Decision, Hold, Input, InvalidAnswer, Permission, Review
 from workflows.failures import failure
 from workflows.frame import Frame
 from workflows.questions import Reply
 
 
 async def run_hitl(step: Hitl, frame: Frame) -> Any:
+    if step.ask == "hold":
+        return await _hold(step, frame)
     asked = _asked(step, frame)
     reply = await frame.ask(asked, step.timeout, takes_default=step.on_timeout == "default")
     match reply.status:
@@ -24,7 +26,23 @@ async def run_hitl(step: Hitl, frame: Frame) -> Any:
         case "expired":
             return _expired(step, asked, frame)
         case _:
-            return _declined(step, reply, frame)
+            meant = asked.when_declined(reply.comment)
+            return _declined(step, reply, frame) if meant is None else meant
+
+
+async def _hold(step: Hitl, frame: Frame) -> Any:
+    """Wait without a question; what came in goes on as it is."""
+    value = frame.render(step.input)
+    message = f"The run holds at {step.name}."
+    reply = await frame.host.ask(frame.address, Hold(message=message), iteration=frame.iteration, timeout=step.timeout)
+    match reply.status:
+        case "answered":
+            return value
+        case "expired" if step.on_timeout in ("default", "skip"):
+            return value
+        case "expired":
+            raise failure("question_expired", f"nobody let {step.name} go on in time", frame.address)
+    raise failure("stopped", f"{reply.by or 'somebody'} ended the run at {step.name}", frame.address, final=True)
 
 
 def _asked(step: Hitl, frame: Frame) -> Asked:
@@ -35,6 +53,11 @@ def _asked(step: Hitl, frame: Frame) -> Asked:
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
         )
     default = frame.render(step.default)
+    match step.ask:
+        case "permission":
+            return Permission(message=message, default=default, info=frame.previous)
+        case "review":
+            return Review(message=message, default=default, payload=frame.previous, payload_schema=step.input_schema)
     options = _options(step, frame)
     if step.ask == "input" and not options:
         return Input(message=message, form=step.input_schema, default=default)

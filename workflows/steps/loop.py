@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from blueprint.expressions import names_in, names_in_expression
-from blueprint.grammar import AnyStep, Block, Blueprint, Fallback, Loop, PlainStep
+from blueprint.grammar import AnyStep, Block, Blueprint, Fallback, Loop
+from blueprint.reach import reach_of
 from protocol.runs import LoopDefinition, LoopState
 from workflows.frame import Frame
 
 
 async def run_loop(step: Loop, frame: Frame) -> Any:
-    result = await frame.host.run_child(definition_of(step, frame), _first_state(step, frame))
+    result = await frame.host.run_loop(definition_of(step, frame), _first_state(step, frame))
     frame.write(result.context)
     return result.output
 
@@ -22,6 +23,7 @@ def _first_state(step: Loop, frame: Frame) -> LoopState:
         input=frame.input_of(step),
         resume_input=frame.scope.resume_input,
         paused=frame.host.paused,
+        permits=frame.host.permits,
     )
 
 
@@ -49,14 +51,12 @@ _OWN = {"input", "iteration", "history"}
 
 def _lone(step: Loop, name: str, blueprint: Blueprint) -> Blueprint:
     """A blueprint of this one loop, by the run's name."""
-    used = list(_plain_steps([step]))
-    agents = {one.agent for one in used if isinstance(one.agent, str)}
-    imports = {one.uses.removeprefix("imports.") for one in used if one.uses and one.uses.startswith("imports.")}
+    reach = reach_of([step], blueprint)
     return Blueprint(
         name=name,
         context_schema=blueprint.context_schema,
-        agents={name: agent for name, agent in blueprint.agents.items() if name in agents},
-        imports={alias: child for alias, child in blueprint.imports.items() if alias in imports},
+        agents=reach.agents,
+        imports=reach.imports,
         steps=[step],
     )
 
@@ -78,13 +78,3 @@ def _reads(step: AnyStep) -> set[tuple[str, ...]]:
 def _blocks(step: AnyStep) -> list[Block]:
     fallback = [Block((step.on_error.fallback,))] if isinstance(step.on_error, Fallback) else []
     return [*step.blocks().values(), *fallback]
-
-
-def _plain_steps(steps: list[AnyStep] | tuple[AnyStep, ...]) -> list[PlainStep]:
-    found = []
-    for step in steps:
-        if isinstance(step, PlainStep):
-            found.append(step)
-        for block in _blocks(step):
-            found += _plain_steps(block.steps)
-    return found

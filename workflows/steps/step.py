@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from blueprint.expressions import text_of
-from blueprint.grammar import Agent, Blueprint, ImportConfig, PlainStep
-from blueprint.jsonschemas import misfit
-from protocol.agents import Message, ModelRequest, ToolRequest
+from blueprint.grammar import ImportConfig, PlainStep
+from protocol.agents import ToolRequest
+from protocol.context import read
+from workflows.agents import Asking, run_agent
 from workflows.builtins import BUILTINS
-from workflows.context import read
-from workflows.failures import failure
-from workflows.frame import Frame, Scope, Store
+from workflows.frame import Frame
+from workflows.imports import run_import
 from workflows.tools import call_tool
 
 
@@ -31,27 +29,8 @@ async def run_plain(step: PlainStep, frame: Frame) -> Any:
 
 
 async def _run_agent(step: PlainStep, frame: Frame, value: Any) -> Any:
-    """One request to the agent's model, with the input as the user's message."""
-    agent = step.agent if isinstance(step.agent, Agent) else frame.blueprint.agents[step.agent or ""]
-    request = ModelRequest(
-        step=step.name,
-        agent=step.agent if isinstance(step.agent, str) else None,
-        n=frame.n,
-        model=agent.model,
-        instructions=text_of(frame.render(agent.instructions)),
-        messages=[Message(role="user", content=value)],
-        output_schema=agent.output_schema,
-        settings=agent.settings,
-    )
-    frame.note("model.requested", model=agent.model)
-    reply = await frame.host.call_model(
-        request,
-        summary=frame.summary(step.name),
-        timeout=step.timeout or agent.timeout,
-        retry=step.retry or agent.retry,
-    )
-    frame.note("model.replied", tokens=reply.usage.input_tokens + reply.usage.output_tokens)
-    return reply.output
+    asking = Asking.of(step.agent or "", step.name, frame.blueprint, timeout=step.timeout, retry=step.retry)
+    return (await run_agent(asking, value, frame)).output
 
 
 async def _run_import(step: PlainStep, frame: Frame, value: Any) -> Any:
@@ -59,25 +38,7 @@ async def _run_import(step: PlainStep, frame: Frame, value: Any) -> Any:
     child = frame.blueprint.imports[(step.uses or "").removeprefix("imports.")]
     config = step.config or ImportConfig()
     given = value if config.input is None else frame.render(config.input)
-    inside = import_frame(child, frame, given)
-    output = await frame.run_steps(child.steps, inside, given)
-    if child.output is not None:
-        output = inside.after(output).render(child.output)
+    output, context = await run_import(child, given, frame)
     for source, target in config.outputs.items():
-        frame.apply("set", target, read(inside.store.value, source))
+        frame.apply("set", target, read(context, source))
     return output
-
-
-def import_frame(child: Blueprint, frame: Frame, given: Any) -> Frame:
-    """Where an imported blueprint's steps stand: its own names, context and conversation."""
-    if child.inputs is not None and (wrong := misfit(child.inputs, given)):
-        raise failure("input_invalid", f"the input of {child.name} does not fit: {wrong}", frame.address)
-    return replace(
-        frame,
-        blueprint=child,
-        store=Store(child.context, child.context_schema),
-        scope=Scope(),
-        names={"input": given},
-        conversing=False,
-        turn_source=None,
-    )

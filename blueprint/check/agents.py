@@ -1,0 +1,78 @@
+"""Rules of agents: their tools are there, and who approves is said in an expression that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blueprint.check.findings import Findings, check_function, known
+from blueprint.expressions import ExpressionError, check_expression, names_in_expression
+from blueprint.grammar import Agent, AgentTool, Blueprint
+from blueprint.grammar.steps import BUILTINS
+from blueprint.reach import AGENT, IMPORT, MCP, reach_of_tools
+
+PLAIN = ("always", "never")
+
+
+def check_agents(blueprint: Blueprint, findings: Findings) -> None:
+    for name, agent in blueprint.agents.items():
+        check_agent(agent, f"agents.{name}", blueprint, findings)
+        if name in reach_of_tools(agent.tools, blueprint).agents:
+            told = f"the agent {name!r} is among its own tools, and would never end"
+            findings.add(f"agents.{name}.tools", "conflict", told, "leave it out, also from its tools' tools")
+
+
+def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    check_tools(agent.tools, f"{path}.tools", blueprint, findings)
+    if (shorter := agent.history_management) is not None:
+        if shorter.max_turns is None and shorter.max_tokens is None:
+            told = "'max_turns' or 'max_tokens' is missing: it says when the conversation is too long"
+            findings.add(f"{path}.history_management.max_turns", "missing_key", told, "add max_tokens: 50000")
+        if shorter.agent is not None:
+            known(shorter.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
+    if not agent.works_in_turns:
+        for key in ("permissions", "history_management"):
+            if agent.model_dump(include={key})[key]:
+                told = f"{key!r} belongs to agents that work in turns"
+                findings.add_key(f"{path}.{key}", "conflict", told, "add tools or human, or remove it")
+
+
+def check_tools(tools: Sequence[AgentTool], path: str, blueprint: Blueprint, findings: Findings) -> None:
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        here = f"{path}[{index}]"
+        if tool.name in seen:
+            findings.add(f"{here}.name", "duplicate_name", f"the tool {tool.name!r} is there twice", "keep one of them")
+        seen.add(tool.name)
+        _check_name(tool.name, f"{here}.name", blueprint, findings)
+        _check_approve(tool, here, findings)
+
+
+def _check_name(name: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    if name.startswith(AGENT):
+        known(name.removeprefix(AGENT), "agent", blueprint.agents, path, findings)
+    elif name.startswith(IMPORT):
+        known(name.removeprefix(IMPORT), "import", blueprint.imports, path, findings)
+    elif name.startswith(MCP):
+        if not name.removeprefix(MCP).partition("/")[0]:
+            findings.add(
+                path, "bad_value", f"{name!r} names no MCP server", "write mcp:<server> or mcp:<server>/<tool>"
+            )
+    elif ":" in name:
+        check_function(name, path, findings)
+    elif name in BUILTINS:
+        told = f"{name!r} is a built-in: it works in steps, not as a model's tool"
+        findings.add(path, "bad_value", told, "name a tool of your own, an agent or an import")
+
+
+def _check_approve(tool: AgentTool, path: str, findings: Findings) -> None:
+    if tool.approve is None or tool.approve in PLAIN:
+        return
+    try:
+        check_expression(tool.approve)
+    except ExpressionError as error:
+        findings.add(f"{path}.approve", "bad_expression", error.message, error.hint)
+        return
+    for chain in sorted(names_in_expression(tool.approve)):
+        if chain[0] != "args":
+            hint = "it sees the call's arguments: args.<name>; or write always or never"
+            findings.add(f"{path}.approve", "unknown_name", f"unknown name {chain[0]!r}", hint)

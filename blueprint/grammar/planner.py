@@ -1,0 +1,32 @@
+"""The `agentic_loop` kind: a planner that runs agents, asks people, and finishes, a command a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from blueprint.grammar.agents import Agent, AgentTool
+from blueprint.grammar.base import Block, Retry, Seconds, Step, Template
+
+
+class AgenticLoop(Step):
+    """A planner whose turns are commands: run an agent or a tool, ask a person, finish."""
+
+    kind: Literal["agentic_loop"]
+    planner: str | Agent = Field(description="The agent that decides: a named one, or one written here.")
+    registry: list[AgentTool] = Field([], description="What its `run_agent` may run: agents, tools, imports.")
+    max_loops: int = Field(20, ge=1, le=10_000, description="Commands at most.")
+    output_template: str | None = Field(
+        None, description="The output, from `output` (what it finished with) and `log` (its commands)."
+    )
+    timeout: Seconds | None = Field(None, description="How long one request of the planner may take.")
+    retry: Retry | None = Field(None, description="How often a failed request of the planner is tried.")
+
+    def reads(self) -> Mapping[str, Template]:
+        told = {"planner.instructions": self.planner.instructions} if isinstance(self.planner, Agent) else {}
+        return {**super().reads(), **told}
+
+    def blocks(self) -> Mapping[str, Block]:
+        return {"finish": Block((), frozenset({"log"}), reads={"output_template": self.output_template})}

@@ -1,0 +1,471 @@
+"""Tools of real MCP servers: a process over stdio, and one over HTTP that knows requests alone, or sessions ("old")."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio.exceptions import ApplicationError
+
+from activities import mcp_servers
+from activities.mcp_servers import McpServer, McpServers
+from client.config import ConfigError, load_config
+
+SCRIPT = str(Path(__file__).with_name("mcp_server.py"))
+STDIO = McpServer(command=(sys.executable, SCRIPT))
+PATIENCE = 1000
+
+
+async def until(state: Callable[[], bool]) -> None:
+    for _ in range(PATIENCE):
+        if state():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("waited for a state that never came")
+
+
+def is_running(pid: int) -> bool:
+    """A zombie runs too: it is nobody's yet."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def port_of(listening: asyncio.Server) -> int:
+    return int(listening.sockets[0].getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+@asynccontextmanager
+async def serving(port: int, *how: str, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(sys.executable, SCRIPT, str(port), *how, env={**os.environ, **env})
+    try:
+        await until(lambda: answers(port))
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def forwarding(port: int) -> AsyncIterator[asyncio.Server]:
+    """A port of its own that leads to another; closed, it takes no new connections and leaves the old ones."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65536):
+            writer.write(chunk)
+        writer.close()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+
+    listening = await asyncio.start_server(forward, "127.0.0.1", 0)
+    yield listening
+    listening.close()
+
+
+@asynccontextmanager
+async def pool(**servers: McpServer) -> AsyncIterator[McpServers]:
+    made = McpServers(servers)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest_asyncio.fixture
+async def little() -> AsyncIterator[McpServers]:
+    async with pool(little=STDIO) as servers:
+        yield servers
+
+
+@pytest_asyncio.fixture(params=["stdio", "http", "old"])
+async def each(request: pytest.FixtureRequest) -> AsyncIterator[tuple[McpServers, Callable[[], None]]]:
+    """A pool with one server, and what kills that server."""
+    if request.param == "stdio":
+        async with pool(little=STDIO) as servers:
+            pid = int(await servers.call("little", "process.id", {}))
+            yield servers, lambda: os.kill(pid, signal.SIGKILL)
+        return
+    port = free_port()
+    async with serving(port, request.param) as process, pool(little=at(port)) as servers:
+        yield servers, process.kill
+
+
+@pytest_asyncio.fixture
+async def raw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[McpServers]:
+    monkeypatch.setenv("LITTLE_TOKEN", "s3cret")
+    server = McpServer(command=(sys.executable, SCRIPT, "raw", str(tmp_path / "sign")), env=("LITTLE_TOKEN",))
+    async with pool(raw=server) as servers:
+        yield servers
+
+
+def at(port: int, **how: Any) -> McpServer:
+    return McpServer(url=f"http://127.0.0.1:{port}/mcp", **how)
+
+
+async def refusal(servers: McpServers, tool: str = "echo", args: dict[str, Any] | None = None) -> ApplicationError:
+    [name] = servers._servers
+    with pytest.raises(ApplicationError) as caught:
+        await servers.call(name, tool, {"text": "hi"} if args is None else args)
+    return caught.value
+
+
+def waiting(folder: Path) -> dict[str, Any]:
+    return {"started": str(folder / "started"), "until": str(folder / "until")}
+
+
+async def test_a_tool_is_listed_with_its_schema_and_a_name_that_models_take(each: Any) -> None:
+    tools = {tool.reference: tool for tool in await each[0].tools("little")}
+    echo = tools["mcp:little/echo"]
+    assert (echo.name, echo.description) == ("little_echo", "Says it again.")
+    assert echo.parameters["properties"]["text"]["type"] == "string"
+    assert tools["mcp:little/process.id"].name == "little_process_id"
+
+
+async def test_a_tool_is_called(each: Any) -> None:
+    assert await each[0].call("little", "echo", {"text": "'&<é"}) == "'&<é"
+
+
+async def test_structured_content_is_the_result(each: Any) -> None:
+    assert await each[0].call("little", "add", {"a": 1, "b": 2}) == {"sum": 3}
+
+
+async def test_several_texts_are_one(little: McpServers) -> None:
+    assert await little.call("little", "several", {}) == "one\ntwo"
+
+
+async def test_pictures_and_sounds_are_described_without_their_bytes(little: McpServers) -> None:
+    assert await little.call("little", "pictures", {}) == [
+        {"type": "text", "text": "two"},
+        {"type": "image", "mimeType": "image/png", "bytes": 5},
+        {"type": "audio", "mimeType": "audio/wav", "bytes": 6},
+    ]
+
+
+async def test_an_error_result_fails_the_call_with_its_text(each: Any) -> None:
+    error = await refusal(each[0], "fail", {"reason": "no such file"})
+    assert (error.type, error.non_retryable) == ("tool_error", True)
+    assert re.fullmatch("mcp:little/fail: .*no such file", error.message)
+
+
+async def test_wrong_arguments_and_unknown_tools_are_errors_of_the_tool(each: Any) -> None:
+    assert "valid integer" in (await refusal(each[0], "add", {"a": "x", "b": 1})).message
+    unknown = await refusal(each[0], "nope", {})
+    assert (unknown.type, "nope" in unknown.message) == ("tool_error", True)
+
+
+async def test_arguments_that_are_no_text_are_refused_and_harm_nobody(each: Any, tmp_path: Path) -> None:
+    slow = asyncio.create_task(each[0].call("little", "wait", waiting(tmp_path)))
+    await until((tmp_path / "started").exists)
+    assert (await refusal(each[0], "echo", {"text": "\ud800"})).type == "tool_error"
+    (tmp_path / "until").touch()
+    assert await slow == "done"
+
+
+async def test_output_that_is_no_text_does_not_end_a_session(raw: McpServers) -> None:
+    for _ in range(2):
+        assert (await refusal(raw, "garble", {})).type == "tool_error"
+    assert len(raw._sessions) == 1
+
+
+async def test_many_calls_at_once_share_one_process(little: McpServers) -> None:
+    pids = await asyncio.gather(*(little.call("little", "process.id", {}) for _ in range(20)))
+    assert len({*pids, await little.call("little", "process.id", {})}) == 1
+
+
+async def test_calls_of_one_session_run_at_the_same_time(each: Any, tmp_path: Path) -> None:
+    slow = asyncio.create_task(each[0].call("little", "wait", waiting(tmp_path)))
+    await until((tmp_path / "started").exists)
+    assert await each[0].call("little", "echo", {"text": "quick"}) == "quick"
+    assert not slow.done()
+    (tmp_path / "until").touch()
+    assert await slow == "done"
+
+
+async def test_a_server_whose_process_was_killed_is_started_again(little: McpServers) -> None:
+    first = int(await little.call("little", "process.id", {}))
+    os.kill(first, signal.SIGKILL)
+    while is_running(first):
+        time.sleep(0.001)  # not asyncio's: the pool has not yet heard of the death when it is called
+    assert int(await little.call("little", "process.id", {})) != first
+    assert [tool.name for tool in await little.tools("little")]
+
+
+async def test_a_call_that_is_lost_is_told_and_not_repeated(each: Any, tmp_path: Path) -> None:
+    servers, kill = each
+    lost = asyncio.create_task(refusal(servers, "wait", waiting(tmp_path)))
+    await until((tmp_path / "started").exists)
+    kill()
+    error = await lost
+    assert (error.type, error.non_retryable) == ("tool_lost", True)
+    assert error.message.startswith("mcp:little/wait was lost in mid-call")
+    assert (tmp_path / "started").read_text().count("started") == 1
+
+
+async def test_a_cancelled_call_leaves_the_session_to_the_others(each: Any, tmp_path: Path) -> None:
+    servers, _ = each
+    args = waiting(tmp_path)
+    calls = [asyncio.create_task(servers.call("little", "wait", args)) for _ in range(2)]
+    await until(lambda: (tmp_path / "started").exists() and (tmp_path / "started").read_text().count("\n") == 2)
+    before = await servers.call("little", "process.id", {})
+    calls[0].cancel()
+    await asyncio.wait(calls[:1])
+    assert calls[0].cancelled()
+    assert await servers.call("little", "process.id", {}) == before
+    (tmp_path / "until").touch()
+    assert await calls[1] == "done"
+
+
+async def test_who_is_cancelled_while_the_server_starts_leaves_it_to_the_others(little: McpServers) -> None:
+    first, second = (asyncio.create_task(little.call("little", "echo", {"text": "hi"})) for _ in range(2))
+    await until(lambda: len(little._sessions) == 1)
+    first.cancel()
+    assert await second == "hi"
+    assert first.cancelled()
+
+
+async def test_a_restarted_server_that_forgot_its_session_is_asked_in_a_new_one() -> None:
+    port = free_port()
+    async with pool(little=at(port)) as servers:
+        async with serving(port, "old"):
+            first = await servers.call("little", "process.id", {})
+        async with serving(port, "old"):
+            assert await servers.call("little", "process.id", {}) != first
+
+
+async def test_a_session_that_a_server_forgot_stays_open_for_those_who_wait(tmp_path: Path) -> None:
+    port = free_port()
+    async with serving(port, "old", str(tmp_path / "sign")), pool(little=at(port)) as servers:
+        slow = asyncio.create_task(servers.call("little", "wait", waiting(tmp_path)))
+        await until((tmp_path / "started").exists)
+        (tmp_path / "sign").touch()
+        assert await servers.call("little", "echo", {"text": "hi"}) == "hi"
+        assert not (tmp_path / "sign").exists()
+        (tmp_path / "until").touch()
+        assert await slow == "done"
+        await until(lambda: servers._sessions[0].has_ended)
+
+
+async def test_a_server_that_is_down_is_unreachable_until_it_is_up_again() -> None:
+    port = free_port()
+    async with pool(little=at(port)) as servers:
+        for _ in range(2):
+            error = await refusal(servers)
+            assert (error.type, error.non_retryable) == ("mcp_unreachable", False)
+            assert "little" in error.message
+            async with serving(port):
+                assert await servers.call("little", "echo", {"text": "hi"}) == "hi"
+
+
+async def test_a_request_that_finds_no_connection_does_no_harm_to_another(tmp_path: Path) -> None:
+    port = free_port()
+    async with serving(port), forwarding(port) as door, pool(little=at(port_of(door))) as servers:
+        slow = asyncio.create_task(servers.call("little", "wait", waiting(tmp_path)))
+        await until((tmp_path / "started").exists)
+        door.close()
+        assert (await refusal(servers)).type == "mcp_unreachable"
+        (tmp_path / "until").touch()
+        assert await slow == "done"
+
+
+async def test_headers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cret")
+    port = free_port()
+    little = at(port, headers_env={"Authorization": "MY_TOKEN"})
+    async with serving(port, LITTLE_TOKEN="s3cret"), pool(little=little) as servers:
+        assert await servers.call("little", "echo", {"text": "hi"}) == "hi"
+
+
+@pytest.mark.parametrize("how", ["new", "old"])
+async def test_a_refused_token_is_not_tried_again_and_not_told(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "wr0ng")
+    port = free_port()
+    little = at(port, headers_env={"Authorization": "MY_TOKEN"})
+    async with serving(port, how, LITTLE_TOKEN="s3cret"), pool(little=little) as servers:
+        error = await refusal(servers)
+    assert (error.type, error.non_retryable) == ("mcp_unreachable", True)
+    assert "HTTP 401 Unauthorized" in error.message
+    assert "wr0ng" not in error.message
+
+
+@pytest.mark.parametrize(("value", "why"), [(None, "MY_TOKEN is not set"), ("s3\ncret", "MY_TOKEN holds characters")])
+async def test_a_header_that_cannot_be_sent_names_its_variable(
+    value: str | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", value) if value else monkeypatch.delenv("MY_TOKEN", raising=False)
+    async with pool(little=at(9, headers_env={"Authorization": "MY_TOKEN"})) as servers:
+        error = await refusal(servers)
+    assert error.type == "mcp_unreachable"
+    assert why in error.message
+    assert "cret" not in error.message
+
+
+async def test_a_process_gets_the_variables_that_are_named_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "k3y")
+    monkeypatch.setenv("MY_OTHER_KEY", "k3y")
+    async with pool(little=McpServer(command=STDIO.command, env=("MY_KEY",))) as servers:
+        assert await servers.call("little", "variable", {"name": "MY_KEY"}) == "k3y"
+        assert await servers.call("little", "variable", {"name": "MY_OTHER_KEY"}) == "unset"
+
+
+async def test_an_unknown_server_names_those_that_are_known(little: McpServers) -> None:
+    with pytest.raises(ApplicationError) as caught:
+        await little.tools("litle")
+    assert (caught.value.type, caught.value.non_retryable) == ("unknown_tool", True)
+    assert "'litle' (known: little); a server is a section [mcp.NAME] in holdfast.toml" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("no-such-server",), "No such file or directory: 'no-such-server'"),
+        ((sys.executable, "-c", "raise SystemExit(3)"), "its process ended"),
+    ],
+)
+async def test_a_command_that_does_not_start_may_be_tried_again(command: tuple[str, ...], why: str) -> None:
+    async with pool(broken=McpServer(command=command)) as servers:
+        error = await refusal(servers)
+    assert (error.type, error.non_retryable) == ("mcp_unreachable", False)
+    assert "MCP server broken" in error.message
+    assert why in error.message
+
+
+SILENT = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); sys.stdin.read()"
+
+
+async def test_a_server_that_does_not_answer_is_given_up_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_servers, "OPENING_SECONDS", 1)
+    pid = tmp_path / "pid"
+    async with pool(silent=McpServer(command=(sys.executable, "-c", SILENT, str(pid)))) as servers:
+        error = await refusal(servers)
+        assert "no answer within 1 s" in error.message
+        assert not is_running(int(pid.read_text()))
+
+
+async def test_an_old_server_that_pages_its_tools_tells_them_all(raw: McpServers) -> None:
+    assert [tool.name for tool in await raw.tools("raw")] == ["raw_misfit", "raw_grumble"]
+
+
+async def test_a_listing_that_is_lost_is_asked_for_again(raw: McpServers, tmp_path: Path) -> None:
+    await raw.tools("raw")
+    (tmp_path / "sign").touch()
+    assert [tool.name for tool in await raw.tools("raw")] == ["raw_misfit", "raw_grumble"]
+    assert not (tmp_path / "sign").exists()
+
+
+async def test_a_result_that_does_not_fit_its_own_schema_is_an_error(raw: McpServers) -> None:
+    error = await refusal(raw, "misfit", {})
+    assert error.type == "tool_error"
+    assert "'many' is not of type 'integer'" in error.message
+
+
+async def test_an_error_with_the_code_of_a_lost_connection_is_still_the_servers_own(raw: McpServers) -> None:
+    error = await refusal(raw, "grumble", {})
+    assert (error.type, error.message) == ("tool_error", "mcp:raw/grumble: not today, $LITTLE_TOKEN")
+
+
+async def test_closing_ends_the_processes_and_opens_no_more(tmp_path: Path) -> None:
+    before = children()
+    servers = McpServers({"little": STDIO})
+    call = asyncio.create_task(refusal(servers, "wait", waiting(tmp_path)))
+    await until((tmp_path / "started").exists)
+    await servers.close()
+    assert (await call).type == "tool_lost"
+    assert children() == before
+    assert "the worker is leaving" in (await refusal(servers)).message
+
+
+async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_servers, "CLOSING_SECONDS", 3600)
+    pid = tmp_path / "pid"
+    servers = McpServers({"silent": McpServer(command=(sys.executable, "-c", SILENT, str(pid)))})
+    call = asyncio.create_task(refusal(servers))
+    await until(lambda: pid.exists() and bool(pid.read_text()))
+    await asyncio.wait_for(servers.close(), 60)
+    assert "the worker is leaving" in (await call).message
+    assert not is_running(int(pid.read_text()))
+
+
+async def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    error = await refusal(McpServers({"little": STDIO}))
+    assert (error.type, error.non_retryable) == ("unknown_tool", True)
+    assert "pip install 'holdfast[mcp]'" in error.message
+
+
+def test_long_names_and_names_that_meet_stay_apart() -> None:
+    names = ["x" * 80 + "1", "x" * 80 + "2", "read.all", "read_all"]
+    listed = [SimpleNamespace(name=name, description=None, title="A tool", input_schema={}) for name in names]
+    specs = mcp_servers._specs("files", listed)
+    assert [spec.reference for spec in specs] == [f"mcp:files/{name}" for name in names]
+    assert len({spec.name for spec in specs}) == 4
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", spec.name) for spec in specs)
+
+
+def test_servers_are_read_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text(
+        '[mcp.files]\ncommand = ["mcp-files", "/srv"]\nenv = ["FILES_KEY"]\n'
+        '[mcp.web]\nurl = "https://example.com/@us/mcp"\nheaders_env = { Authorization = "WEB_TOKEN" }\n'
+    )
+    mcp = load_config(tmp_path).mcp
+    assert (mcp["files"].command, mcp["files"].env) == (["mcp-files", "/srv"], ["FILES_KEY"])
+    assert (mcp["web"].url, mcp["web"].headers_env) == ("https://example.com/@us/mcp", {"Authorization": "WEB_TOKEN"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[mcp.files]\n", "1: mcp.files: must have either command = "),
+        ('[mcp.files]\ncommand = ["a"]\nurl = "http://x"\n', "1: mcp.files: must have either command = "),
+        ('[mcp.files]\ncomand = ["a"]\n', "2: mcp.files.comand: unknown key (did you mean 'command'?)"),
+        ("[mcp.files]\ncommand = []\n", "2: mcp.files.command: list should have at least 1 item"),
+        ('[mcp.files]\nurl = "ftp://x"\n', "2: mcp.files.url: must be an http:// or https:// URL"),
+        (
+            '[mcp.files]\nurl = "https://ana:s3cret@x/"\n',
+            "2: mcp.files.url: must be an http:// or https:// URL, without",
+        ),
+        ('[mcp.files]\nurl = "http://x"\nenv = ["A"]\n', "1: mcp.files: must have headers_env in place of env"),
+        (
+            '[mcp.files]\ncommand = ["a"]\nenv = ["A=s3cret"]\n',
+            "3: mcp.files.env.0: must be the name of an environment",
+        ),
+        ('[mcp."a b"]\nurl = "http://x"\n', "1: mcp.a b.[key]: string should match pattern"),
+    ],
+)
+def test_a_bad_server_in_the_file_is_refused_and_no_secret_repeated(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}/holdfast.toml:{expected}")
+    assert "s3cret" not in str(caught.value)

@@ -1,0 +1,173 @@
+"""Interrupts in tools (CASES.md, I1, I2, I5, I7, I12, I13)."""
+
+from __future__ import annotations
+
+import pytest
+
+import tests.interrupting  # noqa: F401 registers the tools
+from protocol.answers import Answer
+from tests.conftest import Harness, until
+from tests.tools import calls
+
+BOOK = "steps: [{{name: book, uses: book, input: {{folder: '{folder}', flight: LH1}}}}]"
+RESEARCH = """
+steps:
+  - {{name: look, uses: research, input: {{folder: "{folder}", topics: [a, b, c]}}}}
+"""
+
+
+NO = {"granted": False}
+
+
+def plain(tool: str, arguments: str = "") -> str:
+    return f"steps: [{{name: it, uses: {tool}{arguments}}}]"
+
+
+async def test_a_tool_that_interrupts_runs_again_with_its_state_and_the_answer(house: Harness) -> None:
+    run = await house.start(BOOK.format(folder=house.folder))
+    question = await house.one(run)
+    assert question.message == "Which seat on LH1?"
+    assert question.info == {"message": "Which seat on LH1?", "price": 40}
+    assert (question.address, question.kind, question.root_cause) == ("pipeline:test;step:book", "input", True)
+    await house.answer(run, "12A", question)
+    assert await house.output(run) == "LH1 12A 40"
+    assert calls(house.folder, "book") == 2
+    assert (await house.types(run)).count("tool.returned") == 1
+
+
+async def test_three_at_once_are_three_questions_with_one_parent_and_each_goes_on_by_itself(house: Harness) -> None:
+    run = await house.start(RESEARCH.format(folder=house.folder))
+    asked = await house.asked(run, 3)
+    here = "pipeline:test;step:look"
+    assert [one.address for one in asked] == [f"{here};level:{topic}" for topic in "abc"]
+    assert all(one.parents == [{"address": here, "info": {"topics": ["a", "b", "c"]}}] for one in asked)
+    await house.runs.answer(run, [Answer(question=one.id, content=one.message) for one in asked[:2]], by="user:ana")
+
+    async def looked_up() -> bool:
+        return calls(house.folder, "a") == calls(house.folder, "b") == 1
+
+    await until(looked_up, "the answered two to go on")
+    [left] = await house.asked(run, 1)
+    assert (left.id, left.round, left.digest) == (asked[2].id, 1, asked[2].digest)
+    await house.answer(run, "last", left, by="user:bob")
+    told = {"a": "What about a? by user:ana", "b": "What about b? by user:ana", "c": "last by user:bob"}
+    assert await house.output(run) == told
+    assert [calls(house.folder, name) for name in ("research", "a", "b", "c")] == [3, 1, 1, 1]
+
+
+async def test_a_tool_that_asks_twice_asks_another_question(house: Harness) -> None:
+    run = await house.start(plain("two_rounds", f", input: {{folder: '{house.folder}'}}"))
+    first = await house.one(run)
+    await house.answer(run, "red", first)
+
+    async def second_asked() -> bool:
+        return [one.message for one in await house.runs.questions(run)] == ["Question 2?"]
+
+    await until(second_asked)
+    second = await house.one(run)
+    assert (second.round, second.address) == (2, first.address)
+    assert second.id != first.id
+    assert (await house.refused(run, "late", first)).code == "already_answered"
+    await house.answer(run, "blue", second)
+    assert await house.output(run) == "red and blue"
+
+
+async def test_no_except_swallows_an_interrupt_and_no_retry_repeats_it(house: Harness) -> None:
+    run = await house.start(plain("stubborn", ", retry: {attempts: 5, backoff: 0.01}"))
+    await house.answer(run, "yes")
+    assert await house.output(run) == "yes"
+    assert (await house.types(run)).count("tool.called") == 2
+
+
+async def test_state_and_data_of_the_wrong_type_are_told_from_none(house: Harness) -> None:
+    run = await house.start(plain("looks_at_itself", f", input: {{folder: '{house.folder}'}}"))
+    a, b = await house.asked(run, 2)
+    await house.answer(run, "no number", a)
+
+    async def ran_again() -> bool:
+        return calls(house.folder, "rounds") == 2
+
+    await until(ran_again)
+    await house.asked(run, 2)  # both were raised again: `a` in its second round
+    [a2] = [one for one in await house.runs.questions(run) if one.address == a.address]
+    assert a2.round == 2
+    await house.answer(run, None, b)
+    top, in_a, in_b, in_c = await house.output(run)
+    assert top == [True, True]
+    assert in_a == [True, True, False, False]  # raised again, and not answered since
+    assert in_b == [True, False, True, False]  # a text is no whole number; answered with nothing
+    assert in_c == [False, False, False, False]
+
+
+async def test_data_of_the_wrong_type_is_no_data(house: Harness) -> None:
+    run = await house.start(plain("wants_leave", ", input: {amount: 3}"))
+    assert (await house.refused(run, "yes")).code == "invalid_answer"
+    await house.answer(run, {"granted": True})
+    assert await house.output(run) == "paid 3"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message", "kind", "answer", "output"),
+    [
+        (
+            "wants_leave",
+            ", input: {amount: 3}",
+            "May wants_leave be called?",
+            "permission",
+            {"granted": False},
+            "not paid",
+        ),
+        ("done_elsewhere", "", "done_elsewhere is done elsewhere: what did it give?", "input", 42, "they said 42"),
+        ("legacy", "", "Continue?", "input", "go", "go"),
+        ("in_a_group", "", "In a group?", "input", "yes", "yes"),
+        ("decides", "", "Which?", "decision", "B", "b"),
+    ],
+)
+async def test_what_means_an_interrupt_is_one_at_its_callers_address(
+    house: Harness, tool: str, arguments: str, message: str, kind: str, answer: object, output: object
+) -> None:
+    run = await house.start(plain(tool, arguments))
+    question = await house.one(run)
+    assert (question.message, question.kind, question.address) == (message, kind, "pipeline:test;step:it")
+    await house.answer(run, answer)
+    assert await house.output(run) == output
+
+
+async def test_an_interrupt_that_is_declined_fails_the_step_with_the_reason(house: Harness) -> None:
+    run = await house.start(BOOK.format(folder=house.folder))
+    await house.decline(run, "no time")
+    error = (await house.result(run)).error
+    assert (error.type, error.address) == ("question_declined", "pipeline:test;step:book")
+    assert "no time" in error.message
+    assert calls(house.folder, "book") == 1
+
+
+async def test_declining_one_of_several_closes_the_others(house: Harness) -> None:
+    run = await house.start(RESEARCH.format(folder=house.folder))
+    first, *_ = await house.asked(run, 3)
+    await house.runs.answer(run, [Answer(question=first.id, action="decline")])
+    assert (await house.result(run)).error.address == "pipeline:test;step:look;level:a"
+    types = await house.types(run)
+    assert (types.count("question.asked"), types.count("question.cancelled")) == (3, 2)
+
+
+async def test_declining_a_permission_is_a_no_that_the_tool_hears(house: Harness) -> None:
+    run = await house.start(plain("asks_leave", f", input: {{folder: '{house.folder}'}}"))
+    await house.decline(run, "too dear")
+    assert await house.output(run) == "no: too dear"
+    assert calls(house.folder, "did") == 0
+
+
+async def test_two_interrupts_at_one_place_are_the_authors_mistake(house: Harness) -> None:
+    run = await house.start(plain("two_at_one_place"))
+    error = (await house.result(run)).error
+    assert error.type == "bad_interrupt"
+    assert "level(name)" in error.message
+
+
+async def test_a_run_that_is_cancelled_closes_the_questions_of_its_tools(house: Harness) -> None:
+    run = await house.start(RESEARCH.format(folder=house.folder))
+    await house.asked(run, 3)
+    await house.runs.cancel(run)
+    assert (await house.result(run)).status == "cancelled"
+    assert (await house.types(run)).count("question.cancelled") == 3

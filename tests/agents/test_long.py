@@ -1,0 +1,211 @@
+"""Agents that work for long: steering, short conversations, continue-as-new, agentic loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from client.errors import BadInput
+from protocol.agents import Message
+from tests.agents.test_turns import DONE, agent, call, document, turn
+from tests.conftest import Harness, until
+from tests.tools import calls
+from workflows.agent import conversation as talk
+
+LOOKED = "{% for m in messages if m.role == 'tool' %}{{ m.content }}|{% endfor %}"
+
+
+def look(house: Harness, word: str) -> dict[str, Any]:
+    return turn(call("look_up", folder=str(house.folder), word=word))
+
+
+async def test_an_agent_is_told_something_for_its_next_turn(house: Harness) -> None:
+    ask = turn(call("request_user_info", question="Go?"))
+    said = "{% for m in messages if m.role == 'user' %}{{ m.content }}|{% endfor %}"
+    run = await house.start(agent(house, [ask, said], human=["ask"]), "Start")
+    question = await house.one(run)
+    assert await house.runs.tell(run, "Use the train.", by="user:ana") == "pipeline:test;agent:boss"
+    await house.answer(run, "yes", question)
+    assert await house.output(run) == "Start|Use the train.|"
+
+
+async def test_what_is_told_while_the_last_word_is_spoken_is_still_heard(house: Harness) -> None:
+    """The tool waits until the agent was told; then the model ends, and has to go on."""
+    turns = [turn(call("request_user_info", question="Go?")), "first", {"output": "second", "expect": "late"}]
+    run = await house.start(agent(house, turns, human=["ask"]), "Start")
+    question = await house.one(run)
+    handle = house.client.get_workflow_handle(question.owner)
+    await house.answer(run, "yes", question)
+    await handle.signal("tell", {"text": "late"})
+    assert await house.output(run) in ("first", "second")
+    history = await handle.fetch_history()
+    signalled = [e.event_id for e in history.events if e.HasField("workflow_execution_signaled_event_attributes")]
+    ended = [e.event_id for e in history.events if e.HasField("workflow_execution_completed_event_attributes")]
+    assert not signalled or signalled[0] < ended[0]
+
+
+async def test_telling_where_no_agent_works_says_so(house: Harness) -> None:
+    run = await house.start("steps: [{kind: hitl, name: ask, message: Go?}]")
+    await house.one(run)
+    with pytest.raises(BadInput, match="at work: none"):
+        await house.runs.tell(run, "hello")
+    await house.answer(run, "yes")
+
+
+async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) -> None:
+    turns = [*(look(house, f"w{n}") for n in range(60)), turn(call("request_user_info", question="Enough?")), DONE]
+    run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99), "Go")
+    question = await house.one(run)
+    assert question.address == "pipeline:test;agent:boss;tool:request_user_info:61"
+    await house.answer(run, "yes", question)
+    assert await house.output(run) == "done: yes"
+    agent_id = f"{run}/agent:boss"
+    view = await house.runs.tree.view(agent_id)
+    assert view.previous_run is not None
+    assert view.usage.requests == 62
+    events = await house.runs.events(run)
+    assert [one.offset for one in events] == list(range(len(events)))
+    assert sum(one.type == "tool.called" and "look_up" in one.address for one in events) == 60
+
+
+async def test_the_turn_limit_and_the_repeated_call_guard_survive_continue_as_new(house: Harness) -> None:
+    turns = [*(look(house, f"w{n}") for n in range(48)), *(look(house, "same") for _ in range(9))]
+    run = await house.start(agent(house, turns, tools=["look_up"], max_turns=99), "Go")
+    assert (await house.result(run)).error.type == "doom_loop"
+    assert calls(house.folder, "look_up-same") == 2
+
+
+# Short conversations
+
+
+def conversation(turns: int, size: int = 10) -> list[Message]:
+    found = [Message(role="user", content="start")]
+    for n in range(turns):
+        found.append(Message(role="assistant", content=f"turn {n}"))
+        found.append(Message(role="tool", call=str(n), tool="t", content="x" * size))
+    return found
+
+
+def test_a_conversation_is_cut_only_before_a_reply_of_the_model() -> None:
+    for messages in (talk.halved(conversation(9)), talk.bounded(conversation(300, 8_000))):
+        assert messages is not None
+        roles = [message.role for message in messages]
+        assert roles[:2] == ["user", "assistant"]
+        assert roles[1:] == ["assistant", "tool"] * (len(roles) // 2)
+
+
+@pytest.mark.parametrize("messages", [conversation(3, 900_000), conversation(1, 5_000_000), conversation(400, 8_000)])
+def test_no_conversation_is_too_large_to_be_sent(messages: list[Message]) -> None:
+    assert talk.size_of(talk.bounded(messages)) <= talk.MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        ({"strategy": "truncate_turns", "max_turns": 2, "keep_turns": 2}, "w3 1|w4 1|"),
+        ({"strategy": "summarize", "max_turns": 2, "keep_turns": 2}, "w3 1|w4 1|"),
+    ],
+)
+async def test_old_turns_are_dropped_or_summarised(house: Harness, rule: dict[str, Any], kept: str) -> None:
+    turns = [*(look(house, f"w{n}") for n in range(5)), LOOKED + "{{ messages[1].content }}"]
+    house.script(yaml.safe_dump({"boss": turns, "boss-summary": ["SUMMARY of {{ messages[0].content[:9] }}"]}))
+    text = document(boss={"model": "scripted:replies.yaml", "tools": ["look_up"], "history_management": rule})
+    output = await house.output(await house.start(text, "Go"))
+    assert output.startswith(kept)
+    summarised = rule["strategy"] == "summarize"
+    assert ("What happened so far" in output and "SUMMARY of" in output) == summarised
+
+
+async def test_old_results_are_shortened(house: Harness) -> None:
+    rule = {"strategy": "truncate_results", "max_turns": 1, "keep_turns": 1}
+    words = ["a" * 2_000, "b" * 2_000]
+    turns = [*(turn(call("stringy", text=word)) for word in words), LOOKED]
+    run = await house.start(agent(house, turns, tools=["stringy"], history_management=rule), "Go")
+    first, second, _ = (await house.output(run)).split("|")
+    assert first.endswith("(1500 characters left out)")
+    assert second == words[1]
+
+
+# Agentic loops
+
+PLANNER = """
+agents:
+  planner: {model: "scripted:replies.yaml", instructions: Decide.}
+  writer: {model: "scripted:replies.yaml", description: Writes.}
+steps:
+  - kind: agentic_loop
+    name: plan
+    planner: planner
+    registry: [agent:writer, look_up]
+    max_loops: 6
+    output_template: "{{ output }} after {{ log | length }}"
+"""
+
+
+def planned(house: Harness, *turns: Any) -> str:
+    house.script(yaml.safe_dump({"plan": list(turns), "writer": ["a poem about {{ messages[-1].content }}"]}))
+    return PLANNER
+
+
+async def test_the_log_of_an_agentic_loop_has_one_entry_a_command(house: Harness) -> None:
+    text = planned(
+        house,
+        turn(call("run_agent", agent="writer", input="tea")),
+        turn(call("ask_human", question="Good?")),
+        turn(call("run_agent", agent="look_up", input={"folder": str(house.folder), "word": "w"})),
+        turn(call("finish", output="{{ messages[-1].content }}!")),
+    )
+    run = await house.start(text, "Go")
+    question = await house.one(run)
+    assert question.address == "pipeline:test;agent:plan;tool:ask_human:2"
+    live = await house.runs.tree.query(question.owner, "context", None, dict)
+    assert [entry["command"] for entry in live["command_log"]] == ["run_agent"]
+    await house.answer(run, "yes", question)
+    assert await house.output(run) == "w 1! after 4"
+    log = (await house.result(run)).context["command_log"]
+    assert [(entry["turn"], entry["command"]) for entry in log] == [
+        (1, "run_agent"),
+        (2, "ask_human"),
+        (3, "run_agent"),
+        (4, "finish"),
+    ]
+    assert [entry["result"] for entry in log] == ["a poem about tea", "yes", "w 1", "w 1!"]
+
+
+async def test_a_planner_is_told_what_it_may_run_and_an_unknown_command_is_no_entry(house: Harness) -> None:
+    text = planned(
+        house, turn(call("run_agent", agent="nobody", input="x"), call("dance")), turn(call("finish", output="end"))
+    )
+    run = await house.start(text, "Go")
+    assert await house.output(run) == "end after 1"
+
+
+async def test_a_planner_that_never_finishes_stops_at_max_loops(house: Harness) -> None:
+    text = planned(house, *(turn(call("run_agent", agent="writer", input=f"{n}")) for n in range(9)))
+    run = await house.start(text, "Go")
+    assert (await house.result(run)).error.type == "max_turns"
+
+
+async def test_commands_behind_finish_are_not_done(house: Harness) -> None:
+    word = {"folder": str(house.folder), "word": "late"}
+    text = planned(house, turn(call("finish", output="end"), call("run_agent", agent="look_up", input=word)))
+    assert await house.output(await house.start(text, "Go")) == "end after 1"
+    assert calls(house.folder, "look_up-late") == 0
+
+
+async def test_pausing_a_run_pauses_its_agents(house: Harness) -> None:
+    turns = [turn(call("request_user_info", question="Go?")), look(house, "w"), DONE]
+    run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"]), "Go")
+    question = await house.one(run)
+    await house.runs.pause(run)
+
+    async def paused() -> bool:
+        return (await house.runs.tree.view(question.owner)).status == "paused"
+
+    await until(paused)
+    await house.answer(run, "yes", question)
+    assert calls(house.folder, "look_up-w") == 0
+    await house.runs.resume(run)
+    assert await house.output(run) == "done: w 1"

@@ -1,0 +1,69 @@
+"""Agents with tools as an author writes them: short forms, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from blueprint import loads
+from blueprint.load import parse
+
+AGENTS = "agents: {{a: {{model: echo, {}}}, b: {{model: echo, tools: [agent:a]}}}}\nsteps: [{{name: s, agent: b}}]"
+
+
+def problems(text: str) -> list[str]:
+    return [f"{one.path}: {one.code}: {one.message} ({one.hint})" for one in parse(text, name="t").problems]
+
+
+def test_a_tool_may_be_named_alone_or_with_what_a_person_has_to_say() -> None:
+    blueprint = loads(
+        AGENTS.format("tools: [search, {name: pay, approve: true}, agents.c, mcp:files]").replace(
+            "b:", "c: {model: echo}, b:", 1
+        ),
+        name="t",
+    )
+    tools = blueprint.agents["a"].tools
+    assert [tool.name for tool in tools] == ["search", "pay", "agent:c", "mcp:files"]
+    assert tools[1].approve == "always"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("tools: [agent:x]", "agents.a.tools[0].name: unknown_name: unknown agent 'x'"),
+        ("tools: [imports.x]", "agents.a.tools[0].name: unknown_name: unknown import 'x'"),
+        ("tools: [s, s]", "agents.a.tools[1].name: duplicate_name: the tool 's' is there twice"),
+        ("tools: ['mcp:']", "agents.a.tools[0].name: bad_value: 'mcp:' names no MCP server"),
+        ("tools: ['a b:c']", "agents.a.tools[0].name: bad_value: 'a b:c' names no function"),
+        ("tools: [stringify]", "agents.a.tools[0].name: bad_value: 'stringify' is a built-in"),
+        ("tools: [agent:b]", "agents.a.tools: conflict: the agent 'a' is among its own tools"),
+        ("tools: [{name: p, approve: args.n >}]", "agents.a.tools[0].approve: bad_expression"),
+        ("tools: [{name: p, approve: amount > 3}]", "agents.a.tools[0].approve: unknown_name: unknown name 'amount'"),
+        ("tools: [{name: p, aprove: always}]", "agents.a.tools[0].aprove: unknown_key"),
+        ("human: [aks]", "must be 'ask' or 'approve', not 'aks'"),
+        ("permissions: [{action: deny}]", "agents.a.permissions: conflict: 'permissions' belongs to agents that work"),
+        ("tools: [p], permissions: [{action: forbid}]", "must be 'allow', 'deny' or 'ask', not 'forbid'"),
+        (
+            "tools: [p], history_management: {strategy: summarize}",
+            "missing_key: 'max_turns' or 'max_tokens' is missing",
+        ),
+        ("tools: [p], history_management: {strategy: summarize, max_turns: 3, agent: c}", "unknown agent 'c'"),
+        ("tools: [p], max_turns: 0", "must be at least 1, not 0"),
+    ],
+)
+def test_what_is_wrong_with_an_agent_is_told_at_its_place(written: str, said: str) -> None:
+    told = "\n".join(problems(AGENTS.format(written)))
+    assert said in told
+
+
+def test_a_planner_has_its_tools_in_the_registry() -> None:
+    text = "steps: [{kind: agentic_loop, name: p, planner: {model: echo, tools: [s]}, registry: [agent:x]}]"
+    conflict, unknown = problems(text)
+    assert conflict.startswith("steps[0].planner: conflict: a planner has no tools of its own")
+    assert unknown.startswith("steps[0].registry[0].name: unknown_name: unknown agent 'x'")
+
+
+def test_a_planners_template_sees_its_log_and_nothing_else_does() -> None:
+    text = "steps: [{kind: agentic_loop, name: p, planner: {model: echo}, KEY: '{{ log }}'}]"
+    assert problems(text.replace("KEY", "output_template")) == []
+    [told] = problems(text.replace("KEY", "input"))
+    assert "unknown name 'log'" in told

@@ -1,0 +1,592 @@
+"""Large values lie outside of Temporal, are found again, and go when nothing refers to them any longer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+import threading
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload, WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleSpec, ScheduleState
+from temporalio.contrib.aws.s3driver import S3StorageDriver
+from temporalio.converter import DataConverter, ExternalStorage, StorageDriverClaim, StorageDriverRetrieveContext
+from temporalio.converter import StorageDriverStoreContext as StoreContext
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
+
+from activities import tool
+from client.config import ConfigError, load_config
+from client.connection import DATA_CONVERTER, converter, payload_place
+from client.payloads import THRESHOLD, PayloadsUnreachable, buckets
+from client.payloads.clearing import Amount, clear
+from client.payloads.directory import Directory, enter, mend, remove
+from tests.client.command import Holdfast
+from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
+from worker import Settings
+from workflows import RUNNER, WORKFLOWS
+
+LARGE = "0123456789" * 10_000
+HERE = __name__
+TITLE = """
+name: titled
+steps:
+  - {kind: hitl, name: title, message: A title?}
+output: "{{ steps.title.output }}: {{ input }}"
+"""
+EVERYWHERE = f"""
+name: large
+context: {{said: ""}}
+steps:
+  - {{name: longer, uses: "{HERE}:longer", input: "{{{{ input }}}}"}}
+  - kind: loop
+    name: talk
+    loop:
+      max_loops: 9
+      checkpoint_every: 1
+      exit_expression: output == 'stop'
+      body:
+        - {{kind: hitl, name: more, message: Go on?, sink_to: said}}
+output: {{longer: "{{{{ steps.longer.output }}}}", input: "{{{{ input }}}}"}}
+"""
+
+
+@tool(idempotent=True)
+def longer(text: str) -> str:
+    return text + "!"
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "HOLDFAST_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Directory:
+    return Directory(tmp_path / "payloads")
+
+
+def payload(text: str) -> Payload:
+    return Payload(metadata={"encoding": b"json/plain"}, data=text.encode())
+
+
+async def stored(folder: Directory, *texts: str) -> list[StorageDriverClaim]:
+    return await folder.store(StoreContext(), [payload(text) for text in texts])
+
+
+async def read(folder: Directory, *claims: StorageDriverClaim) -> list[str]:
+    found = await folder.retrieve(StorageDriverRetrieveContext(), claims)
+    return [one.data.decode() for one in found]
+
+
+def files(folder: Directory) -> list[Path]:
+    return [path for path, _ in folder.files()]
+
+
+def age(*paths: Path) -> None:
+    for path in paths:
+        os.utime(path, (0, 0))
+
+
+# One folder
+
+
+async def test_what_is_stored_is_read_again_and_equal_payloads_are_one_file(folder: Directory) -> None:
+    claims = await stored(folder, "one", "two", "one")
+    assert await read(folder, *claims) == ["one", "two", "one"]
+    assert len(files(folder)) == 2
+    for path in files(folder):
+        assert path == folder.path(hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+async def test_a_file_that_is_there_is_not_written_again_but_its_age_begins_anew(folder: Directory) -> None:
+    await stored(folder, "one")
+    [path] = files(folder)
+    before = path.stat().st_ino
+    age(path)
+    await stored(folder, "one")
+    assert path.stat().st_ino == before
+    assert path.stat().st_mtime > 0
+
+
+async def test_a_file_that_was_cut_short_is_written_again(folder: Directory) -> None:
+    [claim] = await stored(folder, "one")
+    files(folder)[0].write_bytes(b"")
+    await stored(folder, "one")
+    assert await read(folder, claim) == ["one"]
+
+
+async def test_a_folder_may_be_moved(folder: Directory, tmp_path: Path) -> None:
+    claims = await stored(folder, "one")
+    folder.folder.rename(tmp_path / "elsewhere")
+    assert await read(Directory(tmp_path / "elsewhere"), *claims) == ["one"]
+
+
+async def test_a_missing_file_is_told_with_its_place_and_the_way_out(folder: Directory) -> None:
+    [claim] = await stored(folder, "one")
+    [path] = files(folder)
+    path.unlink()
+    with pytest.raises(PayloadsUnreachable, match=rf"{path} is missing: .* Put the file back, or set external in"):
+        await read(folder, claim)
+
+
+async def test_a_damaged_file_is_told_with_its_place_and_the_way_out(folder: Directory) -> None:
+    [claim] = await stored(folder, "one")
+    [path] = files(folder)
+    path.write_bytes(path.read_bytes().replace(b"one", b"eno"))
+    with pytest.raises(PayloadsUnreachable, match=rf"{path} is damaged: .* Put it back from a backup"):
+        await read(folder, claim)
+
+
+@pytest.mark.parametrize("claim", [{}, {"sha256": "../../etc/passwd"}, {"sha256": "A" * 64}])
+async def test_a_claim_that_names_no_payload_reads_no_file(folder: Directory, claim: dict[str, str]) -> None:
+    with pytest.raises(PayloadsUnreachable, match="names no payload"):
+        await read(folder, StorageDriverClaim(claim))
+
+
+async def test_a_folder_that_cannot_be_written_is_told(folder: Directory) -> None:
+    folder.folder.write_text("a file")
+    with pytest.raises(PayloadsUnreachable, match=r"payloads: a large value cannot be stored: .*make it writable"):
+        await stored(folder, "one")
+
+
+def _store_many(place: str, mine: int) -> list[dict[str, str]]:
+    """A process: texts that all of them store, and its own."""
+    texts = [text for n in range(40) for text in (f"all {n} {LARGE}", f"{mine} {n} {LARGE}")]
+    claims = asyncio.run(stored(Directory(Path(place)), *texts))
+    return [dict(claim.claim_data) for claim in claims]
+
+
+async def test_processes_that_store_the_same_and_different_payloads_do_not_disturb_each_other(
+    folder: Directory,
+) -> None:
+    with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
+        made = list(pool.map(_store_many, [str(folder.folder)] * 4, range(4)))
+    for mine, claims in enumerate(made):
+        texts = await read(folder, *(StorageDriverClaim(claim) for claim in claims))
+        assert texts == [text for n in range(40) for text in (f"all {n} {LARGE}", f"{mine} {n} {LARGE}")]
+    assert len(files(folder)) == 40 + 4 * 40
+    assert all(len(path.name) == 64 for path in files(folder))
+
+
+async def test_a_payload_that_is_stored_while_gc_removes_it_is_there(folder: Directory) -> None:
+    [claim] = await stored(folder, "one")
+    path = folder.path(claim.claim_data["sha256"])
+    for _ in range(300):
+        age(path)
+        together = threading.Barrier(2)
+
+        def removing(together: threading.Barrier = together) -> None:
+            together.wait()
+            remove(path, before=1.0)
+
+        thread = threading.Thread(target=removing)
+        thread.start()
+        together.wait()
+        await stored(folder, "one")
+        thread.join()
+        assert await read(folder, claim) == ["one"]
+
+
+async def test_what_a_killed_gc_had_in_hand_is_read_and_put_back(folder: Directory) -> None:
+    [claim] = await stored(folder, "one")
+    [path] = files(folder)
+    path.rename(f"{path}.going")
+    assert await read(folder, claim) == ["one"]
+    [going] = files(folder)
+    assert mend(going) == path
+    assert files(folder) == [path]
+
+
+# The setting
+
+
+async def test_a_payload_over_16_kib_goes_outside_and_a_smaller_one_stays(folder: Directory) -> None:
+    assert THRESHOLD == 16 * 1024
+    [small, large] = await converter(f"dir:{folder.folder}").encode(["x" * 16_000, "x" * 16_500])
+    assert small.ByteSize() > 16_000
+    assert large.ByteSize() < 500
+    assert len(files(folder)) == 1
+
+
+async def test_reading_alone_stores_nothing(folder: Directory) -> None:
+    both, reading = (converter(f"dir:{folder.folder}", store=store) for store in (True, False))
+    assert await reading.decode(await both.encode([LARGE])) == [LARGE]
+    age(*files(folder))
+    [inside] = await reading.encode([LARGE])
+    assert inside.ByteSize() > len(LARGE)
+    assert files(folder)[0].stat().st_mtime == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "embedded", "place"),
+    [
+        ("", "", True, "dir:{home}/payloads"),
+        ("", "", False, ""),
+        ('[payloads]\nexternal = ""', "", True, ""),
+        ('[payloads]\nexternal = "dir:large/values"', "", False, "dir:{folder}/large/values"),
+        ('[payloads]\nexternal = "dir:/srv/values"', "", True, "dir:/srv/values"),
+        ('[payloads]\nexternal = "s3://bucket/prefix"', "", True, "s3://bucket/prefix"),
+        ('[payloads]\nexternal = "s3://bucket/prefix"', "gs://bucket", False, "gs://bucket"),
+    ],
+)
+def test_the_place_is_that_of_the_variable_else_of_the_file_else_the_embedded_servers_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, variable: str, embedded: bool, place: str
+) -> None:
+    (tmp_path / "holdfast.toml").write_text(text)
+    monkeypatch.setenv("HOLDFAST_PAYLOADS", variable)
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "home"))
+    config = load_config(tmp_path)
+    assert config.place(embedded=embedded) == place.format(folder=tmp_path, home=tmp_path / "home")
+
+
+def test_a_named_server_has_no_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert payload_place(load_config(tmp_path)) == f"dir:{tmp_path}/.holdfast/payloads"
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "localhost:7233")
+    assert payload_place(load_config(tmp_path)) == ""
+
+
+def test_a_variable_that_names_no_place_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_PAYLOADS", "/srv/values")
+    with pytest.raises(ConfigError, match="HOLDFAST_PAYLOADS=/srv/values: must be dir:PATH, s3://"):
+        load_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "module", "extra"),
+    [("s3://bucket/x", "aioboto3", "s3"), ("gs://bucket", "gcloud.aio.storage", "gcs")],
+)
+def test_a_package_that_is_not_installed_is_told_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, place: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
+    with pytest.raises(ConfigError, match=rf"'{place}' needs the package {module}, .*'holdfast\[{extra}\]'"):
+        converter(place)
+
+
+async def test_a_value_that_lies_elsewhere_is_told_with_the_way_out(folder: Directory) -> None:
+    in_folder = converter(f"dir:{folder.folder}")
+    storage = ExternalStorage(drivers=[bucket({}, "s3://bucket/in")], payload_size_threshold=THRESHOLD)
+    in_bucket = replace(DATA_CONVERTER, external_storage=storage)
+    with pytest.raises(
+        PayloadsUnreachable, match=r"lies in a folder .*; here it is not set\. Set it in holdfast\.toml"
+    ):
+        await converter("").decode(await in_folder.encode([LARGE]))
+    with pytest.raises(PayloadsUnreachable, match=r"lies in bucket 'bucket' .*; here it is 'dir:.*'\. Set it in"):
+        await in_folder.decode(await in_bucket.encode([LARGE]))
+
+
+class Service:
+    """S3, as far as the SDK's driver uses it, in a dictionary."""
+
+    def __init__(self, objects: dict[str, bytes]) -> None:
+        self.objects = objects
+
+    async def object_exists(self, *, bucket: str, key: str) -> bool:
+        return f"{bucket}/{key}" in self.objects
+
+    async def put_object(self, *, bucket: str, key: str, data: bytes) -> None:
+        self.objects[f"{bucket}/{key}"] = data
+
+    async def get_object(self, *, bucket: str, key: str) -> bytes:
+        return self.objects[f"{bucket}/{key}"]
+
+
+def bucket(objects: dict[str, bytes], place: str) -> buckets.Bucket:
+    client = buckets.S3Client("in/")
+    client._service = Service(objects)
+    return buckets.Bucket(S3StorageDriver(client, "bucket", buckets.S3), "key", "in/", place)
+
+
+async def test_a_bucket_is_used_below_its_prefix_and_the_claim_has_the_whole_key() -> None:
+    objects: dict[str, bytes] = {}
+    driver = bucket(objects, "s3://bucket/in")
+    claims = await driver.store(StoreContext(), [payload(LARGE), payload("two")])
+    assert {f"bucket/{claim.claim_data['key']}" for claim in claims} == set(objects)
+    assert all(key.startswith("bucket/in/v0/") for key in objects)
+    found = await driver.retrieve(StorageDriverRetrieveContext(), claims)
+    assert [one.data.decode() for one in found] == [LARGE, "two"]
+
+
+async def test_a_bucket_that_lost_a_payload_is_told_with_its_place() -> None:
+    objects: dict[str, bytes] = {}
+    driver = bucket(objects, "s3://bucket/in")
+    claims = await driver.store(StoreContext(), [payload(LARGE)])
+    objects.clear()
+    with pytest.raises(PayloadsUnreachable, match=r"cannot be read in s3://bucket/in: .*key=in/v0/.* lifecycle rule"):
+        await driver.retrieve(StorageDriverRetrieveContext(), claims)
+
+
+# Runs
+
+
+@asynccontextmanager
+async def house_in(client: Client, place: str, folder: Path) -> AsyncIterator[Harness]:
+    """A worker that keeps nothing in memory: every task reads the history again, and its payloads."""
+    client = storing(client, place)
+    harness = Harness(client, f"test-{uuid.uuid4().hex[:8]}", folder)
+    async with worker_for(client, harness.runs.task_queue, settings=Settings(max_cached_workflows=0)):
+        yield harness
+
+
+def storing(client: Client, place: str) -> Client:
+    config = client.config()
+    config["data_converter"] = converter(place)
+    return Client(**config)
+
+
+async def replay(house: Harness, run: str, data_converter: DataConverter) -> None:
+    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=data_converter)
+    for history in await house.histories(run):
+        await replayer.replay_workflow(history)
+
+
+async def test_100_kb_through_input_tool_answer_and_result_leave_small_histories_that_replay(
+    temporal: Client, folder: Directory, tmp_path: Path
+) -> None:
+    place = f"dir:{folder.folder}"
+    async with house_in(temporal, place, tmp_path) as house:
+        run = await house.start(EVERYWHERE, LARGE)
+        await house.answer(run, f"answer {LARGE}")
+        await house.asked(run)
+        assert (await house.runs.context(await house.runs.standing(run)))["said"] == f"answer {LARGE}"
+        await house.answered(run, "more", "stop")
+        assert await house.output(run) == {"longer": LARGE + "!", "input": LARGE}
+        histories = await house.histories(run)
+        assert len(histories) == 4  # the run, and a loop that continued as new twice
+        sizes = [event.ByteSize() for one in histories for event in one.events]
+        assert max(sizes) < THRESHOLD
+        assert sum(sizes) < 60_000
+        await replay(house, run, converter(place, store=False))
+        with pytest.raises(Exception, match="TMPRL1105"):
+            await replay(house, run, DATA_CONVERTER)
+
+
+@workflow.defn
+class Carries:
+    """Passes a large value through everything Holdfast's own workflows do not need of Temporal."""
+
+    def __init__(self) -> None:
+        self.signalled = ""
+
+    @workflow.run
+    async def run(self, text: str, child: bool = False) -> str:
+        if child:
+            return text
+        await workflow.wait_condition(lambda: bool(self.signalled))
+        child_said: str = await workflow.execute_child_workflow(
+            "Carries", args=[text, True], id=f"{workflow.info().workflow_id}-child"
+        )
+        assert child_said == text
+        done: str = await workflow.execute_activity(
+            beats, text, start_to_close_timeout=timedelta(seconds=60), heartbeat_timeout=timedelta(seconds=30)
+        )
+        return done
+
+    @workflow.signal
+    def say(self, text: str) -> None:
+        self.signalled = text
+
+    @workflow.query
+    def asked(self, text: str) -> str:
+        return f"{text}?"
+
+    @workflow.update
+    def change(self, text: str) -> str:
+        return text
+
+
+BEATING, LEAVE = asyncio.Event(), asyncio.Event()
+
+
+@activity.defn
+async def beats(text: str) -> str:
+    """Leaves a large heartbeat and stays under way until it may leave."""
+    activity.heartbeat(f"beat {text}")
+    BEATING.set()
+    await LEAVE.wait()
+    return text
+
+
+@pytest.fixture(scope="module")
+async def own_server() -> AsyncIterator[WorkflowEnvironment]:
+    """A namespace of our own: gc reads every history there is."""
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
+    ) as environment:
+        yield environment
+
+
+async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_and_gc_keeps_them(
+    own_server: WorkflowEnvironment, folder: Directory
+) -> None:
+    client = storing(own_server.client, f"dir:{folder.folder}")
+    runner = UnsandboxedWorkflowRunner()
+    worker = Worker(client, task_queue="carries", workflows=[Carries], activities=[beats], workflow_runner=runner)
+    async with worker:
+        handle = await client.start_workflow("Carries", LARGE, id="carries", task_queue="carries")
+        assert await handle.execute_update("change", f"update {LARGE}") == f"update {LARGE}"
+        assert await handle.query("asked", f"query {LARGE}") == f"query {LARGE}?"
+        await handle.signal("say", f"signal {LARGE}")
+        await BEATING.wait()
+
+        async def beaten() -> bool:
+            described = await handle.describe()
+            return any(one.heartbeat_details.payloads for one in described.raw_description.pending_activities)
+
+        await until(beaten, "the heartbeat")
+        age(*files(folder))
+        assert (await clear(client, folder.folder)).removed.files == 2  # what was asked and told in the query
+        assert sorted(len(path.read_bytes()) // 1000 for path in files(folder)) == [100] * 4
+        LEAVE.set()
+        assert await handle.result() == LARGE
+    for workflow_id in ("carries", "carries-child"):
+        history = await client.get_workflow_handle(workflow_id).fetch_history()
+        assert max(event.ByteSize() for event in history.events) < THRESHOLD
+
+
+# gc
+
+
+async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_replays(
+    own_server: WorkflowEnvironment, folder: Directory, tmp_path: Path
+) -> None:
+    place = f"dir:{folder.folder}"
+    async with house_in(own_server.client, place, tmp_path) as house:
+        run = await house.start(TITLE, LARGE)
+        await house.asked(run)
+        needed = files(folder)
+        [left, _] = await stored(folder, "left by nobody", "young")
+        age(*needed, folder.path(left.claim_data["sha256"]))
+        done = await clear(house.client, folder.folder)
+        assert (done.removed.files, done.kept.files) == (1, len(needed) + 1)
+        assert set(needed) < set(files(folder))
+        await house.answer(run, "Of digits")
+        assert await house.output(run) == f"Of digits: {LARGE}"
+        age(*files(folder))
+        await clear(house.client, folder.folder)
+        await replay(house, run, converter(place, store=False))
+        assert await house.output(run) == f"Of digits: {LARGE}"
+
+
+async def test_gc_removes_what_a_deleted_run_left(
+    own_server: WorkflowEnvironment, folder: Directory, tmp_path: Path
+) -> None:
+    async with house_in(own_server.client, f"dir:{folder.folder}", tmp_path) as house:
+        run = await house.start(TITLE, f"to be deleted {LARGE}")
+        await house.asked(run)
+        age(*files(folder))
+        assert (await clear(house.client, folder.folder)).kept.files == 1
+        request = DeleteWorkflowExecutionRequest(
+            namespace=house.client.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
+        )
+        await house.client.workflow_service.delete_workflow_execution(request)
+
+        async def gone() -> bool:
+            return (await clear(house.client, folder.folder)).kept == Amount()
+
+        await until(gone, "the deletion")
+        assert files(folder) == []
+
+
+async def test_gc_keeps_what_a_schedule_will_start_with(own_server: WorkflowEnvironment, folder: Directory) -> None:
+    client = storing(own_server.client, f"dir:{folder.folder}")
+    action = ScheduleActionStartWorkflow("Carries", f"scheduled {LARGE}", id="later", task_queue="carries")
+    schedule = Schedule(action=action, spec=ScheduleSpec(), state=ScheduleState(paused=True))
+    handle = await client.create_schedule("later", schedule)
+
+    async def listed() -> bool:
+        return "later" in [one.id async for one in await client.list_schedules()]
+
+    await until(listed, "the schedule")
+    age(*files(folder))
+    assert (await clear(client, folder.folder)).kept.files == 1
+    await handle.delete()
+
+
+async def test_gc_refuses_a_folder_that_another_namespace_refers_to(
+    own_server: WorkflowEnvironment, folder: Directory
+) -> None:
+    await stored(folder, "one")
+    age(*files(folder))
+    enter(folder.folder, "another-id", "people at temporal.example:7233")
+    with pytest.raises(ConfigError, match=r"of namespace people at temporal.example:7233, .*delete .*another-id; else"):
+        await clear(own_server.client, folder.folder)
+    assert len(files(folder)) == 1
+
+
+# The command line
+
+
+def test_a_large_value_of_the_embedded_server_lies_in_its_folder_and_replays(holdfast: Holdfast) -> None:
+    holdfast.write("large.txt", LARGE)
+    ran = holdfast("run", holdfast.write("titled.yaml", TITLE), "--input", "@large.txt", "--id", "large", typed="Ten\n")
+    assert ran.out == f"Ten: {LARGE}\n"
+    assert len(files(Directory(holdfast.folder / "state" / "payloads"))) >= 2
+    assert holdfast("replay", "large").code == 0
+
+
+def test_gc_says_what_it_removed_and_kept(holdfast: Holdfast) -> None:
+    directory = Directory(holdfast.folder / "state" / "payloads")
+    asyncio.run(stored(directory, "left by nobody"))
+    age(*files(directory))
+    kept = len(files(directory)) - 1
+    done = holdfast("gc", "--json").json
+    assert list(done) == ["folder", "removed", "kept"]
+    assert (done["removed"]["files"], done["kept"]["files"]) == (1, kept)
+    assert (
+        holdfast("gc", "--older-than", "1d").err == f"{directory.folder}: removed 0 files (0.0 kB), kept {told(done)}\n"
+    )
+
+
+def told(done: dict[str, Any]) -> str:
+    files, size = done["kept"]["files"], done["kept"]["bytes"]
+    return f"{files} file{'' if files == 1 else 's'} ({size / 1000:,.1f} kB)"
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "message"),
+    [
+        ((), "s3://bucket/x", "gc clears folders; s3://bucket/x is cleared by the bucket's own lifecycle rules"),
+        (("--older-than", "soon"), "", "--older-than: 'soon' is no duration"),
+        (("--older-than", "1s"), "", "--older-than 1s: must be a minute or more"),
+    ],
+)
+def test_gc_refuses_what_it_cannot_do(tmp_path: Path, words: tuple[str, ...], place: str, message: str) -> None:
+    ran = Holdfast(tmp_path, HOLDFAST_PAYLOADS=place)("gc", *words)
+    assert ran.code == 2
+    assert ran.err.startswith(message)
+
+
+def test_gc_without_anything_outside_says_so(tmp_path: Path) -> None:
+    ran = Holdfast(tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1")("gc")
+    assert ran.code == 2
+    assert "nothing to remove" in ran.err
+
+
+def test_the_embedded_worker_gets_the_folder_of_the_command(tmp_path: Path) -> None:
+    holdfast = Holdfast(tmp_path)
+    try:
+        assert holdfast("runs").code == 0
+        holdfast.environment["HOLDFAST_PAYLOADS"] = "dir:large"
+        holdfast.write("large.txt", LARGE)
+        ran = holdfast("run", holdfast.write("titled.yaml", TITLE), "--input", "@large.txt", typed="Ten\n")
+        assert ran.out == f"Ten: {LARGE}\n"
+        assert len(files(Directory(tmp_path / "large"))) >= 2
+        assert files(Directory(tmp_path / "state" / "payloads")) == []
+    finally:
+        holdfast("down")

@@ -1,0 +1,108 @@
+"""Processes that can be killed: a server with its state in a file, and a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from temporalio.client import Client
+
+from client.answering import Answering
+from client.connection import DATA_CONVERTER
+from client.runs import Runs
+from protocol.questions import Question
+from tests.conftest import Harness, temporal_binary, until
+from tests.test_architecture import HOME
+
+
+class Machines:
+    """A server with its state in a file, and a worker: processes that can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start_server(self) -> None:
+        dynamic = "history.transferProcessorMaxPollRPS=1000"
+        ports = ["--port", str(self.port), "--headless"]
+        attributes = ["HoldfastBlueprint=Keyword", "HoldfastWaitingFor=KeywordList"]
+        flags = [flag for one in attributes for flag in ("--search-attribute", one)]
+        file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", dynamic]
+        self._start("server", [temporal_binary(), "server", "start-dev", *ports, *flags, *file])
+
+    def start_worker(self) -> None:
+        self._start("worker", [sys.executable, str(HOME / "worker.py")])
+
+    def kill(self, name: str) -> None:
+        process = self._processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for name in list(self._processes):
+            self.kill(name)
+
+    def _start(self, name: str, command: list[str]) -> None:
+        environment = {
+            **os.environ,
+            "TEMPORAL_ADDRESS": self.address,
+            "HOLDFAST_IMPORTS": "tests.tools,tests.interrupting",
+            "HOLDFAST_HOME": str(self.folder / "home"),
+            "PYTHONPATH": str(HOME),
+        }
+        log = (self.folder / f"{name}.log").open("ab")
+        self._processes[name] = subprocess.Popen(command, env=environment, cwd=self.folder, stdout=log, stderr=log)
+
+    def restart_worker(self) -> None:
+        self.kill("worker")
+        self.start_worker()
+
+    def restart_server(self) -> None:
+        self.kill("server")
+        self.start_server()
+
+    async def client(self) -> Client:
+        async def connected() -> Client | None:
+            try:
+                return await Client.connect(self.address, data_converter=DATA_CONVERTER)
+            except RuntimeError:
+                return None
+
+        client: Client = await until(connected, "the server")
+        return client
+
+    async def house(self) -> Harness:
+        harness = Harness(await self.client(), "holdfast", self.folder)
+        harness.runs = Runs(harness.client, "holdfast", Answering(memory=self.folder / "questions.json"))
+        return harness
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+async def asked(house: Harness, run: str, message: str) -> Question:
+    """The question that begins so, once the run asks it, through every outage."""
+
+    async def asks() -> Question | None:
+        try:
+            return next((one for one in await house.runs.questions(run) if one.message.startswith(message)), None)
+        except Exception:  # noqa: BLE001 whatever an outage looks like from here
+            return None
+
+    for _ in range(5):
+        try:
+            question: Question = await until(asks, message)
+            return question
+        except AssertionError:
+            continue
+    raise AssertionError(f"{run} never asked {message!r}")

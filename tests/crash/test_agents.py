@@ -1,0 +1,97 @@
+"""Kill -9 while an agent works (CASES.md, P8): no request repeated that had a reply, no finished tool run again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from tests.activities.provider import Provider
+from tests.conftest import Harness, until
+from tests.crash.machines import Machines, asked
+from tests.tools import calls
+
+
+@pytest_asyncio.fixture
+async def provider() -> AsyncIterator[Provider]:
+    async with Provider() as provider:
+        yield provider
+
+
+async def begun(machines: Machines, provider: Provider, *tools: object) -> tuple[Harness, str]:
+    house = await machines.house()
+    machines.start_worker()
+    agent = {"model": f"openai-compatible:m@{provider.url}", "tools": list(tools), "human": ["ask"]}
+    run = await house.start(
+        yaml.safe_dump({"agents": {"boss": agent}, "steps": [{"name": "boss", "agent": "boss"}]}), "Go"
+    )
+    return house, run
+
+
+async def test_a_worker_killed_while_an_agents_question_waits_and_after_the_answer(
+    machines: Machines, provider: Provider
+) -> None:
+    folder = str(machines.folder)
+    provider.calls(("look_up", {"folder": folder, "word": "a"}))
+    provider.calls(("request_user_info", {"question": "Red?"}))
+    provider.calls(("book", {"folder": folder, "flight": "F"}))
+    provider.text("all done")
+    house, run = await begun(machines, provider, "look_up", "book")
+    await asked(house, run, "Red?")
+    machines.restart_worker()
+    await asked(house, run, "Red?")
+    await house.answer(run, "yes")
+    machines.restart_worker()
+    await asked(house, run, "Which seat on F?")
+    machines.restart_worker()
+    await asked(house, run, "Which seat on F?")
+    await house.answer(run, "1A")
+    assert await house.output(run) == "all done"
+    assert len(provider.requests) == 4
+    assert (calls(machines.folder, "look_up-a"), calls(machines.folder, "book")) == (1, 2)
+    said = [message["content"] for message in provider.requests[-1].messages if message["role"] == "tool"]
+    assert said == ["a 1", "yes", "F 1A 40"]
+    await house.replay()
+
+
+@pytest.mark.parametrize(("outcome", "times"), [("done", 1), ("retry", 2)])
+async def test_a_tool_of_an_agent_lost_in_mid_call_is_for_a_person_to_judge(
+    machines: Machines, provider: Provider, outcome: str, times: int
+) -> None:
+    (machines.folder / "hang").touch()
+    folder = str(machines.folder)
+    provider.calls(("look_up", {"folder": folder, "word": "a"}), ("hangs_once", {"folder": folder, "name": "tool"}))
+    provider.text("all done")
+    house, run = await begun(machines, provider, "look_up", "hangs_once")
+
+    async def called() -> bool:
+        return calls(machines.folder, "tool") == 1 and "tool.returned" in await house.types(run)
+
+    await until(called, "one tool to hang and the other to be done")
+    machines.kill("worker")
+    (machines.folder / "hang").unlink()
+    machines.start_worker()
+    question = await asked(house, run, "hangs_once was lost in mid-call")
+    assert question.address == "pipeline:test;agent:boss;tool:hangs_once:" + question.address.rpartition(":")[2]
+    await house.answer(run, {"outcome": outcome, **({"result": "by hand"} if outcome == "done" else {})}, question)
+    assert await house.output(run) == "all done"
+    assert (calls(machines.folder, "tool"), len(provider.requests)) == (times, 2)
+    said = [message["content"] for message in provider.requests[-1].messages if message["role"] == "tool"]
+    assert said[1] == ("by hand" if outcome == "done" else "done")
+    await house.replay()
+
+
+async def test_a_request_lost_with_its_worker_is_made_again_and_those_before_it_are_not(
+    machines: Machines, provider: Provider
+) -> None:
+    provider.calls(("look_up", {"folder": str(machines.folder), "word": "a"}))
+    provider.hang()
+    provider.text("all done")
+    house, run = await begun(machines, provider, "look_up")
+    await provider.asked(2)
+    machines.restart_worker()
+    assert await house.output(run) == "all done"
+    assert (len(provider.requests), calls(machines.folder, "look_up-a")) == (3, 1)
+    await house.replay()

@@ -1,0 +1,163 @@
+"""Tools that stop for people; each call appends a line to a file, so that it can be counted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
+
+from activities import Decision, Input, Interrupt, Permission, level, resumed, tool
+from tests.tools import count
+
+
+class Kept(BaseModel):
+    """What `book` keeps."""
+
+    price: int
+
+
+@tool
+def book(folder: str, flight: str) -> str:
+    """Book a flight."""
+    count(folder, "book")
+    seat = resumed(str, Kept)
+    if not seat.has_data:
+        raise Interrupt({"message": f"Which seat on {flight}?", "price": 40}, Kept(price=40))
+    return f"{flight} {seat.data} {seat.state.price}"
+
+
+@tool
+async def research(folder: str, topics: list[str]) -> dict[str, Any]:
+    """Look into topics at once; what a person has said of one is not asked again, nor looked up twice."""
+    count(folder, "research")
+    found: dict[str, str] = resumed(state=dict[str, str]).state or {}
+
+    async def one(topic: str) -> None:
+        with level(topic):
+            said = resumed(str)
+            if topic in found:
+                return
+            if not said.has_data:
+                raise Interrupt(f"What about {topic}?", f"asked {topic}")
+            count(folder, topic)
+            found[topic] = f"{said.data} by {said.by}"
+
+    parts = await asyncio.gather(*(one(topic) for topic in topics), return_exceptions=True)
+    if any(parts):
+        raise Interrupt.all(parts, info={"topics": topics}, state=found)
+    return found
+
+
+@tool
+def two_rounds(folder: str) -> str:
+    """Asks, and asks again."""
+    count(folder, "two_rounds")
+    said = resumed(str, list[str])
+    heard = [*(said.state or []), *([said.data] if said.has_data else [])]
+    if len(heard) < 2:
+        raise Interrupt(Input(message=f"Question {len(heard) + 1}?"), heard)
+    return " and ".join(heard)
+
+
+@tool
+def stubborn() -> str:
+    """Catches all that it can."""
+    try:
+        said = resumed(str)
+        if not said.has_data:
+            raise Interrupt("Really?")
+    except Exception:  # noqa: BLE001 that is the point
+        return "swallowed"
+    return str(said.data)
+
+
+@tool
+def looks_at_itself(folder: str) -> list[Any]:
+    """What it knows of itself: in all, at a level that is answered, at one that is not, and at one that never asked."""
+    count(folder, "looks")
+
+    def seen(name: str, data: Any, state: Any) -> list[bool]:
+        with level(name):
+            here = resumed(data, state)
+            return [here.was_interrupted, here.has_state, here.is_target, here.has_data]
+
+    top = resumed()
+    known = [[top.was_interrupted, top.is_target], seen("a", int, str), seen("b", str, int), seen("c", str, str)]
+    if count(folder, "rounds") == 3:
+        return known
+    parts = []
+    for name in ("a", "b"):
+        with level(name):
+            parts.append(Interrupt(f"{name}?", "text"))
+    raise Interrupt.all(parts)
+
+
+@tool
+async def in_a_group() -> str:
+    """Raises out of a task group."""
+
+    async def ask() -> str:
+        said = resumed(str)
+        if not said.has_data:
+            raise Interrupt("In a group?")
+        return str(said.data)
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(ask())
+    return task.result()
+
+
+@tool
+def two_at_one_place() -> None:
+    raise Interrupt.all([Interrupt("one"), Interrupt("two")])
+
+
+@tool
+def wants_leave(amount: int) -> str:
+    """A tool written for pydantic-ai."""
+    said = resumed(dict[str, Any])
+    if not said.has_data:
+        raise ApprovalRequired
+    return f"paid {amount}" if said.data["granted"] else "not paid"
+
+
+@tool
+def done_elsewhere() -> str:
+    """A tool written for pydantic-ai, whose work somebody else does."""
+    said = resumed(str)
+    if not said.has_data:
+        raise CallDeferred
+    return f"they said {said.data}"
+
+
+class OldPause(Exception):
+    """How an older library stops."""
+
+
+@tool(interrupts=[OldPause])
+def legacy() -> str:
+    said = resumed(str)
+    if not said.has_data:
+        raise OldPause("Continue?")
+    return str(said.data)
+
+
+@tool
+def decides() -> Any:
+    said = resumed()
+    if not said.has_data:
+        raise Interrupt(Decision.model_validate({"message": "Which?", "options": [{"id": "a"}, {"id": "b"}]}))
+    return said.data
+
+
+@tool
+def asks_leave(folder: str) -> str:
+    said = resumed(dict[str, Any])
+    if not said.has_data:
+        raise Interrupt(Permission(message="May it?"))
+    if not said.data["granted"]:
+        return "no: " + said.data.get("reason", "")
+    count(folder, "did")
+    return "did it"

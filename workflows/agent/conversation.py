@@ -1,0 +1,105 @@
+"""A conversation with a model, and how it is kept short: it is cut only before a reply of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blueprint.expressions import text_of
+from blueprint.grammar import AgentHistory
+from protocol.agents import Message
+
+MOST_BYTES = 1_000_000
+"""Of a conversation under any rule: a request above 2 MB could not be made at all."""
+LONGEST_OLD_RESULT = 500
+BYTES_PER_TOKEN = 4
+
+Turn = list[Message]
+
+
+def size_of(messages: Sequence[Message]) -> int:
+    """Bytes of the messages on their way to a model, roughly."""
+    return sum(len(message.model_dump_json(exclude_defaults=True)) for message in messages)
+
+
+def split(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]:
+    """What was said before the model's first reply, and the turns: a reply with all that follows it."""
+    head: list[Message] = []
+    turns: list[Turn] = []
+    for message in messages:
+        if message.role == "assistant":
+            turns.append([message])
+        else:
+            (turns[-1] if turns else head).append(message)
+    return head, turns
+
+
+def joined(head: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
+    return [*head, *(message for turn in turns for message in turn)]
+
+
+def is_long(messages: Sequence[Message], rule: AgentHistory) -> bool:
+    """Whether the author's rule wants it shorter."""
+    _, turns = split(messages)
+    by_turns = rule.max_turns is not None and len(turns) > max(rule.max_turns, rule.keep_turns)
+    return by_turns or (rule.max_tokens is not None and size_of(messages) > rule.max_tokens * BYTES_PER_TOKEN)
+
+
+def without_old_turns(messages: Sequence[Message], rule: AgentHistory) -> list[Message]:
+    """The newest turns: as many as the rule keeps, and half of its tokens, so that it is not done every turn."""
+    head, turns = split(messages)
+    if rule.max_turns is not None:
+        turns = turns[-max(rule.max_turns, rule.keep_turns) :]
+    if rule.max_tokens is not None and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN:
+        while len(turns) > rule.keep_turns and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN // 2:
+            turns = turns[1:]
+    return joined(head, turns)
+
+
+def with_short_results(messages: Sequence[Message], keep_turns: int) -> list[Message]:
+    """The results of tools cut, but for those of the newest turns."""
+    head, turns = split(messages)
+    old, new = turns[:-keep_turns], turns[-keep_turns:]
+    return joined(head, [[_short(message) for message in turn] for turn in old] + new)
+
+
+def halved(messages: Sequence[Message]) -> list[Message] | None:
+    """Without the older half of the turns; None if no more than one is left."""
+    head, turns = split(messages)
+    return joined(head, turns[(len(turns) + 1) // 2 :]) if len(turns) > 1 else None
+
+
+def bounded(messages: Sequence[Message]) -> list[Message]:
+    """What can be sent at all: old results are cut first, then old turns dropped, then the newest results cut."""
+    kept = list(messages)
+    if size_of(kept) > MOST_BYTES:
+        kept = with_short_results(kept, keep_turns=4)
+    while size_of(kept) > MOST_BYTES and (shorter := halved(kept)) is not None:
+        kept = shorter
+    if size_of(kept) > MOST_BYTES:
+        kept = [_short(message, MOST_BYTES // (2 * len(kept))) for message in kept]
+    return kept
+
+
+def transcript(messages: Sequence[Message]) -> str:
+    """The messages as text, for the model that summarises them."""
+    return "\n".join(_line(message) for message in messages)
+
+
+def _line(message: Message) -> str:
+    match message.role:
+        case "tool":
+            return f"{message.tool} gave: {text_of(message.content)}"
+        case "assistant" if message.tool_calls:
+            calls = ", ".join(f"{call.name}({text_of(call.args)})" for call in message.tool_calls)
+            return f"assistant: {text_of(message.content) if message.content else ''} calls {calls}"
+        case role:
+            return f"{role}: {text_of(message.content)}"
+
+
+def _short(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
+    if message.role != "tool":
+        return message
+    text = text_of(message.content)
+    if len(text) <= limit:
+        return message
+    return message.model_copy(update={"content": f"{text[:limit]}… ({len(text) - limit} characters left out)"})

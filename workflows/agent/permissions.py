@@ -1,0 +1,121 @@
+"""What an agent may call: rules, a person's leave, a person's look at the arguments. Everything fails closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from blueprint.expressions import holds
+from blueprint.grammar import Agent, AgentTool, Rule
+from protocol.agents import ToolCall, ToolSpec
+from protocol.questions import Permission, Review
+from protocol.values import digest_of
+from workflows.frame import Frame
+
+Action = Literal["allow", "deny", "ask"]
+REMEMBERED_CALLS = 10
+SAME_CALLS = 3
+
+
+class Denied(Exception):
+    """The call may not be made; the message is for the model."""
+
+
+def action_for(call: ToolCall, tool: AgentTool, agent: Agent) -> Action:
+    """The last rule that fits decides; else the tool's `approve`; else what the agent asks for in general."""
+    for rule in reversed(agent.permissions):
+        if _fits(rule, call):
+            return rule.action
+    match tool.approve:
+        case "always":
+            return "ask"
+        case "never":
+            return "allow"
+        case None:
+            return "ask" if "approve" in agent.human else "allow"
+        case expression:
+            met, _ = holds(expression, {"args": call.args})
+            return "ask" if met else "allow"
+
+
+def _fits(rule: Rule, call: ToolCall) -> bool:
+    """Whether the rule speaks of the call. A rule that allows must fit every text among the arguments, others one."""
+    if not fnmatchcase(call.name, rule.tool):
+        return False
+    if rule.target == "*":
+        return True
+    fitting = [fnmatchcase(text, rule.target) for text in _texts(call.args)]
+    return bool(fitting) and (all(fitting) if rule.action == "allow" else any(fitting))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for inner in value.values():
+                yield from _texts(inner)
+        case list():
+            for inner in value:
+                yield from _texts(inner)
+
+
+async def permitted(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent, frame: Frame) -> ToolCall:
+    """The call that may be made: a person may have changed its arguments. Raises `Denied`."""
+    if action_for(call, tool, agent) == "deny":
+        raise Denied(f"{call.name} is not permitted here")
+    if tool.review:
+        call = await _reviewed(call, spec, frame)
+    match action_for(call, tool, agent):
+        case "deny":
+            raise Denied(f"{call.name} is not permitted with these arguments")
+        case "ask" if call.name not in frame.host.permits:
+            await ask_leave(call, f"May {call.name} be called?", frame)
+    return call
+
+
+async def ask_leave(call: ToolCall, message: str, frame: Frame) -> None:
+    """A person's explicit yes; anything else is a `Denied` with the person's reason."""
+    asked = Permission(message=message, info={"tool": call.name, "args": call.args})
+    reply = await frame.ask(asked)
+    said = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    if said["granted"] is not True:
+        why = f": {said['reason']}" if said.get("reason") else ""
+        raise Denied(f"not approved{why}")
+    if said.get("scope") in ("run", "always"):
+        frame.host.permit(call.name)
+
+
+async def _reviewed(call: ToolCall, spec: ToolSpec, frame: Frame) -> ToolCall:
+    asked = Review(
+        message=f"{call.name} is about to be called: may it be, and with these arguments?",
+        payload=call.args,
+        payload_schema=spec.parameters,
+        info={"tool": call.name},
+    )
+    reply = await frame.ask(asked)
+    said = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    if said["verdict"] == "rejected":
+        why = f": {said['reason']}" if said.get("reason") else ""
+        raise Denied(f"rejected{why}")
+    return call.model_copy(update={"args": said["payload"]})
+
+
+def remembered(recent: list[str], call: ToolCall) -> list[str]:
+    """The digests of the last calls, with this one."""
+    return [*recent, _digest(call)][-REMEMBERED_CALLS:]
+
+
+def repeats(recent: list[str], call: ToolCall) -> bool:
+    """Whether the same call stands three times among the last ten, others between them or not."""
+    return recent.count(_digest(call)) >= SAME_CALLS
+
+
+def forgotten(recent: list[str], call: ToolCall) -> list[str]:
+    """Without this call: a person has said that it may go on."""
+    return [one for one in recent if one != _digest(call)]
+
+
+def _digest(call: ToolCall) -> str:
+    return digest_of(call.name, call.args)

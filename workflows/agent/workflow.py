@@ -1,0 +1,457 @@
+"""The turns of an agent: a request to its model, the calls that it wants, their results, until it gives an output."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from blueprint.expressions import ExpressionError, text_of
+from blueprint.grammar import AgentHistory
+from blueprint.jsonschemas import misfit
+from protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
+from protocol.answers import Refusal
+from protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, Told
+from workflows.agent import commands
+from workflows.agent import conversation as talk
+from workflows.agent.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats
+from workflows.agent.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
+from workflows.agents import MOST_MISFITS, Asking, ask_model, misfit_told
+from workflows.failures import HANDLED, failure, failure_of, raised
+from workflows.frame import Frame, Scope, Store
+from workflows.host import Host, refused
+from workflows.interpreter import run_steps
+from workflows.together import is_cancelled, together
+
+MOST_EVENTS = 1_000
+MOST_HISTORY_BYTES = 4_000_000
+MOST_UPDATES = 1_500
+TURNS_A_HISTORY = 50
+MOST_BAD_CALLS = 5
+MOST_OVERFLOWS = 5
+_SUMMARISE = "Summarise this part of a conversation in which an assistant works with tools. Keep every fact, decision, \
+number, name and open question that later work may need. Write nothing else."
+
+
+class BadCall(Exception):
+    """A call that cannot be made; the message is for the model."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one call gave, as the model is told."""
+
+    content: Any
+    bad: bool = False
+    """Whether the call could not be made at all."""
+
+
+@workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError])
+class AgentWorkflow(Host):
+    """One agent at work. A continued agent is the same agent: turns, counters and event offsets go on."""
+
+    @workflow.init
+    def __init__(self, definition: AgentDefinition, state: AgentState) -> None:
+        super().__init__(
+            run=definition.run,
+            address=definition.address,
+            blueprint=definition.blueprint.name,
+            guarded=definition.guarded,
+            paused=state.paused,
+            closed=state.closed,
+            next_offset=state.next_offset,
+            previous_run=state.previous_run,
+            usage=state.usage,
+            permits=state.permits,
+        )
+        self.definition, self.state, self.agent = definition, state, definition.agent
+        self.told = list(state.told)
+        self.first_turn = state.turn
+        self.asking = Asking(definition.agent, definition.name, definition.step, definition.timeout, definition.retry)
+        self.tools = self.agent.tools if definition.registry is None else definition.registry
+        self._one_question_at_a_time = asyncio.Lock()
+        self._output: tuple[Any] | None = None
+
+    def current_context(self) -> dict[str, Any]:
+        if self.definition.registry is None:
+            return {}
+        return {"command_log": [entry.model_dump(mode="json") for entry in self.state.log]}
+
+    @workflow.run
+    async def run(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
+        shown = asyncio.create_task(self.keep_shown())
+        try:
+            output = await self._work()
+        except HANDLED as error:
+            if is_cancelled(error):
+                await self.close("cancelled")
+                raise
+            await self.close("failed")
+            what = failure_of(error, self.address)
+            raise raised(what.model_copy(update={"usage": self.usage})) from error
+        except asyncio.CancelledError:
+            await self.close("cancelled")
+            raise
+        finally:
+            shown.cancel()
+        await self.close("completed")
+        return AgentResult(
+            output=output, turns=self.state.turn, log=self.state.log, usage=self.usage, permits=self.permits
+        )
+
+    async def _work(self) -> Any:
+        if self.state.tools is None:
+            await self._begin()
+        while self._output is None:
+            await self.until_resumed()
+            if self._history_is_long():
+                await self._continue()
+            self._hear()
+            await self._shorten()
+            await self._take(await self._reply())
+        return self._output[0]
+
+    async def _begin(self) -> None:
+        """Learn what the tools are, and say the first message."""
+        wanted = described_by_worker(self.tools)
+        specs = await self.describe_tools(wanted) if wanted else []
+        specs += described_here(self.tools, self.definition.blueprint)
+        if "ask" in self.agent.human:
+            specs.append(person())
+        self._advance(tools=specs, messages=[Message(role="user", content=self.definition.input)])
+        self.toolbox.check(self.address)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        return Toolbox(self.agent, self.tools, self.state.tools or [])
+
+    def _offered(self) -> list[ToolSpec]:
+        specs = list(self.toolbox.specs)
+        return specs if self.definition.registry is None else commands.commands_for(specs)
+
+    # A turn
+
+    async def _reply(self) -> ModelReply:
+        """The model's next reply. A conversation that is too long for the model is cut until it is not."""
+        turn = self.state.turn + 1
+        if turn > self.agent.max_turns:
+            text = f"{self.definition.step} has used its {self.agent.max_turns} turns without giving an output"
+            raise failure("max_turns", text, self.address)
+        self._advance(turn=turn)
+        for left in reversed(range(MOST_OVERFLOWS)):
+            try:
+                return await ask_model(
+                    self._request(), self.asking, self._frame(), f"{self.definition.step}, turn {turn}"
+                )
+            except ActivityError as error:
+                shorter = talk.halved(self.state.messages)
+                if not left or shorter is None or not _overflowed(error):
+                    raise
+                self._advance(messages=shorter)
+        raise AssertionError("the last overflow is raised")
+
+    def _request(self) -> ModelRequest:
+        return ModelRequest(
+            step=self.definition.step,
+            agent=self.definition.name,
+            n=self.state.turn,
+            model=self.agent.model,
+            instructions=self.definition.instructions,
+            messages=self.state.messages,
+            tools=self._offered(),
+            output_schema=self.agent.output_schema,
+            settings=self.agent.settings,
+        )
+
+    def _frame(self) -> Frame:
+        """Where the agent stands: it sees the names that its agents' instructions read."""
+        definition = self.definition
+        names = dict(definition.names)
+        return Frame(
+            host=self,
+            address=self.address,
+            blueprint=definition.blueprint,
+            store=Store(names.pop("context", {})),
+            scope=Scope(names.pop("steps", {})),
+            run_steps=run_steps,
+            names=names,
+            n=self.state.turn,
+            iteration=definition.iteration,
+            place=definition.place,
+        )
+
+    async def _take(self, reply: ModelReply) -> None:
+        """What a reply leads to: calls, a correction, or the output."""
+        reply = self._named(reply)
+        if reply.problem is not None:
+            self._correct(reply, reply.problem)
+        elif reply.tool_calls:
+            self._advance(misfits=0)
+            await self._call(reply)
+        elif self.told:
+            # Somebody has said something since: the output is not the last word.
+            self._say(Message(role="assistant", content=reply.output))
+        else:
+            self._finish(reply.output)
+
+    def _finish(self, output: Any) -> None:
+        if self.definition.registry is not None:
+            self._log(commands.FINISH, {"output": output}, output)
+        self._output = (output,)
+
+    def _correct(self, reply: ModelReply, problem: str) -> None:
+        misfits = self.state.misfits + 1
+        if misfits >= MOST_MISFITS:
+            raise failure("output_invalid", f"{self.definition.step}: {problem}", self.address)
+        self._advance(misfits=misfits)
+        self._say(*misfit_told(reply, problem))
+
+    def _named(self, reply: ModelReply) -> ModelReply:
+        """Every call with an id of its own: an empty one is counted, one that was there before gets `~2`."""
+        calls, taken, count = [], list(self.state.call_ids), self.state.calls
+        for call in reply.tool_calls:
+            count += 1
+            wanted = call.id or str(count)
+            id_, again = wanted, 2
+            while id_ in taken:
+                id_, again = f"{wanted}~{again}", again + 1
+            taken.append(id_)
+            calls.append(call.model_copy(update={"id": id_}))
+        self._advance(call_ids=taken, calls=count)
+        return reply.model_copy(update={"tool_calls": calls})
+
+    # Calls
+
+    async def _call(self, reply: ModelReply) -> None:
+        """Make the calls of a turn; each gets exactly one result, in the order of the calls."""
+        before = self.state.calls - len(reply.tool_calls)
+        recent = self.state.recent
+        works = []
+        for index, call in enumerate(reply.tool_calls):
+            recent = remembered(recent, call)
+            works.append(partial(self._result, call, index, before + index, again=repeats(recent, call)))
+        self._advance(recent=recent)
+        if self.definition.registry is None:
+            results = await together(work() for work in works)
+        else:  # what a planner says next may depend on what came before
+            results = [await work() for work in works]
+        said = [
+            Message(role="tool", call=call.id, tool=call.name, content=result.content)
+            for call, result in zip(reply.tool_calls, results, strict=True)
+        ]
+        self._say(Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw), *said)
+        self._count_bad(results)
+
+    def _count_bad(self, results: list[Result]) -> None:
+        bad = self.state.bad_calls
+        for result in results:
+            bad = bad + 1 if result.bad else 0
+            if bad >= MOST_BAD_CALLS:
+                text = f"{self.definition.step} made {bad} calls in a row that could not be made: {result.content}"
+                raise failure("bad_calls", text, self.address)
+        self._advance(bad_calls=bad)
+
+    async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
+        """What the model is told of a call, whatever becomes of it."""
+        frame = self._frame().at("tool", call.name, call.id)
+        try:
+            self._check_limits(index, before)
+            await self.until_resumed()
+            return Result(await self._made(call, frame, again))
+        except BadCall as error:
+            return Result(f"error: {error}", bad=True)
+        except Denied as denied:
+            frame.note("tool.denied", tool=call.name, reason=str(denied))
+            return Result(str(denied))
+        except HANDLED as error:
+            what = failure_of(error, frame.address)
+            if is_cancelled(error) or what.final or what.type in ("outcome_unknown", "doom_loop"):
+                raise
+            return Result(f"error: {what.message}")
+
+    def _check_limits(self, index: int, before: int) -> None:
+        agent = self.agent
+        if index >= agent.max_tool_calls_per_turn:
+            raise Denied(f"error: at most {agent.max_tool_calls_per_turn} calls a turn are made; this one was not")
+        if agent.max_tool_calls is not None and before >= agent.max_tool_calls:
+            raise Denied(f"error: all {agent.max_tool_calls} calls are used up; give your output with what you know")
+
+    async def _made(self, call: ToolCall, frame: Frame, again: bool) -> Any:
+        """Check a call, let people have their say, and make it."""
+        if again:
+            await self._doubt(call, frame)
+        if self.definition.registry is not None:
+            return await self._command(call)
+        spec = _checked(call, self.toolbox.spec(call.name), self.toolbox.names())
+        if spec.reference == ASK_PERSON:
+            async with self._one_question_at_a_time:
+                return await ask_person(call, frame)
+        return await self._run_tool(call, spec, frame)
+
+    async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
+        allowed = await permitted(call, self.toolbox.settings(spec), spec, self.agent, frame)
+        result = await self.toolbox.run(allowed, spec, frame)
+        if allowed.args == call.args:
+            return result
+        return {"note": "A person changed the arguments before the call.", "args": allowed.args, "result": result}
+
+    async def _doubt(self, call: ToolCall, frame: Frame) -> None:
+        """The same call once more: a person says whether that is sense; without one the agent stops."""
+        if not self.agent.human and self.definition.registry is None:
+            text = f"{self.definition.step} calls {call.name} with the same arguments again and again"
+            raise failure("doom_loop", text, frame.address)
+        await ask_leave(call, f"{call.name} is called with the same arguments again and again. Go on?", frame)
+        self._advance(recent=forgotten(self.state.recent, call))
+
+    async def _command(self, call: ToolCall) -> Any:
+        """One command of a planner; its log entry is written when it is done."""
+        if self._output is not None:
+            raise Denied("error: not done: the loop has finished")
+        spec = next((spec for spec in self._offered() if spec.name == call.name), None)
+        _checked(call, spec, [spec.name for spec in self._offered()])
+        match call.name:
+            case commands.ASK_HUMAN:
+                result = await ask_person(call, self._frame().at("tool", call.name, call.id))
+            case commands.FINISH:
+                self._finish(call.args["output"])
+                return call.args["output"]
+            case _:
+                inner = commands.meant(call)
+                target = _checked(inner, self.toolbox.spec(inner.name), self.toolbox.names())
+                result = await self._run_tool(inner, target, self._frame().at("tool", inner.name, inner.id))
+        self._log(call.name, call.args, result)
+        return result
+
+    def _log(self, command: str, args: dict[str, Any], result: Any) -> None:
+        entry = Command(turn=self.state.turn, command=command, args=args, result=result)
+        self._advance(log=[*self.state.log, entry])
+
+    # The conversation
+
+    def _say(self, *messages: Message) -> None:
+        self._advance(messages=[*self.state.messages, *messages])
+
+    def _hear(self) -> None:
+        """What people told the agent since its last turn."""
+        self._say(*(Message(role="user", content=told.text) for told in self.told))
+        self.told.clear()
+
+    async def _shorten(self) -> None:
+        rule = self.agent.history_management
+        if rule is not None and talk.is_long(self.state.messages, rule):
+            self._advance(messages=await self._shortened(rule))
+        self._advance(messages=talk.bounded(self.state.messages))
+
+    async def _shortened(self, rule: AgentHistory) -> list[Message]:
+        match rule.strategy:
+            case "truncate_turns":
+                return talk.without_old_turns(self.state.messages, rule)
+            case "truncate_results":
+                return talk.with_short_results(self.state.messages, rule.keep_turns)
+            case "summarize":
+                return await self._summarised(rule)
+
+    async def _summarised(self, rule: AgentHistory) -> list[Message]:
+        """The older turns as one message, written by a model."""
+        head, turns = talk.split(self.state.messages)
+        old, new = turns[: -rule.keep_turns], turns[-rule.keep_turns :]
+        if not old:
+            return self.state.messages
+        agent = self.agent if rule.agent is None else self.definition.blueprint.agents[rule.agent]
+        request = ModelRequest(
+            step=rule.agent or f"{self.definition.step}-summary",
+            agent=rule.agent,
+            n=self.state.turn,
+            model=agent.model,
+            instructions=_SUMMARISE,
+            messages=[Message(role="user", content=talk.transcript(talk.joined(head[1:], old)))],
+            settings=agent.settings,
+        )
+        reply = await ask_model(request, Asking(agent, rule.agent, self.definition.step), self._frame(), "summary")
+        summary = Message(role="user", content=f"What happened so far, in short:\n{text_of(reply.output)}")
+        return talk.joined([*head[:1], summary], new)
+
+    # Steering
+
+    @workflow.update(name=TELL, description="Say something to the agent, for its next turn.")
+    def tell(self, payload: Any) -> None:
+        self.told.append(_told(payload))
+        self.note(self.address, "agent.told", text=self.told[-1].text, by=self.told[-1].by)
+
+    @tell.validator
+    def _check_tell(self, payload: Any) -> None:
+        try:
+            _told(payload)
+            if self.ended is not None:
+                raise Refusal("run_closed", "the agent has ended; it hears nothing any more")
+        except Refusal as refusal:
+            raise refused(refusal) from None
+
+    @workflow.signal(name=TELL)
+    def tell_signal(self, payload: Any = None) -> None:
+        try:
+            self.told.append(_told(payload))
+        except Refusal as refusal:
+            self._refuse(payload, refusal)
+
+    # The chain
+
+    def _advance(self, **changes: Any) -> None:
+        self.state = self.state.model_copy(update=changes)
+
+    def _history_is_long(self) -> bool:
+        turns = self.state.turn - self.first_turn
+        if turns == 0:
+            return False
+        info = workflow.info()
+        return (
+            turns >= TURNS_A_HISTORY
+            or info.get_current_history_length() > MOST_EVENTS
+            or info.get_current_history_size() > MOST_HISTORY_BYTES
+            or info.is_continue_as_new_suggested()
+            or self.questions.taken >= MOST_UPDATES
+        )
+
+    async def _continue(self) -> None:
+        """The same agent in a fresh history. What is carried: the state, no events."""
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self.show()
+        self._advance(
+            told=list(self.told),
+            closed=self.questions.closed,
+            next_offset=self.journal.next,
+            previous_run=workflow.info().run_id,
+            paused=self.paused,
+            usage=self.usage,
+            permits=self.permits,
+        )
+        workflow.continue_as_new(args=[self.definition, self.state])
+
+
+def _checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpec:
+    """The tool that is called, if it is there and the arguments fit. Raises `BadCall`."""
+    if spec is None:
+        raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(known) or 'none'}")
+    if call.unreadable is not None:
+        raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
+    if wrong := misfit(spec.parameters, call.args):
+        raise BadCall(f"the arguments of {call.name} do not fit: {wrong}")
+    return spec
+
+
+def _overflowed(error: ActivityError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == "context_overflow"
+
+
+def _told(payload: Any) -> Told:
+    match payload:
+        case {"text": str(text), **more} if text.strip():
+            by = more.get("by")
+            return Told(text=text, by=by if isinstance(by, str) else None)
+        case str(text) if text.strip():
+            return Told(text=text)
+    raise Refusal("invalid_answer", 'say some text: {"text": "…", "by": "user:ana"}')

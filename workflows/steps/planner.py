@@ -1,0 +1,32 @@
+"""The `agentic_loop` kind: a planner that runs agents, asks people, and finishes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from blueprint.grammar import AgenticLoop
+from workflows.agents import Asking, run_agent
+from workflows.frame import Frame
+
+LOG = "command_log"
+
+
+async def run_planner(step: AgenticLoop, frame: Frame) -> Any:
+    """What the planner finished with; its log stands in `context.command_log`."""
+    value = frame.input_of(step)
+    asking = Asking.of(
+        step.planner,
+        step.name,
+        frame.blueprint,
+        timeout=step.timeout,
+        retry=step.retry,
+        registry=tuple(step.registry),
+    )
+    planner = asking.agent.model_copy(update={"max_turns": step.max_loops})
+    result = await run_agent(replace(asking, agent=planner), value, frame)
+    log = [entry.model_dump(mode="json") for entry in result.log]
+    frame.apply("set", LOG, log)
+    if step.output_template is None:
+        return result.output
+    return frame.after(result.output).with_names(log=log).render(step.output_template)
