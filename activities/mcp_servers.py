@@ -35,6 +35,8 @@ CONNECTION_CLOSED, UNREADABLE = -32000, -32700
 """JSON-RPC: what the SDK makes of a reply that never came, or that it could not read."""
 UNREACHED, REFUSED, FORGOTTEN = -47001, -47002, -47003
 """Ours, of HTTP requests that surely did nothing: no connection; refused for good; the server forgot the session."""
+UNREACHABLE = "mcp_unreachable"
+"""The failure's type where nothing was sent."""
 LOST = "tool_lost"
 """The failure's type of a call that was sent, and whose result never came."""
 FOR_NOW = (408, 425, 429)
@@ -233,7 +235,7 @@ class _Session:
     async def _process(self) -> AsyncIterator[tuple[Any, Any]]:
         command, *args = self._server.command
         env = {name: self._variable(name) for name in self._server.env}
-        # A byte out of place in a program's output is no reason to end the session.
+        # With strict decoding, one byte out of place in a program's output would leave every caller waiting for ever.
         how = {"env": env, "encoding_error_handler": "replace"}
         parameters = self._sdk.mcp.StdioServerParameters(command=command, args=args, **how)
         async with self._sdk.mcp.stdio_client(parameters, errlog=sys.stderr) as streams:
@@ -466,4 +468,4 @@ def _text(content: Any) -> str:
 
 def _unreachable(server: str, reason: str, is_final: bool = False) -> ApplicationError:
     text = f"MCP server {server} cannot be used: {reason}; see [mcp.{server}] in holdfast.toml"
-    return ApplicationError(text, type="mcp_unreachable", non_retryable=is_final)
+    return ApplicationError(text, type=UNREACHABLE, non_retryable=is_final)

@@ -15,12 +15,14 @@ from temporalio.exceptions import ApplicationError
 
 from activities.beating import beating
 from activities.interrupt import Interrupt, interrupted, resuming
-from activities.mcp_servers import LOST, McpServers
+from activities.mcp_servers import LOST, UNREACHABLE, McpServers
 from activities.registry import Tool, find, wrong
 from protocol.agents import Completed, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
 from protocol.questions import Permission
 
 MCP = "mcp:"
+UNREACHED_PAUSES = (1.0, 2.0, 4.0, 8.0)
+"""Seconds between the tries to reach a server."""
 _FOREIGN = {
     "pydantic_ai.exceptions.ApprovalRequired": True,
     "pydantic_ai.exceptions.CallDeferred": False,
@@ -57,13 +59,29 @@ class ToolActivities:
         server, _, name = request.tool.removeprefix(MCP).partition("/")
         try:
             async with beating():
-                return _completed(await self._servers.call(server, name, request.input or {}), request.tool)
+                return _completed(await self._sent(server, name, request), request.tool)
         except ApplicationError as error:
             if error.type != LOST:
                 raise
             unknown = not request.idempotent
             type_ = "outcome_unknown" if unknown else LOST
             raise ApplicationError(error.message, type=type_, non_retryable=unknown) from None
+
+    async def _sent(self, server: str, name: str, request: ToolRequest) -> Any:
+        """The server's result. What surely was not sent may be sent again, here: a second attempt of the activity
+        could not tell it from what was lost.
+        """
+        for pause in UNREACHED_PAUSES:
+            try:
+                return await self._servers.call(server, name, request.input or {})
+            except ApplicationError as error:
+                if error.type != UNREACHABLE or error.non_retryable or request.idempotent:
+                    raise
+            await asyncio.sleep(pause)
+        try:
+            return await self._servers.call(server, name, request.input or {})
+        except ApplicationError as error:
+            raise (wrong(UNREACHABLE, error.message) if error.type == UNREACHABLE else error) from None
 
     @activity.defn(name="describe_tools")
     async def describe_tools(self, request: ToolsRequest) -> list[ToolSpec]:

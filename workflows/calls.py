@@ -19,7 +19,7 @@ DESCRIBE_TOOLS = "describe_tools"
 MODEL_RETRY = Retry(attempts=5)
 TOOL_RETRY = Retry(attempts=3)
 ATTEMPT_SECONDS = 600.0
-DESCRIBE_SECONDS = 60.0
+DESCRIBE_SECONDS = 90.0
 HEARTBEAT = timedelta(seconds=10)
 
 

@@ -192,6 +192,7 @@ async def _answer(run: str, typed: Typed, how: dict[str, Any], as_json: bool) ->
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
         _print_receipts(receipts, known)
+        _print_rules(answers, known)
     return DONE
 
 
@@ -234,6 +235,16 @@ def _print_receipts(receipts: list[Receipt | Sent], known: list[Question]) -> No
             print(f"sent to {one.owner}: {name}; it counts once a worker has taken it")
         else:
             print(f"{one.status} by {one.by}: {name}")
+
+
+def _print_rules(answers: list[Answer], known: list[Question]) -> None:
+    """A tool that is always allowed is so in this run; the rule that makes it so for good is the author's to add."""
+    tools = {one.id: one.info["tool"] for one in known if one.kind == "permission" and "tool" in (one.info or {})}
+    for answer in answers:
+        match answer.content:
+            case {"granted": True, "scope": "always"} if answer.question in tools:
+                say("allowed for this run; for every run, add to the agent in the blueprint:")
+                say(f"  permissions: [{{tool: {tools[answer.question]}, action: allow}}]")
 
 
 async def _history(run: str, as_json: bool) -> int:

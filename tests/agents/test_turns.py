@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 import tests.interrupting  # noqa: F401 registers the tools
-from protocol.answers import Answer
+from protocol.answers import Answer, Refusal
 from tests.conftest import Harness
 from tests.tools import calls
 
 DONE = "done: {{ messages[-1].content }}"
+LAST_THREE = "{% for m in messages[-3:] %}{{ m.content }}|{% endfor %}"
 
 
 def agent(house: Harness, turns: list[Any], **agent: Any) -> str:
@@ -373,3 +374,30 @@ async def test_an_output_that_never_fits_fails_the_agent(house: Harness) -> None
     error = (await house.result(run)).error
     assert error.type == "output_invalid"
     assert (await house.types(run)).count("model.requested") == 3
+
+
+async def test_a_batch_reaches_every_workflow_and_one_bad_answer_refuses_it(house: Harness) -> None:
+    """Three owners: the agent itself, a loop of an imported blueprint, and an agent below."""
+    body = "{kind: hitl, name: ask, message: In the loop?}"
+    (house.folder / "inner.yaml").write_text(
+        f"inputs: {{type: object}}\nsteps: [{{kind: loop, name: l, loop: {{max_loops: 1, body: [{body}]}}}}]"
+    )
+    folder = str(house.folder)
+    together = turn(call("book", folder=folder, flight="F"), call("inner"), call("helper", input="go"))
+    helper = [turn(call("book", folder=folder, flight="G")), DONE]
+    house.script(yaml.safe_dump({"boss": [together, LAST_THREE], "helper": helper}))
+    model = "scripted:replies.yaml"
+    boss = {"model": model, "tools": ["book", "imports.inner", "agent:helper"]}
+    agents = {"boss": boss, "helper": {"model": model, "tools": ["book"]}}
+    blueprint = {"agents": agents, "imports": {"inner": "inner.yaml"}, "steps": [{"name": "boss", "agent": "boss"}]}
+    run = await house.start(yaml.safe_dump(blueprint), "Go")
+    asked = await house.asked(run, 3)
+    assert len({one.owner for one in asked}) == 3
+    with pytest.raises(Refusal):
+        await house.runs.answer(
+            run, [*(Answer(question=one.id, content="x") for one in asked[:2]), Answer(question="no")]
+        )
+    assert len(await house.asked(run, 3)) == 3
+    receipts = await house.runs.answer(run, [Answer(question=one.id, content="x") for one in asked])
+    assert len(receipts) == 3
+    assert await house.output(run) == "F x 40|x|done: G x 40|"

@@ -1,0 +1,54 @@
+"""Tools of an MCP server as an agent's tools."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from temporalio.client import Client
+
+from activities import McpServer, McpServers, all_activities
+from tests.agents.test_turns import agent, call, turn
+from tests.conftest import TOOLS, Harness
+from tests.test_architecture import HOME
+from worker import create_worker
+
+SERVER = McpServer(command=(sys.executable, str(HOME / "tests" / "activities" / "mcp_server.py")))
+
+
+@pytest_asyncio.fixture
+async def house(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
+    """As everywhere, with a server called `files` behind the worker."""
+    queue = f"mcp-{uuid.uuid4().hex[:8]}"
+    harness = Harness(temporal, queue, tmp_path)
+    servers = McpServers({"files": SERVER})
+    try:
+        async with create_worker(temporal, task_queue=queue, activities=all_activities([TOOLS], {}, servers)):
+            yield harness
+            await harness.replay()
+    finally:
+        await servers.close()
+
+
+async def test_an_agent_calls_the_tools_of_a_server_once_a_person_agrees(house: Harness) -> None:
+    turns = [
+        turn(call("files_add", a=1, b=2), call("files_nothing")),
+        "{{ messages[-2].content }}|{{ messages[-1].content }}",
+    ]
+    run = await house.start(agent(house, turns, tools=[{"name": "mcp:files", "approve": "args.a == 1"}]), "Go")
+    question = await house.one(run)
+    assert question.info["tool"] == "files_add"
+    await house.answer(run, {"granted": True})
+    result, unknown = (await house.output(run)).split("|")
+    assert "3" in result
+    assert "there is no tool 'files_nothing'" in unknown
+
+
+async def test_a_server_that_is_not_configured_fails_the_agent_with_the_way_out(house: Harness) -> None:
+    run = await house.start(agent(house, ["x"], tools=["mcp:flies"]), "Go")
+    error = (await house.result(run)).error
+    assert error.type == "unknown_tool"
+    assert "holdfast.toml" in error.message
