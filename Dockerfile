@@ -9,6 +9,7 @@ COPY protocol protocol
 COPY workflows workflows
 COPY activities activities
 COPY client client
+COPY testkit testkit
 RUN pip install --no-cache-dir --constraint constraints.txt .
 
 USER holdfast

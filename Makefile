@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := blueprint protocol workflows activities client worker.py
+ROOMS := blueprint protocol workflows activities client testkit worker.py
 
 .PHONY: demo test format lint typecheck contracts check bench picture all clean
 
@@ -41,6 +41,7 @@ check: lint typecheck contracts
 bench: .venv/made
 	$(BIN)/python -m benchmarks.iteration
 	$(BIN)/python -m benchmarks.long_loop 1000
+	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.start
 
 picture: .venv/made

@@ -37,9 +37,9 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, WorkflowReplayResult
+from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, WorkflowReplayResult, WorkflowRunner
 
-from activities import McpServer, McpServers, ModelAlias, all_activities
+from activities import CacheStore, McpServer, McpServers, ModelAlias, all_activities, store_at
 from client.config import Config, ConfigError, McpSection, load_config
 from client.connection import (
     Connection,
@@ -115,6 +115,7 @@ def create_worker(
     task_queue: str,
     activities: Sequence[Callable[..., Any]],
     settings: Settings | None = None,
+    runner: WorkflowRunner = RUNNER,
 ) -> Worker:
     """A worker for our workflows and these activities; the caller runs it."""
     settings = settings or Settings()
@@ -123,7 +124,7 @@ def create_worker(
         task_queue=task_queue,
         workflows=WORKFLOWS,
         activities=activities,
-        workflow_runner=RUNNER,
+        workflow_runner=runner,
         activity_executor=ThreadPoolExecutor(settings.max_activities, thread_name_prefix="activity"),
         max_concurrent_activities=settings.max_activities,
         max_concurrent_workflow_tasks=settings.max_workflow_tasks,
@@ -145,9 +146,10 @@ def main(arguments: Sequence[str] = ()) -> int:
         if "--replay" in arguments:
             return _replay(Path(arguments[arguments.index("--replay") + 1]), "--json" in arguments)
         config = load_config()
-        servers = McpServers({name: _mcp_server(section) for name, section in config.mcp.items()})
-        activities = _activities(config, servers)
-        asyncio.run(_run(config, settings, activities, servers))
+        servers = mcp_servers(config)
+        cache = _cache(config)
+        activities = activities_of(config, servers, cache)
+        asyncio.run(_run(config, settings, activities, servers, cache))
     except ConfigError as error:
         log.error("%s", error)
         return 2
@@ -157,11 +159,25 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
+def mcp_servers(config: Config) -> McpServers:
+    """The MCP servers that the configuration names; none is reached before a tool of it is needed."""
+    return McpServers({name: _mcp_server(section) for name, section in config.mcp.items()})
+
+
 def _mcp_server(section: McpSection) -> McpServer:
     return McpServer(tuple(section.command or ()), section.url, tuple(section.env), section.headers_env)
 
 
-def _activities(config: Config, servers: McpServers) -> Sequence[Callable[..., Any]]:
+def _cache(config: Config) -> CacheStore:
+    place = config.cache_place()
+    try:
+        return store_at(place)
+    except ValueError as error:
+        key = "url_env" if config.cache.url_env else "store"
+        raise ConfigError(f"{config.path}: cache.{key}: {error}") from None
+
+
+def activities_of(config: Config, servers: McpServers, cache: CacheStore) -> Sequence[Callable[..., Any]]:
     """Import what `[worker] imports` names, which registers its tools; every activity there then is."""
     if str(config.folder) not in sys.path:
         sys.path.insert(1, str(config.folder))
@@ -177,11 +193,15 @@ def _activities(config: Config, servers: McpServers) -> Sequence[Callable[..., A
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
     models = {name: ModelAlias(**section.model_dump()) for name, section in config.models.items()}
-    return all_activities(config.worker.imports, models, servers)
+    return all_activities(config.worker.imports, models, servers, cache)
 
 
 async def _run(
-    config: Config, settings: Settings, activities: Sequence[Callable[..., Any]], servers: McpServers
+    config: Config,
+    settings: Settings,
+    activities: Sequence[Callable[..., Any]],
+    servers: McpServers,
+    cache: CacheStore,
 ) -> None:
     """Poll until a signal asks to leave."""
     stop = asyncio.Event()
@@ -208,7 +228,7 @@ async def _run(
             await stop.wait()
             log.info("leaving: running activities get %d s", settings.grace)
     finally:
-        await servers.close()
+        await asyncio.gather(servers.close(), cache.close())
 
 
 async def _check_search_attributes(connection: Connection) -> None:

@@ -1,8 +1,9 @@
-"""What touches the world: models and tools. May fail, may be tried again, is never replayed."""
+"""What touches the world: models, tools, the cache. May fail, may be tried again, is never replayed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from activities.cache import CacheActivities, CacheStore, store_at
 from activities.interrupt import Interrupt, level, resumed
 from activities.mcp_servers import McpServer, McpServers
 from activities.models import ModelActivities, ModelAlias
@@ -12,14 +13,22 @@ from protocol.questions import Clarification, Decision, Hold, Input, Permission,
 
 
 def all_activities(
-    imports: Sequence[str], models: Mapping[str, ModelAlias], servers: McpServers | None = None
+    imports: Sequence[str],
+    models: Mapping[str, ModelAlias],
+    servers: McpServers | None = None,
+    cache: CacheStore | None = None,
 ) -> list[Callable[..., Any]]:
-    """Every activity of a worker that lists these packages and names these models; the caller closes the servers."""
+    """Every activity of a worker that lists these packages and names these models.
+
+    The caller closes the servers and the cache; without one, what is kept lasts as long as the worker.
+    """
     tools = ToolActivities(imports, servers or McpServers({}))
-    return [ModelActivities(models).call_model, tools.call_tool, tools.describe_tools]
+    kept = CacheActivities(cache or store_at("sqlite::memory:"))
+    return [ModelActivities(models).call_model, tools.call_tool, tools.describe_tools, kept.cache_get, kept.cache_put]
 
 
 __all__ = [
+    "CacheStore",
     "Clarification",
     "Decision",
     "Hold",
@@ -33,5 +42,6 @@ __all__ = [
     "all_activities",
     "level",
     "resumed",
+    "store_at",
     "tool",
 ]

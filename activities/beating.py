@@ -22,5 +22,5 @@ async def beating() -> AsyncIterator[None]:
 
 async def _beat() -> None:
     while True:
+        await asyncio.sleep(EVERY_SECONDS)  # first: a short activity needs none
         activity.heartbeat()
-        await asyncio.sleep(EVERY_SECONDS)

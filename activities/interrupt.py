@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
 from activities.registry import wrong
 from blueprint.expressions import text_of
+from blueprint.jsonschemas import BadSchema, validator
 from protocol.address import segment
 from protocol.agents import Given, Interrupted, Parent, Raised, ToolRequest
 from protocol.questions import Asked, Input
@@ -47,6 +48,7 @@ class Interrupt(BaseException):
         self.info: Any = None
         self.state = state
         self.parts: tuple[Interrupt, ...] = ()
+        self.ends: Literal["", "denied", "answered"] = ""
 
     @classmethod
     def all(cls, parts: Sequence[BaseException | Any], *, info: Any = None, state: Any = None) -> Interrupt:
@@ -107,7 +109,7 @@ def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Res
 def level(name: str) -> Iterator[None]:
     """A place inside the tool, with an address, a state and an answer of its own: `…;level:<name>`.
 
-    Threads and tasks that are started inside are inside too.
+    Tasks that are started inside, and `asyncio.to_thread`, are inside too; a bare `threading.Thread` is not.
     """
     outer = _path.get()
     here = segment("level", name)
@@ -147,10 +149,19 @@ def _collect(
     if interrupt.state is not None:
         states[interrupt.path] = _json(interrupt.state, tool)
     if interrupt.asked is not None:
-        found.append(Raised(path=interrupt.path, asked=interrupt.asked, parents=list(parents)))
+        _check_schema(interrupt.asked, tool)
+        found.append(Raised(path=interrupt.path, asked=interrupt.asked, parents=list(parents), ends=interrupt.ends))
     above = (*parents, Parent(path=interrupt.path, info=_json(interrupt.info, tool)))
     for part in interrupt.parts:
         _collect(part, above, found, states, tool)
+
+
+def _check_schema(asked: Asked, tool: str) -> None:
+    """A question whose schema is none could never be answered."""
+    try:
+        validator(asked.requested_schema)
+    except BadSchema as error:
+        raise wrong("bad_interrupt", f"{tool}: the question's schema is no JSON Schema: {error}") from None
 
 
 def _json(value: Any, tool: str) -> Any:

@@ -17,6 +17,7 @@ from activities.beating import beating
 from activities.interrupt import Interrupt, interrupted, resuming
 from activities.mcp_servers import LOST, UNREACHABLE, McpServers
 from activities.registry import Tool, find, wrong
+from blueprint.jsonschemas import BadSchema, validator
 from protocol.agents import Completed, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
 from protocol.questions import Permission
 
@@ -96,10 +97,24 @@ class ToolActivities:
         if name.startswith(MCP):
             server, _, only = name.removeprefix(MCP).partition("/")
             offered = await self._servers.tools(server)
-            return [spec for spec in offered if not only or spec.reference == name]
+            wanted = [spec for spec in offered if not only or spec.reference == name]
+            if not wanted:
+                known = ", ".join(spec.reference for spec in offered) or "none"
+                raise wrong("unknown_tool", f"the MCP server {server!r} has no tool {only!r}; it has: {known}")
+            for spec in wanted:
+                _check_parameters(spec)
+            return wanted
         found = find(name, self._allowed)
         spelled = re.sub(r"[^A-Za-z0-9_-]+", "_", found.name.rpartition(":")[2])[:64]
         return [ToolSpec(name=spelled, description=found.description, parameters=found.parameters(), reference=name)]
+
+
+def _check_parameters(spec: ToolSpec) -> None:
+    try:
+        validator(spec.parameters)
+    except BadSchema as error:
+        text = f"{spec.reference}: its arguments have no valid JSON Schema: {error}; leave it out"
+        raise wrong("bad_tool", text) from None
 
 
 def _refuse_second_attempt(name: str, idempotent: bool) -> None:
@@ -156,9 +171,16 @@ def _foreign(error: Exception) -> bool | None:
 def _of_library(found: Tool, request: ToolRequest, leave: bool) -> Interrupt:
     """Such an interrupt knows neither place nor question: it gets those of the call."""
     shown = {"tool": found.name, "args": request.input}
-    if leave:
-        return Interrupt(Permission(message=f"May {found.name} be called?", info=shown))
-    return Interrupt({"message": f"{found.name} is done elsewhere: what did it give?", **shown})
+    if not leave:
+        done = Interrupt({"message": f"{found.name} is done elsewhere: what did it give?", **shown})
+        done.ends = "answered"
+        return done
+    if "" in request.given:
+        text = f"{found.name} asks for leave though it was given; it learns that by resumed().has_data"
+        raise wrong("bad_interrupt", text)
+    asked = Interrupt(Permission(message=f"May {found.name} be called?", info=shown))
+    asked.ends = "denied"
+    return asked
 
 
 async def _call(function: Callable[..., Any], args: list[Any], named: dict[str, Any]) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import KINDS, Agent, Blueprint
+from blueprint.grammar import Agent, Blueprint, Step
+from blueprint.grammar.base import Part
 
 
 class UnknownStep(LookupError):
@@ -20,9 +21,8 @@ class UnknownStep(LookupError):
 def with_model(blueprint: Blueprint, model: str) -> Blueprint:
     """The blueprint with every agent asking this model."""
 
-    def change(part: dict[str, Any]) -> None:
-        if "model" in part and part.keys() <= Agent.model_fields.keys():
-            part["model"] = model
+    def change(part: Part) -> Part:
+        return part.model_copy(update={"model": model}) if isinstance(part, Agent) else part
 
     return _changed(blueprint, change)
 
@@ -31,11 +31,15 @@ def with_stops(blueprint: Blueprint, before: Collection[str], after: Collection[
     """The blueprint with a stop before and after the steps of these names. Raises `UnknownStep`."""
     known: set[str] = set()
 
-    def change(part: dict[str, Any]) -> None:
-        if part.get("kind") in KINDS and "name" in part:
-            known.add(part["name"])
-            part["interrupt_before"] |= part["name"] in before
-            part["interrupt_after"] |= part["name"] in after
+    def change(part: Part) -> Part:
+        if not isinstance(part, Step):
+            return part
+        known.add(part.name)
+        stops = {
+            "interrupt_before": part.interrupt_before or part.name in before,
+            "interrupt_after": part.interrupt_after or part.name in after,
+        }
+        return part.model_copy(update=stops)
 
     changed = _changed(blueprint, change)
     for name in [*before, *after]:
@@ -44,18 +48,20 @@ def with_stops(blueprint: Blueprint, before: Collection[str], after: Collection[
     return changed
 
 
-def _changed(blueprint: Blueprint, change: Any) -> Blueprint:
-    tree = blueprint.model_dump()
-    _walk(tree, change)
-    return Blueprint.model_validate(tree)
+def _changed(blueprint: Blueprint, change: Callable[[Part], Part]) -> Blueprint:
+    """The blueprint with every part of it changed, the innermost first; an author's own values are no parts."""
+    changed = _walked(blueprint, change)
+    assert isinstance(changed, Blueprint)
+    return changed
 
 
-def _walk(value: Any, change: Any) -> None:
+def _walked(value: Any, change: Callable[[Part], Part]) -> Any:
     match value:
-        case dict():
-            change(value)
-            for inner in value.values():
-                _walk(inner, change)
-        case list():
-            for inner in value:
-                _walk(inner, change)
+        case Part():
+            fields = {name: _walked(inner, change) for name, inner in value.__dict__.items()}
+            return change(value.model_copy(update=fields))
+        case dict() if any(isinstance(inner, Part | list) for inner in value.values()):
+            return {name: _walked(inner, change) for name, inner in value.items()}
+        case list() if any(isinstance(inner, Part) for inner in value):
+            return [_walked(inner, change) for inner in value]
+    return value

@@ -49,7 +49,7 @@ def _written(part: Part) -> Iterator[tuple[str, Any]]:
     for key in sorted(fields, key=lambda key: {"kind": 0, "name": 1}.get(key, 2)):
         value = part.__dict__[key]
         if fields[key].is_required() or value != fields[key].get_default():
-            yield key, value
+            yield fields[key].alias or key, value
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -11,6 +12,8 @@ class Problem:
     >>> place = ("brief.yaml", 14, 11, "steps[2].when")
     >>> print(Problem(*place, "unknown_name", "unknown name 'drfat'", "did you mean 'draft'?"))
     brief.yaml:14:11 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)
+    >>> print(Problem("brief.yaml", 3, 3, "agents.old", "unused_agent", "nothing uses it", severity="warning"))
+    brief.yaml:3:3 agents.old: warning: nothing uses it [unused_agent]
     """
 
     file: str
@@ -20,11 +23,15 @@ class Problem:
     code: str
     message: str
     hint: str | None = None
+    severity: Literal["error", "warning"] = "error"
+    """A blueprint with an error cannot run; one with a warning can."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         where = f"{place} {self.path}" if self.path else place
-        return f"{where}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+        told = self.message + (f" ({self.hint})" if self.hint else "")
+        # A warning shows its code, which is what a comment that silences it has to name.
+        return f"{where}: {told}" if self.severity == "error" else f"{where}: warning: {told} [{self.code}]"
 
     def to_json(self) -> dict[str, str | int | None]:
         return asdict(self)

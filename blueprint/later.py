@@ -1,23 +1,12 @@
 """What the language names and this version does not have: an entry goes when its turn comes."""
 
-from blueprint.grammar import Agent, Blueprint, HistoryManagement, Hitl
 from blueprint.grammar.base import Part
 
-KINDS = frozenset({"map", "parallel", "clarify", "plan", "cache"})
+KINDS = frozenset({"plan"})
 
-KEYS: dict[type[Part], frozenset[str]] = {
-    Blueprint: frozenset({"limits"}),
-    Hitl: frozenset({"assignees", "quorum", "not_by", "escalate", "remind_every"}),
-    Agent: frozenset({"limits"}),
-    HistoryManagement: frozenset({"max_tokens", "agent"}),
-}
+KEYS: dict[type[Part], frozenset[str]] = {}
 
-VALUES: dict[str, frozenset[str]] = {
-    "ask": frozenset({"secret"}),
-    "on_error": frozenset({"ask"}),
-    "on_timeout": frozenset({"escalate"}),
-    "strategy": frozenset({"truncate_tokens", "summarize"}),
-}
+VALUES: dict[str, frozenset[str]] = {"ask": frozenset({"secret"})}
 """By the key whose value they are."""
 
 
@@ -31,7 +20,7 @@ def is_later_value(key: str, value: object) -> bool:
 
 def told(name: object) -> str:
     """
-    >>> told("map")
-    "'map' is part of the language but not of this version"
+    >>> told("plan")
+    "'plan' is part of the language but not of this version"
     """
     return f"{name!r} is part of the language but not of this version"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from blueprint.check import check
+from blueprint.check.advice import advise
 from blueprint.errors import BlueprintError, Problem, in_order
 from blueprint.expressions.error import did_you_mean
 from blueprint.grammar import Blueprint, PlainStep
+from blueprint.ignoring import heeded
 from blueprint.places import Parts, shown
 from blueprint.shape import shaped
-from blueprint.source import MAX_BYTES, Place, PlacedDict, read
+from blueprint.source import MAX_BYTES, Place, PlacedDict, Source, read
 from blueprint.sugar import Notes, core_form
 
 MAX_IMPORT_LEVELS = 20
@@ -31,11 +33,20 @@ class Parsed:
     problems: list[Problem]
     size: int = 0
     """Its values, with those of its imports."""
+    warnings: list[Problem] = field(default_factory=list)
+    """What runs, and is hardly what was meant; looked for where nothing is wrong."""
 
 
 def load(path: str | Path) -> Blueprint:
     """The blueprint in a file, or a `BlueprintError` with everything that is wrong."""
-    return _sound(_Loading().file(Path(path), str(path), None))
+    return _sound(examine(path))
+
+
+def examine(path: str | Path) -> Parsed:
+    """Like `load`, with the problems as a value, and with warnings."""
+    loading = _Loading()
+    parsed = loading.file(Path(path), str(path), None)
+    return replace(parsed, warnings=[] if parsed.problems else in_order(loading.warnings))
 
 
 def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Blueprint:
@@ -65,6 +76,7 @@ class _Loading:
     done: dict[str, Parsed] = field(default_factory=dict)
     chain: list[tuple[str, str]] = field(default_factory=list)
     """The files being read, each by its real path and as it is shown."""
+    warnings: list[Problem] = field(default_factory=list)
 
     def file(self, path: Path, file: str, place: tuple[Place, str] | None) -> Parsed:
         """A file's blueprint; `place` is where it is imported, if it is."""
@@ -96,7 +108,15 @@ class _Loading:
             problems.append(place.problem("", "bad_value", f"a blueprint is an object with keys, this is {what}", hint))
             return Parsed(None, in_order(problems))
         parsed = self._document(value, folder, name, ())
+        if not parsed.problems:
+            self._heed(place.source)
         return Parsed(parsed.blueprint, in_order([*problems, *parsed.problems]), parsed.size)
+
+    def _heed(self, source: Source) -> None:
+        """Leave out what comments of this file silence."""
+        own = [warning for warning in self.warnings if warning.file == source.file]
+        others = [warning for warning in self.warnings if warning.file != source.file]
+        self.warnings = [*others, *heeded(own, source)]
 
     def _document(self, written: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
         notes = Notes(folder)
@@ -111,6 +131,8 @@ class _Loading:
         problems = [*notes.problems, *found, *shape.problems]
         if shape.blueprint is not None:
             problems += check(shape.blueprint, core, prefix, shape.mended)
+        if shape.blueprint is not None and not problems:
+            self.warnings += advise(shape.blueprint, core, prefix)
         return Parsed(shape.blueprint, problems, size)
 
     def _imports(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from blueprint.grammar import Agent, AgenticLoop, AgentTool, AnyStep, Blueprint, Fallback, PlainStep
+from blueprint.grammar import Agent, AgenticLoop, AgentTool, AnyStep, Blueprint, Clarify, Fallback, Loop, PlainStep
 
 AGENT = "agent:"
 IMPORT = "imports."
@@ -23,7 +23,7 @@ class Reach:
 def agent_of(step: AnyStep, blueprint: Blueprint) -> Agent | None:
     """The agent that a step runs, if it runs one that is known."""
     match step:
-        case PlainStep(agent=written) | AgenticLoop(planner=written):
+        case PlainStep(agent=written) | AgenticLoop(planner=written) | Clarify(agent=written):
             return blueprint.agents.get(written) if isinstance(written, str) else written
     return None
 
@@ -40,12 +40,19 @@ def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Reach:
     reach = Reach()
     for step in _all(steps):
         match step:
-            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)):
+            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) | Clarify(agent=str(name)):
                 _add_agent(name, blueprint, reach)
+            case Loop() if (rule := step.loop.history_management) is not None and rule.agent is not None:
+                _add_agent(rule.agent, blueprint, reach)
             case PlainStep(uses=str(uses)) if uses.startswith(IMPORT):
                 _add_import(uses.removeprefix(IMPORT), blueprint, reach)
         _add_tools(tools_of(step, blueprint), blueprint, reach)
     return reach
+
+
+def planners_of(steps: Iterable[AnyStep]) -> set[str]:
+    """The named agents that are planners of agentic loops."""
+    return {step.planner for step in _all(steps) if isinstance(step, AgenticLoop) and isinstance(step.planner, str)}
 
 
 def reach_of_tools(tools: Iterable[AgentTool], blueprint: Blueprint) -> Reach:

@@ -81,6 +81,9 @@ def _allow_short_steps(definitions: Schema) -> None:
     for model in KINDS.values():
         _set(definitions[model.__name__], "when", _CONDITION)
     _set(conditional, "condition_expression", _CONDITION)
+    _set(definitions["MapBlock"], "iterable_input", {"type": ["string", "array"]})
+    _set(definitions["MapBlock"], "init", _short_writes({}))
+    _allow_nested_branches(definitions["Parallel"])
     tool = _object({"id": _TEXT}, ["id"])
     _set(plain, "agent", {"anyOf": [_TEXT, {"$ref": "#/$defs/Agent"}, tool, {"type": "null"}]})
     option = {"anyOf": [{"type": ["string", "number", "boolean"]}, {"$ref": "#/$defs/Option"}]}
@@ -99,13 +102,24 @@ def _allow_short_loops(definitions: Schema) -> None:
         "description": definitions["Operation"].get("description", ""),
         "oneOf": [{"required": [verb]} for verb in short],
     }
-    by_verb = {verb: {"anyOf": [_WRITE, {"type": "array", "items": _WRITE}]} for verb in short}
     start = _object({"from_step": _TEXT, "prefix": _TEXT}, ["from_step"])
     presets = {"history": _object({"start_with": start}, ["start_with"]), "notes": _object({"set": {}}, ["set"])}
-    one = {"$ref": "#/$defs/Operation"}
-    _set(block, "init", {"anyOf": [_OPERATIONS, _object({**by_verb, **presets}, []), one]})
-    _set(block, "state", {"anyOf": [_OPERATIONS, _object(by_verb, []), one]})
+    _set(block, "init", _short_writes(presets))
+    _set(block, "state", _short_writes({}))
     _set(block, "output", {"type": ["object", "null"]})
+
+
+def _short_writes(presets: Schema) -> Schema:
+    by_verb = {verb: {"anyOf": [_WRITE, {"type": "array", "items": _WRITE}]} for verb in ("set", "append", "merge")}
+    return {"anyOf": [_OPERATIONS, _object({**by_verb, **presets}, []), {"$ref": "#/$defs/Operation"}]}
+
+
+def _allow_nested_branches(parallel: Schema) -> None:
+    """Its keys may stand under `parallel:` too."""
+    own = ("branches", "merge_strategy", "reduce", "on_branch_failure", "field_mapping", "context_include_keys")
+    nested = _object({key: parallel["properties"][key] for key in own}, ["branches"])
+    parallel["required"].remove("branches")
+    parallel["properties"]["parallel"] = {**nested, "description": "The same keys, nested."}
 
 
 def _allow_short_agents(definitions: Schema) -> None:

@@ -10,6 +10,7 @@ from math import isinf
 from typing import Any
 
 import yaml
+from yaml import ScalarToken
 from yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -146,6 +147,39 @@ def read(text: str, file: str) -> tuple[Any, Place, list[Problem]]:
             return read(json_text, file)
         told = any(known.line == error.problem.line for known in reader.problems)
         return None, source.at(0), reader.problems if told else [error.problem, *reader.problems]
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment in a YAML text."""
+
+    place: Place
+    text: str
+    """What it says, its # included."""
+    alone: bool
+    """Whether nothing else stands in its line."""
+
+
+def comments(source: Source) -> list[Comment]:
+    """The comments of a text that `read` can read: they stand where no token does."""
+    found: list[Comment] = []
+    end = 0
+    try:
+        for token in yaml.scan(source.text, Loader=_LOADER):
+            start = token.start_mark.index
+            found += _comments_between(source, end, start)
+            end = max(end, token.end_mark.index)
+            if isinstance(token, ScalarToken) and token.style in ("|", ">"):
+                found += _comments_between(source, start, source.text.find("\n", start))
+    except yaml.YAMLError:  # JSON with tabs between its values
+        return []
+    return [*found, *_comments_between(source, end, len(source.text))]
+
+
+def _comments_between(source: Source, start: int, end: int) -> Iterator[Comment]:
+    for match in re.compile(r"(?<!\S)#[^\n\r]*").finditer(source.text, start, end):
+        before = source.text[source.text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        yield Comment(source.at(match.start()), match.group(), not before.strip())
 
 
 def plain(value: Any) -> Any:

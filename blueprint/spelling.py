@@ -18,7 +18,7 @@ _SHORT_FORMS: dict[type[Part], tuple[str, ...]] = {
 
 def known_keys(part: type[Part]) -> list[str]:
     """The keys an author may write, short forms included."""
-    return [*part.model_fields, *_SHORT_FORMS.get(part, ())]
+    return [*(field.alias or name for name, field in part.model_fields.items()), *_SHORT_FORMS.get(part, ())]
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -16,12 +16,14 @@ from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeou
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from blueprint.jsonschemas import BadSchema
 from client.errors import Ambiguous, NothingSent
 from client.events import chain
 from client.tree import NoWorker, Tree, UnknownRun, questions_of
 from protocol.address import parts
 from protocol.answers import REFUSALS, Answer, Answers, Receipt, Refusal
 from protocol.guard import sign
+from protocol.people import who_may
 from protocol.questions import InvalidAnswer, Question
 from protocol.runs import ANSWER, BORN, Event
 from protocol.values import Value
@@ -43,10 +45,14 @@ class Sent(Value):
 
 @dataclass(frozen=True)
 class Answering:
-    """How this deployment answers: with a token where it has a key; `memory` is a file of the questions last seen."""
+    """How this deployment answers: with a token where it has a key; `memory` is a file of the questions last seen.
+
+    `groups` are those of this client's configuration; the worker's are those that count.
+    """
 
     key: str | None = None
     memory: Path | None = None
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     async def answer(
         self, tree: Tree, run: str, batch: Answers, *, signal: bool = False, owner: str | None = None
@@ -66,8 +72,8 @@ class Answering:
         return list(await self._by_signal(tree, batch, owner, known))
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
-        """The question that an answer under this key has closed already."""
-        found = await _closing_event(tree, run, _under(key))
+        """The question that took an answer under this key before."""
+        found = await _taking_event(tree, run, _under(key))
         return None if found is None else str(found[1].data["id"])
 
     # By update
@@ -95,7 +101,7 @@ class Answering:
         if question is not None:
             check(question, answer)
             return question.owner, answer.model_copy(update={"question": question.id})
-        closed = await _closing_event(tree, run, _closes(answer.question))
+        closed = await _taking_event(tree, run, _closes(answer.question))
         if closed is not None:  # it may be the same answer once more: the owner knows
             return closed[0], answer
         names = ", ".join(f"{one.id} ({one.address})" for one in open_[:20]) or "none"
@@ -143,6 +149,7 @@ class Answering:
         for answer in batch.answers:
             question = find_question(known, answer.question)
             if question is not None:
+                _check_signal(question)
                 check(question, answer)
                 answer = answer.model_copy(update={"question": question.id})
             found = owner or (question.owner if question else None)
@@ -208,8 +215,15 @@ def check(question: Question, answer: Answer) -> None:
         return
     try:
         question.accept(answer.content)
-    except InvalidAnswer as error:
+    except (InvalidAnswer, BadSchema) as error:
         raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
+
+
+def _check_signal(question: Question) -> None:
+    """A signal is refused where it matters who answers: tell it now, as nobody would hear of it later."""
+    if question.people.restricted:
+        told = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
+        raise NothingSent(f"{told}; nothing was sent. Answer it without --signal, while a worker is there.")
 
 
 async def _views(tree: Tree, run: str) -> list[Any]:
@@ -246,14 +260,14 @@ async def _of_closed(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]
     if receipts := await _again(tree, workflow, batch):
         return receipts
     for answer in batch.answers:
-        if (found := await _closing_event(tree, workflow, _closes(answer.question))) is not None:
+        if (found := await _taking_event(tree, workflow, _closes(answer.question))) is not None:
             raise _gone(found[1])
     raise Refusal("run_closed", f"{workflow} has ended; it asks nothing any more")
 
 
 async def _again(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
     """The receipts of the same answers under the same key, if they were taken before."""
-    found = await _closing_event(tree, workflow, _under(batch.key)) if batch.key is not None else None
+    found = await _taking_event(tree, workflow, _under(batch.key)) if batch.key is not None else None
     if found is None:
         return []
     event, answers = found[1], list(batch.answers)
@@ -262,7 +276,8 @@ async def _again(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
     if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
         raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
     by = event.data.get("by")
-    return [Receipt(question=one.question, status="answered", by=by, at=event.time) for one in answers]
+    status: Literal["answered", "waiting_quorum"] = "waiting_quorum" if event.type == ACCEPTED else "answered"
+    return [Receipt(question=one.question, status=status, by=by, at=event.time) for one in answers]
 
 
 def _gone(event: Event) -> Refusal:
@@ -273,27 +288,28 @@ def _gone(event: Event) -> Refusal:
     return Refusal("already_answered", told)
 
 
+ACCEPTED = "question.accepted"
 ENDINGS = ("question.answered", "question.declined", "question.cancelled", "question.expired")
 
 
 def _closes(question: str) -> Callable[[Event], bool]:
-    return lambda event: question in (event.data["id"], event.address)
+    return lambda event: event.type in ENDINGS and question in (event.data["id"], event.address)
 
 
 def _under(key: str) -> Callable[[Event], bool]:
-    return lambda event: event.data.get("key") == key
+    return lambda event: event.type in (*ENDINGS, ACCEPTED) and event.data.get("key") == key
 
 
-async def _closing_event(tree: Tree, workflow: str, wanted: Callable[[Event], bool]) -> tuple[str, Event] | None:
-    """The owner and the event that closed a question, among the last iterations of the workflow and of its loops."""
+async def _taking_event(tree: Tree, workflow: str, wanted: Callable[[Event], bool]) -> tuple[str, Event] | None:
+    """The owner and the event that took an answer, among the last iterations of the workflow and of its loops."""
     try:
         events = await chain(tree, workflow, last_iterations=100)
     except UnknownRun:
         return None
     for event in reversed(events):
-        if event.type in ENDINGS and wanted(event):
+        if wanted(event):
             return workflow, event
     for event in reversed(events):
-        if event.type in BORN and (found := await _closing_event(tree, event.data["workflow"], wanted)):
+        if event.type in BORN and (found := await _taking_event(tree, event.data["workflow"], wanted)):
             return found
     return None

@@ -32,12 +32,14 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from blueprint.durations import seconds_of
+from blueprint.people import USER, is_person
 
 FILE_NAME = "holdfast.toml"
 LATER_KEYS = (["payloads", "encryption_key_env"],)
 """Keys the protocol knows and this version does not serve."""
 PLACE = re.compile(r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|")
 PLACES: Final = 'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal'
+STORE = re.compile(r"sqlite:(?!//|:).+|rediss?://[^/?#@\s]+(/\d*)?")
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Module = Annotated[str, StringConstraints(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")]
@@ -97,6 +99,15 @@ def _endpoint(text: str) -> str:
 Variable = Annotated[str, AfterValidator(_variable)]
 
 
+def _member(text: str) -> str:
+    if not (text.startswith(USER) and is_person(text)):
+        raise PydanticCustomError("member", 'must be "user:NAME": a group holds users')
+    return text
+
+
+Member = Annotated[str, AfterValidator(_member)]
+
+
 class McpSection(Section):
     """`[mcp.NAME]`: a server whose tools agents name as `mcp:NAME`; a command, or the URL of one that runs."""
 
@@ -136,15 +147,37 @@ class PayloadsSection(Section):
     external: Annotated[str, AfterValidator(_place)] | None = None
 
 
+def _store(text: str) -> str:
+    if not STORE.fullmatch(text):
+        way_out = "must be sqlite:PATH or redis://HOST:PORT/DB; a URL with a password goes into the variable of url_env"
+        raise PydanticCustomError(UNSHOWN, way_out)
+    return text
+
+
+class CacheSection(Section):
+    """`[cache]`: where `cache` steps keep what they gave; by default in a file of the state folder."""
+
+    store: Annotated[str, AfterValidator(_store)] | None = None
+    url_env: Variable | None = None
+    """The variable that holds the URL of a Redis with a password."""
+
+    @model_validator(mode="after")
+    def _one(self) -> CacheSection:
+        if self.store is not None and self.url_env is not None:
+            raise PydanticCustomError(UNSHOWN, "must have either store or url_env; remove one of them")
+        return self
+
+
 class File(Section):
     """The whole file."""
 
     worker: WorkerSection = WorkerSection()
     models: dict[str, ModelSection] = {}
     mcp: dict[Name, McpSection] = {}
-    groups: dict[str, list[Text]] = {}
+    groups: dict[str, list[Member]] = {}
     answers: AnswersSection = AnswersSection()
     payloads: PayloadsSection = PayloadsSection()
+    cache: CacheSection = CacheSection()
 
 
 @dataclass(frozen=True)
@@ -162,16 +195,28 @@ class Config:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     answers: AnswersSection = AnswersSection()
     payloads: PayloadsSection = PayloadsSection()
+    cache: CacheSection = CacheSection()
 
     def answer_key(self) -> str | None:
         """The key that signs answer tokens; None when answers need none."""
         name = self.answers.key_env
-        if name is None:
-            return None
-        key = os.environ.get(name)
-        if not key:
-            raise ConfigError(f"{self.path or FILE_NAME}: answers.key_env: {name} is not set; export {name}=…")
-        return key
+        return None if name is None else self._variable("answers.key_env", name)
+
+    def cache_place(self) -> str:
+        """Where `cache` steps keep what they gave: `sqlite:` with an absolute path, or a Redis's URL."""
+        if self.cache.url_env is not None:
+            return self._variable("cache.url_env", self.cache.url_env)
+        store = self.cache.store or f"sqlite:{self.home / 'cache.db'}"
+        if not store.startswith("sqlite:"):
+            return store
+        path = Path(store.removeprefix("sqlite:")).expanduser()
+        return f"sqlite:{(self.folder / path).resolve()}"
+
+    def _variable(self, key: str, name: str) -> str:
+        value = os.environ.get(name)
+        if not value:
+            raise ConfigError(f"{self.path or FILE_NAME}: {key}: {name} is not set; export {name}=…")
+        return value
 
     def place(self, *, embedded: bool) -> str:
         """Where large payloads go: a bucket's URL, `dir:` with an absolute path, or "" for nowhere but Temporal."""
@@ -201,6 +246,7 @@ def load_config(start: Path | None = None) -> Config:
         groups=file.groups,
         answers=file.answers,
         payloads=_payloads(file.payloads),
+        cache=file.cache,
     )
 
 
@@ -278,6 +324,7 @@ def _known(key: list[str]) -> list[str]:
         "mcp": McpSection,
         "answers": AnswersSection,
         "payloads": PayloadsSection,
+        "cache": CacheSection,
     }
     return list((File if len(key) == 1 else tables[key[0]]).model_fields)
 

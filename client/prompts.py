@@ -174,7 +174,7 @@ def chosen(text: str, question: Question) -> Any:
         if isinstance(content, list):
             return [numbers.get(item.strip(), item) if isinstance(item, str) else item for item in content]
         return numbers.get(content.strip(), content)
-    if question.requestedSchema.get("type") == "boolean":
+    if question.field.get("type") == "boolean":
         return YES.get(text.strip().lower(), text)
     return content_of(text, question)
 

@@ -67,6 +67,8 @@ def content_of(text: str, question: Question | None) -> Any:
     if question.needs_no_data and not text.strip():
         return None
     if question.max_selections == 1:
+        if question.field is not question.requestedSchema:
+            return _fact_of(text, question)
         return text if question.options else value_of(text, question.requestedSchema)
     try:
         listed = from_json(text)
@@ -76,6 +78,15 @@ def content_of(text: str, question: Question | None) -> Any:
         return listed
     names = {name for option in question.options for name in (option.id, option.label)}
     return [text] if text in names else [part.strip() for part in text.split(",")]
+
+
+def _fact_of(text: str, question: Question) -> Any:
+    """A fact as typed; a JSON object may tell several."""
+    try:
+        value = from_json(text)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else value_of(text, question.field)
 
 
 def input_of(text: str | None, schema: dict[str, Any] | None) -> Any:
@@ -147,26 +158,38 @@ def read_entries(path: Path) -> list[Entry]:
     shape = "a list of {question: NAME, content: …}"
     if not isinstance(value, PlacedList):
         raise BadUsage(f"{path}: expected {shape}")
-    problems: list[Problem] = []
-    for index, (item, place) in enumerate(zip(value, value.places, strict=True)):
-        if isinstance(item, PlacedDict):
-            problems += _entry_problems(item, f"[{index}]")
-        else:
-            problems.append(place.problem(f"[{index}]", "bad_entry", f"expected an entry of {shape}"))
-    if problems:
+    if problems := entry_problems(value):
         raise BlueprintError(problems)
+    return entries_of(value)
+
+
+def entries_of(written: PlacedList) -> list[Entry]:
+    """The entries of a list that has no problems, as if none had been used yet."""
     return [
         Entry(item["question"], plain(item.get("content")), bool(item.get("decline")), item.get("times", 1))
-        for item in value
+        for item in written
     ]
 
 
-def _entry_problems(item: PlacedDict, path: str) -> list[Problem]:
+def entry_problems(written: PlacedList, path: str = "", also: Sequence[str] = ()) -> list[Problem]:
+    """What is wrong with a list of answers that stands at a path; `also` are keys that it may have besides."""
+    problems: list[Problem] = []
+    for index, (item, place) in enumerate(zip(written, written.places, strict=True)):
+        where = f"{path}[{index}]"
+        if isinstance(item, PlacedDict):
+            problems += _entry_problems(item, where, (*ENTRY_KEYS, *also))
+        else:
+            told = "expected an entry of a list of {question: NAME, content: …}"
+            problems.append(place.problem(where, "bad_entry", told))
+    return problems
+
+
+def _entry_problems(item: PlacedDict, path: str, known: Sequence[str]) -> list[Problem]:
     problems = []
     for key in item:
-        if key not in ENTRY_KEYS:
-            near = difflib.get_close_matches(key, ENTRY_KEYS, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ENTRY_KEYS)}"
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
             problems.append(item.key_place(key).problem(f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint))
     if not isinstance(item.get("question"), str) or not item["question"]:
         text = "question must be the name of a step, an id, or a glob over addresses"

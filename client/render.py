@@ -17,10 +17,12 @@ from rich.text import Text
 from client.reading import name_of
 from protocol.address import parts
 from protocol.agents import Usage
+from protocol.people import who_may
 from protocol.questions import Question, brief
 from protocol.runs import Event, Failure
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+QUOTES = "'\""
 MOST_ITERATIONS = 10
 """Of a loop, in a tree for people."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
@@ -67,13 +69,25 @@ def question_text(question: Question) -> Text:
     text.append(clean(question.message), "bold")
     for info in [*(parent["info"] for parent in question.parents), question.info]:
         if info is not None and info != question.message:
-            text.append(f"\n{clean(shown(info))}", "dim")
+            text.append(f"\n{_info_text(info)}", "dim")
     width = max((len(option.id) for option in question.options), default=0)
     for number, option in enumerate(question.options, 1):
         text.append(f"\n  {number:>2}  {clean(option.id):{width}}", "cyan").append(_about(option))
+    if question.people.restricted:
+        waits = [f"waits for {who_may(question.people)}", question.so_far]
+        text.append(f"\n{clean('; '.join(filter(None, waits)))}", "dim")
+    if question.reminders:
+        text.append(f"\nreminded {question.reminders} time{'s' if question.reminders > 1 else ''}", "dim")
     if question.deadline is not None:
         text.append(f"\nuntil {when(question.deadline)}", "dim")
     return text
+
+
+def _info_text(info: Any) -> str:
+    """What is shown beside a question: an object key by key, each in a line."""
+    if not isinstance(info, dict):
+        return clean(shown(info))
+    return "\n".join(f"{clean(key)}: {preview(value, 300).strip(QUOTES)}" for key, value in info.items())
 
 
 def _about(option: Any) -> str:
@@ -140,6 +154,13 @@ def progress(event: Event) -> Text | None:
             line = Text(f"{name}: {data['iterations']} iterations, {data['reason']}", "dim")
         case "question.answered":
             line = Text(f"← {name}  ").append(preview(data.get("content")), "cyan").append(_by(data), "dim")
+        case "question.accepted":
+            line = Text(f"← {name}  ").append(preview(data.get("content")), "cyan").append(_by(data), "dim")
+            line.append(f"  {data['so_far']} of {data['quorum']}", "dim")
+        case "question.reminded":
+            line = Text(f"↻ {name}  reminder {data['n']}", "yellow").append(_for(data), "dim")
+        case "question.escalated":
+            line = Text(f"↑ {name}", "yellow").append(_for(data), "dim")
         case "question.declined" | "question.cancelled" | "question.expired":
             line = Text(f"← {name}  {event.type.removeprefix('question.')}", "yellow").append(_by(data), "dim")
         case "run.resumed":
@@ -157,6 +178,11 @@ def preview_text(text: str) -> str:
 
 def _by(data: dict[str, Any]) -> str:
     return f"  {clean(data['by'])}" if data.get("by") else ""
+
+
+def _for(data: dict[str, Any]) -> str:
+    names = data.get("assignees") or []
+    return f"  for {clean(', '.join(names) if isinstance(names, list) else names)}" if names else ""
 
 
 def event_line(event: Event) -> Text:
@@ -230,10 +256,14 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
     text.append("\n")
     for step in span.get("steps", []):
         _add_step(text, step, depth + 1, last)
-    iterations = span.get("iterations", [])
+    for name, steps in span.get("branches", {}).items():
+        text.append(f"{'  ' * (depth + 1)}{name}\n", "dim")
+        for step in steps:
+            _add_step(text, step, depth + 2, last)
+    iterations = span.get("iterations") or span.get("items", [])
     kept = iterations if last is None else iterations[-last:]
-    if hidden := span.get("iterations_left_out", 0) + len(iterations) - len(kept):
-        text.append(f"{'  ' * (depth + 1)}… {hidden} earlier iterations: --all\n", "dim")
+    if hidden := span.get("iterations_left_out", span.get("items_left_out", 0)) + len(iterations) - len(kept):
+        text.append(f"{'  ' * (depth + 1)}… {hidden} earlier ones: --all\n", "dim")
     for iteration in kept:
         text.append(f"{'  ' * (depth + 1)}{iteration['n']}\n", "dim")
         for step in iteration["steps"]:

@@ -37,6 +37,7 @@ from protocol.address import parts, root
 from protocol.agents import Usage
 from protocol.answers import Answer, Answers, Receipt
 from protocol.context import BadWrite, written
+from protocol.people import ANYONE, MANY, names_of
 from protocol.questions import Question
 from protocol.runs import (
     BLUEPRINT_ATTRIBUTE,
@@ -195,13 +196,19 @@ class Runs:
         return rows
 
     async def waiting(self, page: int = 1, user: str | None = None) -> list[Waiting]:
-        """Who waits where, from visibility: a page of 100, the longest waiting first on the last."""
-        skipped = (page - 1) * PAGE
-        rows = [one async for one in self._all_waiting(skipped + PAGE)]
-        return [one for one in rows[skipped:] if user is None or _concerns(one, user)]
+        """Who waits where, from visibility: a page of 100, the longest waiting first on the last.
 
-    async def _all_waiting(self, limit: int | None = None) -> AsyncIterator[Waiting]:
+        With a user: what waits for them, for a group that they are in, or for anyone; `many` may mean them, too.
+        """
+        skipped = (page - 1) * PAGE
+        names = [] if user is None else [ANYONE, MANY, *names_of(user, self.answering.groups)]
+        return [one async for one in self._all_waiting(skipped + PAGE, names)][skipped:]
+
+    async def _all_waiting(self, limit: int | None = None, names: Sequence[str] = ()) -> AsyncIterator[Waiting]:
         wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
+        if names:
+            listed = ", ".join(f"'{_quoted(name)}'" for name in names)
+            wanted += f" AND {WAITING_ATTRIBUTE} IN ({listed})"
         async for one in self.client.list_workflows(wanted, limit=limit):
             awaited = one.typed_search_attributes.get(WAITING_KEY) or []
             if awaited:
@@ -400,10 +407,6 @@ def _list_of(address: str) -> str:
 def _quoted(text: str) -> str:
     """Text inside the quotes of a visibility query."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-def _concerns(one: Waiting, user: str) -> bool:
-    return "anyone" in one.waiting_for or user in one.waiting_for
 
 
 def _summary(blueprint: Blueprint) -> str:

@@ -43,6 +43,8 @@ class Trace:
             case "loop.completed":
                 kept = {key: event.data.get(key) for key in ("reason", "iterations", "expression", "value")}
                 self._change(event, exit=kept)
+            case "item.started":
+                self._item(event)
             case "branch.started":
                 self._branch(event)
 
@@ -87,9 +89,19 @@ class Trace:
             above = above.rpartition(";")[0]
         return above
 
+    def _item(self, event: Event) -> None:
+        steps = self._lists[event.address] = []
+        span = self._spans.get(event.address.rpartition(":")[0])
+        if span is not None:
+            span.setdefault("items", []).append({"n": event.data["index"], "steps": steps})
+
     def _branch(self, event: Event) -> None:
         step = self._spans.get(event.address.rpartition(";")[0])
-        if step is not None:
+        if step is None:
+            return
+        if step["kind"] == "parallel":
+            self._lists[event.address] = step.setdefault("branches", {}).setdefault(event.data["branch"], [])
+        else:
             step["branch"] = event.data["branch"]
             self._lists[event.address] = step.setdefault("steps", [])
 
@@ -120,13 +132,15 @@ def _end(span: Span) -> None:
 
 
 def _cut(span: Span, last: int) -> None:
-    if len(span.get("iterations", [])) > last:
-        span["iterations_left_out"] = len(span["iterations"]) - last
-        span["iterations"] = span["iterations"][-last:]
+    for key in ("iterations", "items"):
+        if len(span.get(key, [])) > last:
+            span[f"{key}_left_out"] = len(span[key]) - last
+            span[key] = span[key][-last:]
     for step in _inside(span):
         _cut(step, last)
 
 
 def _inside(span: Span) -> list[Span]:
-    inner = [step for iteration in span.get("iterations", []) for step in iteration["steps"]]
-    return [*span.get("steps", []), *inner]
+    repeated = [*span.get("iterations", []), *span.get("items", [])]
+    inner = [step for one in repeated for step in one["steps"]]
+    return [*span.get("steps", []), *inner, *(step for steps in span.get("branches", {}).values() for step in steps)]

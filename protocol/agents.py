@@ -62,12 +62,19 @@ class ModelRequest(Value):
 
 
 class Usage(Value):
-    """What was spent: requests, tokens, and dollars where the price is known."""
+    """What was spent: requests, tokens, dollars where the price is known, time, steps."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    seconds: float = 0
+    """Of work: what people took does not count."""
+    steps: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -76,6 +83,8 @@ class Usage(Value):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=sum(costs) if costs else None,
+            seconds=self.seconds + other.seconds,
+            steps=self.steps + other.steps,
         )
 
 
@@ -136,6 +145,8 @@ class Raised(Value):
     path: str
     asked: Annotated[Asked, Field(discriminator="kind")]
     parents: list[Parent] = []
+    ends: Literal["", "denied", "answered"] = ""
+    """Which answer ends the call, of a tool that knows nothing of answers: a denial; or any, which is the result."""
 
 
 class Interrupted(Value):
@@ -146,6 +157,27 @@ class Interrupted(Value):
 
 
 ToolOutcome = Completed | Interrupted
+
+
+class CacheLookup(Value):
+    """What is looked for in the cache."""
+
+    key: str
+
+
+class CacheHit(Value):
+    """What was found there, if anything."""
+
+    found: bool = False
+    value: Any = None
+
+
+class CacheEntry(Value):
+    """What is put there, and for how many seconds; None: for ever."""
+
+    key: str
+    value: Any = None
+    ttl: float | None = None
 
 
 class ToolsRequest(Value):

@@ -64,10 +64,13 @@ class Receipt(Value):
 
 
 class Closed(NamedTuple):
-    """What is remembered of a question that is no longer open; a list on the wire, as many are carried."""
+    """What is remembered of a question that is no longer open; a list on the wire, as many are carried.
+
+    With the status `waiting_quorum`: of an acceptance that was not yet enough.
+    """
 
     question: str
-    status: Literal["answered", "declined", "cancelled", "expired"]
+    status: Literal["answered", "declined", "cancelled", "expired", "waiting_quorum"]
     at: datetime
     by: str | None = None
     key: str | None = None

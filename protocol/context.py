@@ -81,3 +81,81 @@ def _put(value: Any, keys: list[str], leaf: Any, path: str) -> Json:
     key, *rest = keys
     below = _put({} if value.get(key) is None else value[key], rest, leaf, path) if rest else leaf
     return {**value, key: below}
+
+
+Path = tuple[str, ...]
+GONE: Any = object()
+"""Of a change: the key is no longer there."""
+
+
+class Conflict(ValueError):
+    """Two branches have changed one path, each in its own way."""
+
+
+def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
+    """What has changed, by path; a list is one value.
+
+    >>> changes({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 5}, "d": 3})
+    {('a', 'c'): 5}
+    """
+    if before is after or before == after:
+        return {}
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return {path: after}
+    found: dict[Path, Any] = {}
+    for key in [*before, *(key for key in after if key not in before)]:
+        if key not in after:
+            found[*path, key] = GONE
+        elif key not in before and not (isinstance(after[key], dict) and after[key]):
+            found[*path, key] = after[key]
+        else:
+            found |= changes(before.get(key, {}), after[key], (*path, key))  # a new object is what is new in it
+    return found
+
+
+def with_changes(context: Json, changed: dict[Path, Any]) -> Json:
+    """The context with these paths changed."""
+    for path, value in changed.items():
+        context = _replaced(context, path, value)
+    return context
+
+
+def joined(context: Json, forks: dict[str, dict[Path, Any]], strategy: str) -> Json:
+    """The context with the changes of every fork, in their order. Raises `Conflict`.
+
+    >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "overwrite")
+    {'n': 1, 'x': 2}
+    >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "context_update")
+    Traceback (most recent call last):
+    protocol.context.Conflict: branches 'a' and 'b' both change x
+    """
+    taken: dict[Path, tuple[str, Any]] = {}
+    for name, changed in forks.items():
+        for path, value in changed.items():
+            before = [other for other in taken if _overlap(other, path) and taken[other][0] != name]
+            if before and strategy == "keep_first":
+                continue
+            for other in before:
+                who, theirs = taken[other]
+                same = other == path and theirs == value
+                if strategy == "error_on_conflict" or (strategy == "context_update" and not same):
+                    raise Conflict(f"branches {who!r} and {name!r} both change {'.'.join(path)}")
+            taken[path] = (name, value)
+            context = _replaced(context, path, value)
+    return context
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Whether one path is the other, or stands inside it."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _replaced(value: Any, path: Path, leaf: Any) -> Json:
+    inside = value if isinstance(value, dict) else {}
+    key, *rest = path
+    if rest:
+        return {**inside, key: _replaced(inside.get(key), tuple(rest), leaf)}
+    if leaf is GONE:
+        return {name: kept for name, kept in inside.items() if name != key}
+    return {**inside, key: leaf}

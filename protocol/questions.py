@@ -12,9 +12,12 @@ from blueprint.expressions import text_of
 from blueprint.grammar import Option
 from blueprint.jsonschemas import problems_of
 from protocol.address import Address
+from protocol.people import EVERYBODY, People
 from protocol.values import Value, digest_of
 
 TEXT = {"type": "string"}
+FACT = "x-fact"
+"""In the schema of a `Fact`: its name."""
 PERMISSION = {
     "type": "object",
     "required": ["granted"],
@@ -66,6 +69,10 @@ class _Question(Value):
         """What declining means, where that is an answer of its own; None: that the question was not answered."""
         return None
 
+    def says_no(self, content: Any) -> bool:
+        """Whether accepted content refuses what is asked; where several must accept, that ends it like declining."""
+        return False
+
     def accept(self, content: Any) -> Any:
         """The content itself, if it fits; raises `InvalidAnswer`."""
         for path, reason in problems_of(self.requested_schema, content):
@@ -92,6 +99,56 @@ class Input(_Question):
         return some_text(content) if self.form is None and not self.optional else super().accept(content)
 
 
+class Fact(Input):
+    """One of several facts: its value, or an object of several facts at once; accepted content is always an object."""
+
+    name: str
+    facts: dict[str, Any]
+    """JSON Schema of the object that they make."""
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """JSON Schema of this one."""
+        return _with_definitions(self.facts["properties"][self.name], self.facts)
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        several = {
+            "type": "object",
+            "minProperties": 1,
+            "properties": self.facts["properties"],
+            "additionalProperties": False,
+        }
+        one = self.facts["properties"][self.name]
+        return {FACT: self.name, **_with_definitions({"anyOf": [one, several]}, self.facts)}
+
+    @property
+    def choices(self) -> Sequence[Option]:
+        values = self.own.get("enum", [])
+        texts = values if all(isinstance(value, str) for value in values) else []
+        return [Option(id=text, label=text) for text in texts if text]
+
+    def accept(self, content: Any) -> Any:
+        """Facts by name, each of which fits its own schema; text must not be blank."""
+        wrong = problems_of(self.own, content)
+        if isinstance(content, dict) and wrong and content:
+            return self._several(content)
+        if isinstance(content, str) and not wrong:
+            some_text(content)
+        for path, reason in wrong:
+            raise InvalidAnswer(reason, path)
+        return {self.name: content}
+
+    def _several(self, content: dict[str, Any]) -> dict[str, Any]:
+        known = self.facts["properties"]
+        for name, value in content.items():
+            if name not in known:
+                raise InvalidAnswer(f"is none of what is asked for: {', '.join(known)}", name)
+            for path, reason in problems_of(_with_definitions(known[name], self.facts), value):
+                raise InvalidAnswer(reason, f"{name}.{path}" if path else name)
+        return content
+
+
 class Permission(_Question):
     """May this be done? Only an explicit `granted: true` is a yes."""
 
@@ -101,8 +158,17 @@ class Permission(_Question):
     def requested_schema(self) -> dict[str, Any]:
         return PERMISSION
 
+    def accept(self, content: Any) -> Any:
+        """The content, if it is an object that grants or denies; a bare yes is none."""
+        if not isinstance(content, dict):
+            raise InvalidAnswer(f'expected {{"granted": true}} or {{"granted": false, …}}, got {brief(content)}')
+        return super().accept(content)
+
     def when_declined(self, reason: str | None) -> Any:
         return {"granted": False, **({"reason": reason} if reason else {})}
+
+    def says_no(self, content: Any) -> bool:
+        return content["granted"] is not True
 
 
 class Review(_Question):
@@ -118,6 +184,9 @@ class Review(_Question):
 
     def when_declined(self, reason: str | None) -> Any:
         return {"verdict": "rejected", "payload": self.payload, **({"reason": reason} if reason else {})}
+
+    def says_no(self, content: Any) -> bool:
+        return bool(content["verdict"] == "rejected")
 
     @property
     def shown_info(self) -> Any:
@@ -249,9 +318,27 @@ class Question(Value):
     asked_at: datetime
     deadline: datetime | None = None
     assignees: list[str] = []
+    """Who may answer now: users and groups; empty: anyone."""
+    not_by: list[str] = []
     quorum: int = 1
     answers_so_far: int = 0
+    accepted_by: list[str] = []
+    reminders: int = 0
     digest: str
+
+    @property
+    def people(self) -> People:
+        """Who may answer, and how many must."""
+        return People(assignees=self.assignees, not_by=self.not_by, quorum=self.quorum)
+
+    @property
+    def so_far(self) -> str:
+        """How far the quorum is, in words; nothing where one answer is enough."""
+        if self.quorum == 1:
+            return ""
+        who = f" ({', '.join(self.accepted_by)})" if self.accepted_by else ""
+        alike = ", and as many must choose the same" if self.options else ""
+        return f"{self.answers_so_far} of {self.quorum} have accepted{who}{alike}"
 
     def accept(self, content: Any) -> Any:
         """What the asked kind says of the content; raises `InvalidAnswer`."""
@@ -261,6 +348,11 @@ class Question(Value):
     def needs_no_data(self) -> bool:
         """Whether it may be answered with nothing: a hold, a stop, or an interrupt whose author allows it."""
         return self.kind in ("hold", "checkpoint") or (self.kind == "input" and self.requestedSchema == {})
+
+    @property
+    def field(self) -> dict[str, Any]:
+        """The schema of what is typed first of all: of a fact, its own."""
+        return self.requestedSchema["anyOf"][0] if FACT in self.requestedSchema else self.requestedSchema
 
     @property
     def example(self) -> Any:
@@ -276,6 +368,11 @@ class Question(Value):
 
     def _as_asked(self) -> Asked:
         told: dict[str, Any] = {"message": self.message}
+        if FACT in self.requestedSchema:
+            one, several = self.requestedSchema["anyOf"]
+            name = self.requestedSchema[FACT]
+            facts = {**self.requestedSchema, "properties": {**several["properties"], name: one}}
+            return Fact(**told, name=name, facts=facts)
         match self.kind:
             case "input" if not self.options:
                 form = self.requestedSchema if self.requestedSchema not in (TEXT, {}) else None
@@ -301,6 +398,7 @@ def question_of(
     at: datetime,
     deadline: datetime | None,
     parents: Sequence[dict[str, Any]] = (),
+    people: People = EVERYBODY,
 ) -> Question:
     """The open question that stands for what is asked; its id is the same on every replay."""
     own: dict[str, Any] = {}
@@ -324,8 +422,16 @@ def question_of(
         round=round_,
         asked_at=at,
         deadline=deadline,
+        assignees=people.assignees,
+        not_by=people.not_by,
+        quorum=people.quorum,
         digest=digest_of(asked.message, asked.requested_schema, options, asked.shown_info),
     )
+
+
+def _with_definitions(schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema that may refer to the whole's `$defs`."""
+    return {**schema, "$defs": whole["$defs"]} if "$defs" in whole else schema
 
 
 def review_schema(payload: dict[str, Any] | None) -> dict[str, Any]:

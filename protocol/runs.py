@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from blueprint.grammar import Agent, AgentTool, Blueprint, Retry
+from blueprint.grammar import Agent, AgentTool, Blueprint, Limits, Retry
 from protocol.address import Address
 from protocol.agents import Message, ToolSpec, Usage
 from protocol.answers import Closed
@@ -16,6 +16,8 @@ TASK_QUEUE = "holdfast"
 PIPELINE_WORKFLOW = "Pipeline"
 LOOP_WORKFLOW = "Loop"
 AGENT_WORKFLOW = "Agent"
+MAP_WORKFLOW = "Map"
+CLARIFY_WORKFLOW = "Clarify"
 
 ANSWER = "answer"
 PAUSE = "pause"
@@ -25,12 +27,11 @@ VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
 
-BORN = ("loop.started", "agent.started")
+BORN = ("loop.started", "agent.started", "map.started", "clarify.started")
 """Events that tell of a child workflow, whose id is in their data."""
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
 WAITING_ATTRIBUTE = "HoldfastWaitingFor"
-ANYONE = "anyone"
 
 PAGE_BYTES = 12 * 1024
 LONGEST_RUN_ID = 100
@@ -47,6 +48,17 @@ def summary_of(text: str) -> str:
     return text.encode()[:200].decode(errors="ignore")
 
 
+class Budget(Value):
+    """Limits of somebody, and what was spent of them."""
+
+    limits: Limits
+    of: str
+    """Whose they are, for people: `the run`, `agent boss`."""
+    whole_run: bool = False
+    """Whether they are the run's own: then nothing handles it when they are used up."""
+    spent: Usage = Usage()
+
+
 class Definition(Value):
     """What a run or a loop executes; it never changes while it runs."""
 
@@ -54,6 +66,8 @@ class Definition(Value):
     run: str
     guarded: bool = False
     """Whether answers need a token, so that signals are refused."""
+    started_by: str | None = None
+    """Of what runs inside a run: who started the run, whose own state says it."""
 
 
 class PipelineState(Value):
@@ -63,13 +77,87 @@ class PipelineState(Value):
     started_by: str | None = None
 
 
-class LoopDefinition(Definition):
-    """A blueprint of one step, the loop, with the agents and imports that it uses and the names that it reads."""
+class ChildDefinition(Definition):
+    """A blueprint of one step, with the agents and imports that it uses and the names that it reads."""
 
     address: Address
     input: Any = None
     steps: dict[str, Any] = {}
     names: dict[str, Any] = {}
+
+
+class LoopDefinition(ChildDefinition):
+    """A loop."""
+
+
+class MapDefinition(ChildDefinition):
+    """Some of a map's items: all of them, or a page."""
+
+    items: list[Any]
+    first: int = 0
+    """The first item's index in the map."""
+    n: int = 1
+    iteration: int | None = None
+    pages: Address | None = None
+    """Of a page: where it stands below the map."""
+
+
+class MapState(Value):
+    """What a map or a page of it starts with."""
+
+    context: dict[str, Any] = {}
+    resume_input: Any = None
+    paused: bool = False
+    permits: list[str] = []
+    budgets: list[Budget] = []
+
+
+class Change(Value):
+    """A path of the context that an item has changed."""
+
+    path: list[str]
+    value: Any = None
+    gone: bool = False
+
+
+class MapResult(Value):
+    """What the items gave, in their order."""
+
+    outputs: list[Any]
+    context: dict[str, Any] = {}
+    changes: list[Change] = []
+    """Of items that ran at once: what they changed, in the place of a context."""
+    usage: Usage = Usage()
+    permits: list[str] = []
+    budgets: list[Budget] = []
+
+
+class ClarifyDefinition(ChildDefinition):
+    """What is to be made clear: the step is the blueprint's only one; goal and known facts are rendered."""
+
+    goal: str
+    known: dict[str, Any] = {}
+    instructions: str = ""
+    place: str = ""
+    n: int = 1
+    iteration: int | None = None
+
+
+class ClarifyState(Value):
+    """Where a clarification starts."""
+
+    paused: bool = False
+    permits: list[str] = []
+    budgets: list[Budget] = []
+
+
+class ClarifyResult(Value):
+    """What became clear."""
+
+    output: dict[str, Any]
+    usage: Usage = Usage()
+    permits: list[str] = []
+    budgets: list[Budget] = []
 
 
 class LoopState(Value):
@@ -93,6 +181,7 @@ class LoopState(Value):
     previous_run: str | None = None
     permits: list[str] = []
     """Tools that a person allowed for the rest of the run."""
+    budgets: list[Budget] = []
 
 
 class LoopResult(Value):
@@ -104,6 +193,8 @@ class LoopResult(Value):
     iterations: int
     usage: Usage = Usage()
     permits: list[str] = []
+    budgets: list[Budget] = []
+    """With what a person granted."""
 
 
 class AgentDefinition(Definition):
@@ -135,8 +226,9 @@ class Command(Value):
 
     turn: int
     command: str
-    args: dict[str, Any] = {}
+    args: Any = None
     result: Any = None
+    """Values of more than 2,000 characters are kept as the beginning of their text."""
 
 
 class Told(Value):
@@ -166,6 +258,7 @@ class AgentState(Value):
     log: list[Command] = []
     told: list[Told] = []
     permits: list[str] = []
+    budgets: list[Budget] = []
     paused: bool = False
     usage: Usage = Usage()
     closed: list[Closed] = []
@@ -181,6 +274,7 @@ class AgentResult(Value):
     log: list[Command] = []
     usage: Usage = Usage()
     permits: list[str] = []
+    budgets: list[Budget] = []
 
 
 class RunResult(Value):

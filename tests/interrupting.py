@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -117,19 +119,15 @@ def two_at_one_place() -> None:
 @tool
 def wants_leave(amount: int) -> str:
     """A tool written for pydantic-ai."""
-    said = resumed(dict[str, Any])
-    if not said.has_data:
+    if not resumed().has_data:
         raise ApprovalRequired
-    return f"paid {amount}" if said.data["granted"] else "not paid"
+    return f"paid {amount}"
 
 
 @tool
 def done_elsewhere() -> str:
     """A tool written for pydantic-ai, whose work somebody else does."""
-    said = resumed(str)
-    if not said.has_data:
-        raise CallDeferred
-    return f"they said {said.data}"
+    raise CallDeferred
 
 
 class OldPause(Exception):
@@ -161,3 +159,62 @@ def asks_leave(folder: str) -> str:
         return "no: " + said.data.get("reason", "")
     count(folder, "did")
     return "did it"
+
+
+@tool
+def changes_its_mind(folder: str) -> list[Any]:
+    """Asks for an amount and for leave at once; in its second run it waits for the file `go`, and asks for more."""
+    runs = count(folder, "runs")
+    while runs == 2 and not (Path(folder) / "go").exists():
+        time.sleep(0.01)
+    with level("a"):
+        amount = resumed(int)
+        first = None if amount.has_data else Interrupt("How much?")
+    with level("b"):
+        leave = resumed(dict[str, Any])
+        second = None if leave.has_data else Interrupt(Permission(message=f"May {100 if runs == 1 else 1000} be paid?"))
+    if first or second:
+        raise Interrupt.all([first, second])
+    return [amount.data, leave.data["granted"]]
+
+
+@tool
+def one_after_the_other(folder: str) -> str:
+    """First `a`, which keeps something, then `b`."""
+    with level("a"):
+        a = resumed(str, str)
+        kept = a.state or ("costly" if count(folder, "search") else "")
+        if not a.has_data:
+            raise Interrupt("a?", kept)
+    with level("b"):
+        b = resumed(str)
+        if not b.has_data:
+            raise Interrupt("b?")
+    return f"{kept} {a.data} {b.data}"
+
+
+@tool
+def counting(folder: str, topics: list[str]) -> int:
+    """Tells in its composite how many are found."""
+    parts, found = [], 0
+    for topic in topics:
+        with level(topic):
+            if resumed().has_data:
+                found += 1
+            else:
+                parts.append(Interrupt(topic))
+    if parts:
+        raise Interrupt.all(parts, info=f"{found} found")
+    return found
+
+
+@tool
+def bad_form() -> None:
+    raise Interrupt(Input(message="?", form={"type": "integr"}))
+
+
+@tool
+def deploy(folder: str, env: str = "prod") -> str:
+    """Deploys; to production where nothing is said."""
+    count(folder, "deploy")
+    return env

@@ -14,11 +14,11 @@ from blueprint.grammar import KINDS
 from blueprint.grammar import steps as plain
 from protocol.questions import Asked
 from workflows.builtins import BUILTINS
-from workflows.calls import CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS
+from workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS
 from workflows.steps import STEPS
 
 HOME = Path(__file__).parent.parent
-ROOMS = ("blueprint", "protocol", "workflows", "activities", "client")
+ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit")
 FILES = [*(path for room in ROOMS for path in sorted((HOME / room).rglob("*.py"))), HOME / "worker.py"]
 
 
@@ -29,7 +29,7 @@ def test_the_import_contracts_hold(monkeypatch) -> None:
 
 def test_the_door_and_the_activities_agree_on_names() -> None:
     names = {activity._Definition.must_from_callable(one).name for one in all_activities([], {})}
-    assert names == {CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS}
+    assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS}
 
 
 def test_every_kind_of_the_grammar_has_a_deed() -> None:

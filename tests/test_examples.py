@@ -7,16 +7,20 @@ import pytest
 
 import examples.approval.payments
 import examples.booking.flights
+import examples.clarify.briefs
+import examples.expenses.rates
 import examples.research.sources  # noqa: F401 registers the tools
 from blueprint import load, loads
 from blueprint.core import expand
 from blueprint.schema import language_schema
 from blueprint.source import plain, read
+from protocol import guard
+from protocol.answers import Refusal
 from tests.conftest import Harness
 from tests.test_architecture import HOME
 
 EXAMPLES = sorted((HOME / "examples").glob("*/*.yaml"))
-EXAMPLES = [path for path in EXAMPLES if path.stem != "replies"]
+EXAMPLES = [path for path in EXAMPLES if path.stem != "replies" and ".test" not in path.suffixes]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -36,13 +40,36 @@ async def start(house: Harness, name: str, input: object) -> str:
     return run
 
 
-async def test_the_clarification_asks_three_times_and_writes_the_brief(house: Harness) -> None:
-    run = await start(house, "clarify", "A poem")
+async def test_the_conversation_asks_three_times_and_writes_the_brief(house: Harness) -> None:
+    run = await start(house, "conversation", "A poem")
     asked = await house.answered(run, "my team", "short and warm", "the merger")
     assert asked == ["Who is it for?", "How long may it be, and in which tone?", "What must it not mention?"]
     output = await house.output(run)
     assert output["goal"] == "A poem"
     assert "User: short and warm" in output["brief"]
+
+
+async def test_the_clarification_writes_what_was_agreed_on(house: Harness, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = await start(house, "clarify", "A poem for the party")
+    asked = await house.answered(run, "my team", 80, "warm", {"verdict": "unchanged"})
+    assert asked[:3] == ["Who is it for?", "How many words may it have?", "Which tone?"]
+    assert await house.output(run) == "Written into briefs/a-poem-for-the-party.md."
+    assert "- **tone**: warm" in (tmp_path / "briefs" / "a-poem-for-the-party.md").read_text()
+
+
+async def test_large_expenses_are_decided_on_and_rates_are_looked_up_once(house: Harness) -> None:
+    rows = [("Train", 40, "EUR"), ("Flight", 400, "USD"), ("Hotel", 300, "EUR"), ("Taxi", 20, "CHF")]
+    expenses = [{"what": what, "amount": amount, "currency": currency} for what, amount, currency in rows]
+    run = await start(house, "expenses", {"expenses": expenses})
+    assert await house.answered(run, "pay", "refuse") == ["Flight for 360.0 EUR?", "Hotel for 300.0 EUR?"]
+    assert await house.output(run) == {"paid": 421.0, "refused": ["Hotel"]}
+
+
+async def test_of_three_opinions_the_majority_decides(house: Harness) -> None:
+    run = await start(house, "opinions", "A text.")
+    await house.answer(run, "publish")
+    assert await house.output(run) == "publish"
 
 
 async def test_the_payment_is_refused_unless_a_person_says_pay(house: Harness) -> None:
@@ -109,3 +136,19 @@ def test_a_pattern_takes_at_most_fifteen_lines_beyond_the_agent(name: str) -> No
     beyond = [line for line in text.partition("steps:")[2].splitlines() if line.strip()]
     patterns = [line for line in text.partition("steps:")[0].splitlines() if "tools:" in line or "- {name:" in line]
     assert len(beyond) + len(patterns) <= 16  # `steps:` itself is the sixteenth
+
+
+async def test_a_contract_is_sent_when_two_editors_approve_it_and_not_the_one_who_asks(
+    house: Harness, monkeypatch
+) -> None:
+    monkeypatch.setattr(guard.DEPLOYMENT, "groups", {"editors": ["user:ana", "user:bob", "user:eve"]})
+    blueprint, input = load(HOME / "examples" / "contract" / "contract.yaml"), {"party": "Acme", "text": "We agree."}
+    run = await house.runs.start(blueprint, input, started_by="user:ana")
+    house.started.append(run)
+    for person, allowed in (("ana", False), ("zoe", False), ("bob", True), ("eve", True)):
+        try:
+            await house.answer(run, {"granted": True}, by=f"user:{person}")
+            assert allowed
+        except Refusal as refusal:
+            assert (refusal.code, allowed) == ("not_allowed", False)
+    assert await house.output(run) == "Sent to Acme."

@@ -14,14 +14,14 @@ from temporalio.testing import WorkflowEnvironment
 
 from client.config import ConfigError
 from client.connection import ensure_search_attributes
-from client.embedded.server import _binary
+from client.embedded.server import temporal_binary
 from client.embedded.worker import WORKER
 from worker import Settings
 
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
         yield environment
 
 
@@ -86,7 +86,7 @@ async def test_a_build_id_makes_it_a_version_of_the_deployment(
 
 
 async def test_missing_search_attributes_are_told_with_the_command_that_registers_them(tmp_path: Path) -> None:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=_binary()) as bare:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as bare:
         address = bare.client.service_client.config.target_host
         code, told = await end(start(tmp_path, TEMPORAL_ADDRESS=address))
     assert code == 5

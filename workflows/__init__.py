@@ -3,11 +3,13 @@
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from workflows.agent import AgentWorkflow
+from workflows.clarify import ClarifyWorkflow
 from workflows.human import HumanInTheLoop
 from workflows.loop import LoopWorkflow
+from workflows.map import MapWorkflow
 from workflows.pipeline import PipelineWorkflow
 
-WORKFLOWS: list[type] = [PipelineWorkflow, LoopWorkflow, AgentWorkflow]
+WORKFLOWS: list[type] = [PipelineWorkflow, LoopWorkflow, AgentWorkflow, MapWorkflow, ClarifyWorkflow]
 
 PASSED_THROUGH = ("blueprint", "protocol", "pydantic", "pydantic_core", "jinja2", "markupsafe", "jsonschema_rs")
 """Pure, or deterministic: loaded once, not once a workflow."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from blueprint.expressions import names_in, text_of
 from blueprint.grammar import Agent, AgentTool, Blueprint, PlainStep, Retry
 from blueprint.reach import reach_of_tools
 from protocol.agents import Message, ModelReply, ModelRequest
-from protocol.runs import AgentDefinition, AgentResult, AgentState
+from protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
 from workflows.failures import failure
 from workflows.frame import Frame
 
@@ -39,10 +39,13 @@ class Asking:
 async def run_agent(asking: Asking, value: Any, frame: Frame) -> AgentResult:
     """What the agent gives for the value. The frame stands at the agent's own address."""
     instructions = text_of(frame.render(asking.agent.instructions))
+    if asking.agent.limits is not None:
+        own = Budget(limits=asking.agent.limits, of=f"agent {asking.name or asking.step}")
+        frame = replace(frame, meter=frame.meter.within(own))
     if not asking.agent.works_in_turns and asking.registry is None:
         return AgentResult(output=await _single(asking, instructions, value, frame), turns=1)
-    state = AgentState(paused=frame.host.paused, permits=frame.host.permits)
-    result = await frame.host.run_agent(_definition(asking, instructions, value, frame), state)
+    state = AgentState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
+    result: AgentResult = await frame.run_child(_definition(asking, instructions, value, frame), state)
     frame.note("agent.completed", turns=result.turns, output=result.output)
     return result
 
@@ -70,14 +73,18 @@ async def _single(asking: Asking, instructions: str, value: Any, frame: Frame) -
 
 
 async def ask_model(request: ModelRequest, asking: Asking, frame: Frame, label: str) -> ModelReply:
-    """One request to the agent's model."""
+    """One request to the agent's model, if limits leave one."""
+    await frame.within_limits()
     frame.note("model.requested", model=request.model)
-    reply = await frame.host.call_model(
-        request,
-        summary=frame.summary(label),
-        timeout=asking.timeout or asking.agent.timeout,
-        retry=asking.retry or asking.agent.retry,
+    reply: ModelReply = await frame.spend(
+        frame.host.call_model(
+            request,
+            summary=frame.summary(label),
+            timeout=asking.timeout or asking.agent.timeout,
+            retry=asking.retry or asking.agent.retry,
+        )
     )
+    frame.meter.count(reply.usage)
     frame.note("model.replied", tokens=reply.usage.input_tokens + reply.usage.output_tokens)
     return reply
 
@@ -98,6 +105,7 @@ def _definition(asking: Asking, instructions: str, value: Any, frame: Frame) -> 
     summarises = agent.history_management.agent if agent.history_management else None
     agents = reach.agents | ({summarises: frame.blueprint.agents[summarises]} if summarises else {})
     read = {path[0] for path in names_in([one.instructions for one in agents.values()])}
+    read |= {"context"} if "history" in read else set()
     return AgentDefinition(
         blueprint=Blueprint(
             name=frame.host.blueprint_name,
@@ -107,6 +115,7 @@ def _definition(asking: Asking, instructions: str, value: Any, frame: Frame) -> 
         ),
         run=frame.host.run_id,
         guarded=frame.host.guarded,
+        started_by=frame.host.started_by,
         address=frame.address,
         agent=agent,
         name=asking.name,

@@ -9,17 +9,30 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from blueprint.grammar import Retry
-from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
+from protocol.agents import (
+    CacheEntry,
+    CacheHit,
+    CacheLookup,
+    ModelReply,
+    ModelRequest,
+    ToolOutcome,
+    ToolRequest,
+    ToolSpec,
+    ToolsRequest,
+)
 from protocol.runs import summary_of
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
 DESCRIBE_TOOLS = "describe_tools"
+CACHE_GET = "cache_get"
+CACHE_PUT = "cache_put"
 
 MODEL_RETRY = Retry(attempts=5)
 TOOL_RETRY = Retry(attempts=3)
 ATTEMPT_SECONDS = 600.0
 DESCRIBE_SECONDS = 90.0
+CACHE_SECONDS = 30.0
 HEARTBEAT = timedelta(seconds=10)
 
 
@@ -37,6 +50,17 @@ async def call_tool(
     """One tool call. The activity itself refuses a further attempt of a tool that is not idempotent."""
     outcome: ToolOutcome = await _call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY)
     return outcome
+
+
+async def look_up(request: CacheLookup) -> CacheHit:
+    """What the cache holds."""
+    hit: CacheHit = await _call(CACHE_GET, request, CacheHit, request.key, CACHE_SECONDS, TOOL_RETRY)
+    return hit
+
+
+async def keep(entry: CacheEntry) -> None:
+    """Put something into the cache."""
+    await _call(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY)
 
 
 async def describe_tools(request: ToolsRequest) -> list[ToolSpec]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
+from protocol.people import who_may
 from protocol.questions import Question
 from protocol.runs import RefusedSignal, WorkflowView
 
@@ -34,15 +36,26 @@ def _question(question: Question) -> list[str]:
         lines += ["", *(f"- `{option.id}` {option.label}" for option in question.options[:20])]
     if question.deadline:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
-    example = json.dumps({"answers": [{"question": question.id, "content": question.example}]}, ensure_ascii=False)
+    if question.people.restricted:
+        lines += ["", f"Waits for {who_may(question.people)}. {question.so_far}".strip()]
     return [
         *lines,
         "",
         "```",
         f"holdfast answer {question.run} {question.id} {_value(question)}",
-        f"temporal workflow signal --workflow-id '{question.owner}' --name answer --input '{example}'",
+        _temporal(question),
         "```",
     ]
+
+
+def _temporal(question: Question) -> str:
+    """A signal; or, where it must be known who answers, an update."""
+    answers: dict[str, Any] = {"answers": [{"question": question.id, "content": question.example}]}
+    how = "signal"
+    if question.people.restricted:
+        how, answers["by"] = "update execute", "user:YOU"
+    example = json.dumps(answers, ensure_ascii=False)
+    return f"temporal workflow {how} --workflow-id '{question.owner}' --name answer --input '{example}'"
 
 
 def _value(question: Question) -> str:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal, Protocol
+
+from temporalio import workflow
+from temporalio.exceptions import ChildWorkflowError
 
 from blueprint.expressions import evaluate, holds, render, text_of
 from blueprint.grammar import AnyStep, Blueprint, Step
 from blueprint.jsonschemas import misfit
 from protocol.address import Address, within
-from protocol.agents import ModelReply, ModelRequest, ToolOutcome, ToolRequest, ToolSpec, Usage
+from protocol.agents import CacheEntry, CacheHit, ModelReply, ModelRequest, ToolOutcome, ToolRequest, ToolSpec, Usage
 from protocol.context import BadWrite, applied, read
-from protocol.questions import Asked
-from protocol.runs import AgentDefinition, AgentResult, AgentState, LoopDefinition, LoopResult, LoopState
-from workflows.failures import failure
+from protocol.people import EVERYBODY, People
+from protocol.questions import Asked, Decision
+from protocol.runs import AgentDefinition, ChildDefinition
+from protocol.values import Value
+from workflows.failures import HANDLED, failure, failure_of
+from workflows.limits import Meter, limits_of
 from workflows.questions import Reply
 
 HISTORY = "context.scratchpad.history"
@@ -26,6 +33,7 @@ class Host(Protocol):
     run_id: str
     blueprint_name: str
     guarded: bool
+    started_by: str | None
     paused: bool
     permits: list[str]
     """Tools that a person allowed for the rest of the run."""
@@ -43,13 +51,15 @@ class Host(Protocol):
         timeout: float | None,
         takes_default: bool = False,
         parents: Sequence[dict[str, Any]] = (),
+        people: People = EVERYBODY,
     ) -> Reply: ...
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None: ...
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply: ...
     async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome: ...
+    async def look_up(self, key: str) -> CacheHit: ...
+    async def keep(self, entry: CacheEntry) -> None: ...
     async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]: ...
-    async def run_loop(self, definition: LoopDefinition, state: LoopState) -> LoopResult: ...
-    async def run_agent(self, definition: AgentDefinition, state: AgentState) -> AgentResult: ...
+    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any: ...
 
 
 class Store:
@@ -111,10 +121,51 @@ class Frame:
     conversing: bool = False
     place: str = ""
     """How a person calls the place: `clarify 2`."""
+    meter: Meter = field(default_factory=Meter)
+    given: tuple[Any] | None = None
+    """What a person gave as this step's input, after it had failed."""
+
+    async def spend(self, work: Awaitable[Any]) -> Any:
+        """The work's result; the time that it took counts."""
+        begun = workflow.now()
+        try:
+            result = await work
+        except HANDLED:
+            self.meter.count(_seconds_since(begun))
+            raise
+        self.meter.count(_seconds_since(begun))
+        return result
+
+    async def within_limits(self) -> None:
+        """Go on only if nothing is used up; where the author says so, a person is asked for as much again."""
+        while (reached := self.meter.reached()) is not None:
+            index, name = reached
+            budget, told = self.meter.budgets[index], self.meter.told(index, name)
+            self.note("limit.reached", limit=name, message=told)
+            if budget.limits.on_limit == "fail":
+                raise failure("limit_reached", told, self.address, final=budget.whole_run)
+            amount = limits_of(budget.limits)[name]
+            more = [{"id": "more", "label": f"{amount:g} more"}, {"id": "fail"}]
+            asked = Decision.model_validate({"message": f"{told}. Go on?", "options": more})
+            reply = await self.at("hitl", "limit").ask(asked)
+            if reply.content != "more":
+                raise failure("limit_reached", f"{told}; ended by {reply.by or 'somebody'}", self.address, final=True)
+            self.meter.grant(index, name, amount)
+
+    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
+        """A child's result; what it spends counts here, too."""
+        try:
+            result = await self.host.run_child(definition, state)
+        except ChildWorkflowError as error:
+            self.meter.count(failure_of(error, self.address).usage)
+            raise
+        self.meter.count(result.usage)
+        self.meter.adopt(result.budgets)
+        return result
 
     def at(self, type_: str, id_: str, sub: object = None) -> Frame:
         """The same names, one segment deeper."""
-        return replace(self, address=within(self.address, type_, id_, sub))
+        return replace(self, address=within(self.address, type_, id_, sub), given=None)
 
     def inside(self, type_: str, id_: str) -> Frame:
         """One segment deeper, in a scope of its own: what runs there is not seen outside."""
@@ -149,10 +200,14 @@ class Frame:
 
     def input_of(self, step: Step) -> Any:
         """What the step gets, if it fits the step's `input_schema`."""
-        value = self.render(step.input)
+        value = self.raw_input_of(step)
         if step.input_schema is not None and (wrong := misfit(step.input_schema, value)):
             raise failure("input_invalid", f"the input of {step.name} does not fit: {wrong}", self.address)
         return value
+
+    def raw_input_of(self, step: Step) -> Any:
+        """What the step would get: what a person gave in its place, else what its template gives."""
+        return self.render(step.input) if self.given is None else self.given[0]
 
     def note(self, type_: str, **data: Any) -> None:
         self.host.note(self.address, type_, **data)
@@ -183,6 +238,7 @@ class Frame:
         *,
         takes_default: bool = False,
         parents: Sequence[dict[str, Any]] = (),
+        people: People = EVERYBODY,
     ) -> Reply:
         reply = await self.host.ask(
             self.address,
@@ -191,6 +247,7 @@ class Frame:
             timeout=timeout,
             takes_default=takes_default,
             parents=parents,
+            people=people,
         )
         if reply.status == "answered":
             self.scope.answered(reply.content)
@@ -200,3 +257,7 @@ class Frame:
 def history_of(context: dict[str, Any]) -> Any:
     """The conversation that a loop keeps, or an empty list."""
     return read(context, HISTORY, [])
+
+
+def _seconds_since(begun: datetime) -> Usage:
+    return Usage(seconds=(workflow.now() - begun).total_seconds())

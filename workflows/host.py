@@ -14,6 +14,9 @@ from temporalio.exceptions import ApplicationError, ChildWorkflowError
 
 from protocol.address import Address, child_workflow_id
 from protocol.agents import (
+    CacheEntry,
+    CacheHit,
+    CacheLookup,
     ModelReply,
     ModelRequest,
     ToolOutcome,
@@ -23,15 +26,17 @@ from protocol.agents import (
     Usage,
 )
 from protocol.answers import Closed, Receipt, Refusal, read_answers
+from protocol.people import EVERYBODY, People, awaited
 from protocol.questions import Asked, Question
 from protocol.runs import (
     AGENT_WORKFLOW,
     ANSWER,
-    ANYONE,
     BLUEPRINT_ATTRIBUTE,
+    CLARIFY_WORKFLOW,
     CONTEXT,
     EVENTS,
     LOOP_WORKFLOW,
+    MAP_WORKFLOW,
     PAGE_BYTES,
     PAUSE,
     RESUME,
@@ -39,16 +44,21 @@ from protocol.runs import (
     WAITING_ATTRIBUTE,
     AgentDefinition,
     AgentResult,
-    AgentState,
+    ChildDefinition,
+    ClarifyDefinition,
+    ClarifyResult,
+    Definition,
     Event,
     LoopDefinition,
     LoopResult,
-    LoopState,
+    MapDefinition,
+    MapResult,
     RefusedSignal,
     Status,
     WorkflowView,
     summary_of,
 )
+from protocol.values import Value
 from workflows import calls
 from workflows.details import details_of
 from workflows.failures import failure_of
@@ -58,6 +68,13 @@ from workflows.questions import Questions, Reply
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 KEPT_REFUSALS = 20
+CHILDREN: dict[type[Definition], tuple[str, str, type[Any]]] = {
+    LoopDefinition: (LOOP_WORKFLOW, "loop.started", LoopResult),
+    AgentDefinition: (AGENT_WORKFLOW, "agent.started", AgentResult),
+    MapDefinition: (MAP_WORKFLOW, "map.started", MapResult),
+    ClarifyDefinition: (CLARIFY_WORKFLOW, "clarify.started", ClarifyResult),
+}
+"""By what a child executes: its workflow, the event that tells of its start, what it gives."""
 
 
 class Host:
@@ -70,6 +87,7 @@ class Host:
         address: Address,
         blueprint: str,
         guarded: bool = False,
+        started_by: str | None = None,
         paused: bool = False,
         closed: list[Closed] | None = None,
         next_offset: int = 0,
@@ -78,7 +96,7 @@ class Host:
         permits: list[str] | None = None,
     ) -> None:
         self.run_id, self.address, self.blueprint_name = run, address, blueprint
-        self.guarded, self.paused = guarded, paused
+        self.guarded, self.started_by, self.paused = guarded, started_by, paused
         self.journal = Journal(next_offset)
         self.questions = Questions(run, self.journal, guarded=guarded, closed=closed or [])
         self.children: dict[str, workflow.ChildWorkflowHandle[Any, Any]] = {}
@@ -89,6 +107,7 @@ class Host:
         self.ended: Status | None = None
         self.digest = ""
         self._calls_under_way = 0
+        self._started: dict[str, int] = {}
         self._refused: list[RefusedSignal] = []
         self._shown: tuple[Any, ...] = ()
         self._awaited = tuple(workflow.info().typed_search_attributes.get(WAITING_KEY) or ())
@@ -114,53 +133,65 @@ class Host:
         timeout: float | None,
         takes_default: bool = False,
         parents: Sequence[dict[str, Any]] = (),
+        people: People = EVERYBODY,
     ) -> Reply:
         deadline = None if timeout is None else workflow.now() + timedelta(seconds=timeout)
         return await self.questions.ask(
-            address, asked, iteration=iteration, deadline=deadline, takes_default=takes_default, parents=parents
+            address,
+            asked,
+            iteration=iteration,
+            deadline=deadline,
+            takes_default=takes_default,
+            parents=parents,
+            people=people,
         )
 
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
         self.questions.change(address, asked, parents)
 
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply:
+        await self.until_resumed()
         with self._under_way():
             reply = await calls.call_model(request, **how)
         self.count(reply.usage)
         return reply
 
     async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome:
+        await self.until_resumed()
         with self._under_way():
             return await calls.call_tool(request, **how)
+
+    async def look_up(self, key: str) -> CacheHit:
+        with self._under_way():
+            return await calls.look_up(CacheLookup(key=key))
+
+    async def keep(self, entry: CacheEntry) -> None:
+        with self._under_way():
+            await calls.keep(entry)
 
     async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]:
         with self._under_way():
             return await calls.describe_tools(ToolsRequest(tools=list(tools)))
 
-    async def run_loop(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
-        """Start a loop in a history of its own, and wait for its end."""
-        result: LoopResult = await self._run_child(LOOP_WORKFLOW, "loop.started", definition, state, LoopResult)
-        return result
-
-    async def run_agent(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
-        """Start an agent in a history of its own, and wait for its end."""
-        result: AgentResult = await self._run_child(AGENT_WORKFLOW, "agent.started", definition, state, AgentResult)
-        return result
+    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
+        """Start a child with a history of its own, and wait for its end; gives its result."""
+        name, event, result_type = CHILDREN[type(definition)]
+        return await self._run_child(name, event, definition, state, result_type)
 
     async def _run_child(
         self,
         name: str,
         event: str,
-        definition: LoopDefinition | AgentDefinition,
-        state: LoopState | AgentState,
+        definition: ChildDefinition | AgentDefinition,
+        state: Any,
         result_type: type[Any],
     ) -> Any:
         handle = await workflow.start_child_workflow(
             name,
             args=[definition, state],
-            id=child_workflow_id(self.run_id, definition.address),
+            id=self._new_child_id(child_workflow_id(self.run_id, _address_of(definition))),
             result_type=result_type,
-            static_summary=summary_of(f"{self.blueprint_name}: {definition.address.rpartition(';')[2]}"),
+            static_summary=summary_of(f"{self.blueprint_name}: {_address_of(definition).rpartition(';')[2]}"),
             search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, self.blueprint_name)]),
         )
         self.children[handle.id] = handle  # only now can it be asked
@@ -168,7 +199,7 @@ class Host:
         try:
             if self.paused and not state.paused:
                 await handle.signal(PAUSE)
-            result: LoopResult | AgentResult = await handle
+            result: Any = await handle
         except ChildWorkflowError as error:
             self.count(failure_of(error, definition.address).usage)
             raise
@@ -177,6 +208,11 @@ class Host:
         self.count(result.usage)
         self.permit(*result.permits)
         return result
+
+    def _new_child_id(self, wanted: str) -> str:
+        """The id of a child; that of a step which is run once more gets `~2`."""
+        again = self._started[wanted] = self._started.get(wanted, 0) + 1
+        return wanted if again == 1 else f"{wanted}~{again}"
 
     def permit(self, *tools: str) -> None:
         """Remember that a person allowed these tools for the rest of the run."""
@@ -200,16 +236,20 @@ class Host:
 
     def show(self) -> None:
         self._shown = self._standing()
-        awaited = (ANYONE,) if self.questions.open and self.ended is None else ()
-        if awaited != self._awaited:
-            self._awaited = awaited
-            workflow.upsert_search_attributes([WAITING_KEY.value_set(list(awaited))])
+        open_ = self.questions.open if self.ended is None else []
+        names = tuple(awaited(question.people for question in open_))
+        if names != self._awaited:
+            self._awaited = names
+            workflow.upsert_search_attributes([WAITING_KEY.value_set(list(names))])
         view = self._view([])
         workflow.set_current_details(details_of(view, self.questions.open))
 
     def _standing(self) -> tuple[Any, ...]:
         """What the details depend on."""
-        asked = tuple(question.id for question in self.questions.open)
+        asked = tuple(
+            (question.id, question.reminders, question.answers_so_far, *question.assignees)
+            for question in self.questions.open
+        )
         return asked, self.iteration, tuple(self.children), len(self._refused), self.paused, self.ended
 
     async def close(self, status: Status) -> None:
@@ -241,7 +281,7 @@ class Host:
     def answer_signal(self, payload: Any = None) -> None:
         try:
             answers = read_answers(payload)
-            self.questions.check_signal()
+            self.questions.check_signal(answers)
             self.questions.check(answers)
             self.questions.take(answers)
         except Refusal as refusal:
@@ -299,7 +339,7 @@ class Host:
         taken: list[Question] = []
         room = PAGE_BYTES
         for question in self.questions.open[offset:]:
-            room -= len(question.model_dump_json(exclude_defaults=True))
+            room -= len(question.model_dump_json(exclude_defaults=True).encode())
             if room < 0 and taken:
                 break
             taken.append(question)
@@ -336,3 +376,10 @@ class Host:
 
 def refused(refusal: Refusal) -> ApplicationError:
     return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)
+
+
+def _address_of(definition: ChildDefinition | AgentDefinition) -> Address:
+    """Where the child stands: a page of a map below its map."""
+    if isinstance(definition, MapDefinition) and definition.pages is not None:
+        return definition.pages
+    return definition.address

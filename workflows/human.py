@@ -10,11 +10,14 @@ from typing import Any
 from temporalio import workflow
 
 from blueprint.grammar import Option
+from blueprint.people import is_person
 from protocol.address import Address, root, within
+from protocol.people import People
 from protocol.questions import Asked, Choice, Clarification, Decision, Input
 from workflows.failures import failure
 from workflows.host import Host
 from workflows.questions import Reply
+from workflows.timetable import SHORTEST_REMINDER
 
 _UNSET: Any = object()
 KINDS: dict[str, type[Choice | Clarification | Decision]] = {
@@ -40,25 +43,31 @@ class Human:
         schema: dict[str, Any] | None = None,
         timeout: timedelta | None = None,
         default: Any = _UNSET,
+        assignees: Sequence[str] = (),
+        quorum: int = 1,
+        remind_every: timedelta | None = None,
         name: str | None = None,
     ) -> Any:
         """The answer of a person: text, an option's id, or a value that fits the JSON Schema.
 
         Without a timeout it waits for as long as it takes. At the timeout it gives `default`; without one it raises an
         `ApplicationError` of type ``question_expired``, and one of type ``question_declined`` if the person declines.
+        `assignees` (`user:x`, `group:y`) says who may answer, `quorum` how many different people must accept.
         """
         self._asked += 1
         address = within(self._host.address, "hitl", name or f"question-{self._asked}")
         asked = _asked(message, kind, options, schema, None if default is _UNSET else default)
-        reply = await self._wait(address, asked, None if timeout is None else timeout.total_seconds())
+        people = _people(assignees, quorum, remind_every, Address(address))
+        reply = await self._wait(address, asked, None if timeout is None else timeout.total_seconds(), people)
         if reply.status == "answered":
             return reply.content
         if reply.status == "expired" and default is not _UNSET:
             return default
         raise failure(f"question_{reply.status}", f"{message!r} was {reply.status}", Address(address))
 
-    async def _wait(self, address: Address, asked: Asked, timeout: float | None) -> Reply:
-        waiting = asyncio.create_task(self._host.ask(address, asked, iteration=None, timeout=timeout))
+    async def _wait(self, address: Address, asked: Asked, timeout: float | None, people: People) -> Reply:
+        asking = self._host.ask(address, asked, iteration=None, timeout=timeout, people=people)
+        waiting = asyncio.create_task(asking)
         await asyncio.sleep(0)  # the question is open now, and can be shown
         self._host.show()
         reply = await waiting
@@ -73,6 +82,17 @@ class HumanInTheLoop(Host):
         info = workflow.info()
         super().__init__(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type)
         self.human = Human(self)
+
+
+def _people(assignees: Sequence[str], quorum: int, remind_every: timedelta | None, at: Address) -> People:
+    if isinstance(assignees, str) or not all(map(is_person, assignees)):
+        raise failure("bad_assignees", f"assignees must be a list of user:NAME and group:NAME, not {assignees!r}", at)
+    if quorum < 1:
+        raise failure("bad_quorum", f"a quorum is at least 1, not {quorum}", at)
+    if remind_every is not None and remind_every < SHORTEST_REMINDER:
+        raise failure("bad_reminder", f"reminders are at least {SHORTEST_REMINDER} apart, not {remind_every}", at)
+    every = None if remind_every is None else remind_every.total_seconds()
+    return People(assignees=list(assignees), quorum=quorum, remind_every=every)
 
 
 def _asked(message: str, kind: str, options: Sequence[Any], schema: dict[str, Any] | None, default: Any) -> Asked:

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from blueprint.grammar import AgenticLoop, AnyStep, Conditional, Fallback, Hitl, Loop, PlainStep, Step
+from blueprint.expressions import ExpressionError
+from blueprint.grammar import (
+    AgenticLoop,
+    AnyStep,
+    Cache,
+    Clarify,
+    Conditional,
+    Fallback,
+    Hitl,
+    Loop,
+    Map,
+    Parallel,
+    PlainStep,
+    Step,
+)
 from blueprint.jsonschemas import misfit
+from protocol.agents import Usage
 from protocol.context import updated
 from protocol.questions import brief
 from protocol.runs import Failure
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import Frame
+from workflows.judging import judged
 from workflows.steps import STEPS
 from workflows.stops import stop
 from workflows.together import is_cancelled
@@ -33,12 +50,31 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
 async def run_step(step: AnyStep, frame: Frame, previous: Any) -> Any:
     await frame.host.until_resumed()
     here = frame.at(segment_type(step), step.name).after(previous)
+    while True:
+        outcome = await _attempt(step, frame, here)
+        if not isinstance(outcome, _Again):
+            return outcome
+        here = replace(here, given=outcome.given)
+
+
+class _Again(NamedTuple):
+    """A person wants the step to be run again; `given` holds another input, if there is one."""
+
+    given: tuple[Any] | None
+
+
+async def _attempt(step: AnyStep, frame: Frame, here: Frame) -> Any:
+    """Run the step; gives its output, or what a person wants to be tried in its place."""
+    previous = here.previous
     try:
         if step.when is not None and not here.holds(step.when)[0]:
             here.note("step.skipped", name=step.name, kind=step.kind, when=step.when)
             _remember(step, here, None, "skipped")
             return previous
         here.note("step.started", name=step.name, kind=step.kind)
+        await here.within_limits()
+        here.meter.count(Usage(steps=1))
+        frame.host.count(Usage(steps=1))
         output = await STEPS[type(step)](step, here)
         _record(step, here, output)
     except HANDLED as error:
@@ -60,7 +96,7 @@ def segment_type(step: Step) -> str:
             return "step"
         case AgenticLoop():
             return "agent"
-        case Hitl() | Conditional() | Loop():
+        case Hitl() | Conditional() | Loop() | Map() | Parallel() | Cache() | Clarify():
             return step.kind
         case _:
             raise TypeError(f"no segment for {type(step).__name__}")
@@ -93,6 +129,18 @@ async def _failed(step: AnyStep, frame: Frame, here: Frame, error: BaseException
     if what.final or step.on_error == "fail":
         raise raised(what) from error
     told = {"type": what.type, "message": what.message, "address": what.address}
+    if step.on_error == "ask":
+        verdict = await judged(what, _shown_input(step, here), here)
+        match verdict.action:
+            case "retry":
+                return _Again(here.given)
+            case "edit":
+                return _Again((verdict.content,))
+            case "abort":
+                raise raised(what) from error
+            case _:
+                _record(step, here, verdict.content)
+                return verdict.content
     _keep_completed_iterations(step, here, what)
     _remember(step, here, None, "failed", told)
     if not isinstance(step.on_error, Fallback):
@@ -101,6 +149,14 @@ async def _failed(step: AnyStep, frame: Frame, here: Frame, error: BaseException
     _record(step, here, output)
     _remember(step, here, output, "completed", told)
     return output
+
+
+def _shown_input(step: AnyStep, here: Frame) -> Any:
+    """What the step got, for a person to judge; its template may be what failed."""
+    try:
+        return here.raw_input_of(step)
+    except ExpressionError:
+        return None
 
 
 def _keep_completed_iterations(step: AnyStep, here: Frame, what: Failure) -> None:

@@ -33,7 +33,7 @@ class Journal:
         taken: list[Event] = []
         room = PAGE_BYTES
         for event in self._events[max(0, offset - self.first) :]:
-            room -= len(event.model_dump_json(exclude_defaults=True))
+            room -= len(event.model_dump_json(exclude_defaults=True).encode())
             if room < 0 and taken:
                 break
             taken.append(event)

@@ -8,21 +8,24 @@ from typing import Any
 
 from temporalio import workflow
 
-from blueprint.expressions import ExpressionError
-from blueprint.grammar import Loop, LoopBlock, Operation
+from blueprint.expressions import ExpressionError, text_of
+from blueprint.grammar import HistoryManagement, Loop, LoopBlock, Operation
 from protocol.address import Address, parts, segment
 from protocol.agents import ToolRequest
 from protocol.questions import Decision
 from protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
+from workflows.agents import Asking, run_agent
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import HISTORY, Frame, Scope, Store, history_of
 from workflows.host import Host
 from workflows.interpreter import run_steps
+from workflows.limits import Meter
 from workflows.together import is_cancelled
 from workflows.tools import call_tool
 
 MOST_EVENTS = 1_000
 MOST_UPDATES = 1_500
+CHARACTERS_PER_TOKEN = 4
 
 
 class LoopFailed(Exception):
@@ -44,6 +47,7 @@ class LoopWorkflow(Host):
             address=definition.address,
             blueprint=definition.blueprint.name,
             guarded=definition.guarded,
+            started_by=definition.started_by,
             paused=state.paused,
             closed=state.closed,
             next_offset=state.next_offset,
@@ -54,6 +58,7 @@ class LoopWorkflow(Host):
         self.definition, self.state = definition, state
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
         self.store = Store(state.context, definition.blueprint.context_schema)
+        self.meter = Meter(state.budgets)
         self.first_iteration = state.iteration
         self.longest = 0
         self.exit: dict[str, Any] = {}
@@ -109,7 +114,7 @@ class LoopWorkflow(Host):
         if number == 1:
             given = await self._begin(frame.after(given))
         output = await self._guard("body_step_error", frame, run_steps(self.block.body, frame, given))
-        self._shorten_history(frame)
+        await self._guard("body_step_error", frame, self._shorten_history(frame))
         answer = frame.scope.resume_input
         self._advance(iteration=number, context=self.store.value, output=output, resume_input=answer)
         return frame.after(output)
@@ -129,6 +134,7 @@ class LoopWorkflow(Host):
             turn_source=self.block.ai_turn_source,
             conversing=self.block.conversation,
             place=f"{self.step.name} {number}",
+            meter=self.meter,
         )
 
     def _address(self, number: int) -> Address:
@@ -160,9 +166,22 @@ class LoopWorkflow(Host):
         for operation in operations:
             frame.apply(operation.verb, operation.write.target, frame.render(operation.write.value))
 
-    def _shorten_history(self, frame: Frame) -> None:
-        if (shorter := self.block.history_management) is not None:
-            frame.apply("set", HISTORY, history_of(frame.store.value)[-shorter.max_turns :])
+    async def _shorten_history(self, frame: Frame) -> None:
+        rule = self.block.history_management
+        if rule is None:
+            return
+        history = history_of(frame.store.value)
+        kept = newest(history, rule)
+        if rule.strategy != "summarize":
+            frame.apply("set", HISTORY, kept)
+        elif len(history) > len(kept) + 1:  # one more is the summary itself
+            summary = await self._summary(history[: len(history) - len(kept)], rule, frame)
+            frame.apply("set", HISTORY, [f"Summary: {summary}", *kept])
+
+    async def _summary(self, turns: list[str], rule: HistoryManagement, frame: Frame) -> str:
+        asking = Asking.of(rule.agent or "", rule.agent or "", frame.blueprint)
+        told = "\n".join(map(text_of, turns))
+        return text_of((await run_agent(asking, told, frame.at("agent", asking.step))).output)
 
     async def _exit_holds(self, frame: Frame) -> bool:
         return bool(await self._guard("exit_condition_error", frame, self._test_exit(frame)))
@@ -231,6 +250,7 @@ class LoopWorkflow(Host):
             iterations=self.state.iteration,
             usage=self.usage,
             permits=self.permits,
+            budgets=self.meter.budgets,
         )
 
     async def _output(self, frame: Frame) -> Any:
@@ -251,7 +271,8 @@ class LoopWorkflow(Host):
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            raise LoopFailed(reason, failure_of(error, frame.address)) from error
+            what = failure_of(error, frame.address)
+            raise LoopFailed("limit" if what.type == "limit_reached" else reason, what) from error
 
     def _completed(self, reason: str, output: Any = None) -> None:
         self.note(
@@ -285,9 +306,24 @@ class LoopWorkflow(Host):
                 "paused": self.paused,
                 "usage": self.usage,
                 "permits": self.permits,
+                "budgets": self.meter.budgets,
             }
         )
         workflow.continue_as_new(args=[self.definition, state])
+
+
+def newest(history: list[str], rule: HistoryManagement) -> list[str]:
+    """The last turns, as many as the rule keeps; at least one.
+
+    >>> newest(["a" * 8, "b" * 8, "c" * 8], HistoryManagement(strategy="truncate_tokens", max_tokens=10, max_turns=2))
+    ['bbbbbbbb', 'cccccccc']
+    """
+    kept = history if rule.max_turns is None else history[-rule.max_turns :]
+    if rule.max_tokens is None:
+        return kept
+    while len(kept) > 1 and sum(len(text_of(turn)) for turn in kept) > rule.max_tokens * CHARACTERS_PER_TOKEN:
+        kept = kept[1:]
+    return kept
 
 
 def _read_json(value: Any) -> Any:

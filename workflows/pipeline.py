@@ -10,12 +10,13 @@ from temporalio import workflow
 from blueprint.expressions import ExpressionError
 from blueprint.jsonschemas import misfit
 from protocol.address import root
-from protocol.runs import PIPELINE_WORKFLOW, Definition, Failure, PipelineState, RunResult
+from protocol.runs import PIPELINE_WORKFLOW, Budget, Definition, Failure, PipelineState, RunResult
 from protocol.values import digest_of
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host
 from workflows.interpreter import run_steps
+from workflows.limits import Meter
 from workflows.together import is_cancelled
 
 
@@ -27,7 +28,11 @@ class PipelineWorkflow(Host):
     def __init__(self, definition: Definition, state: PipelineState) -> None:
         blueprint = definition.blueprint
         super().__init__(
-            run=definition.run, address=root(blueprint.name), blueprint=blueprint.name, guarded=definition.guarded
+            run=definition.run,
+            address=root(blueprint.name),
+            blueprint=blueprint.name,
+            guarded=definition.guarded,
+            started_by=state.started_by,
         )
         self.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = Store(blueprint.context, blueprint.context_schema)
@@ -61,7 +66,17 @@ class PipelineWorkflow(Host):
         blueprint = definition.blueprint
         if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, state.input)):
             raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
-        frame = Frame(self, self.address, blueprint, self.store, Scope(), run_steps, {"input": state.input})
+        limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
+        frame = Frame(
+            host=self,
+            address=self.address,
+            blueprint=blueprint,
+            store=self.store,
+            scope=Scope(),
+            run_steps=run_steps,
+            names={"input": state.input},
+            meter=Meter(limits),
+        )
         output = await run_steps(blueprint.steps, frame, state.input)
         return output if blueprint.output is None else frame.after(output).render(blueprint.output)
 

@@ -13,7 +13,7 @@ from protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from protocol.questions import Input
 from workflows.failures import HANDLED, failure, failure_of
 from workflows.frame import Frame
-from workflows.interrupts import Interrupts
+from workflows.interrupts import Ended, Interrupts
 from workflows.together import is_cancelled
 
 OUTCOME_UNKNOWN = "outcome_unknown"
@@ -35,12 +35,16 @@ async def call_tool(
             frame.note("tool.called", tool=request.tool)
             match await _outcome(request, frame, label, timeout, retry):
                 case Completed(result=result):
-                    frame.note("tool.returned", tool=request.tool)
+                    frame.note("tool.returned", tool=request.tool, result=result)
                     await interrupts.end()
                     return result
                 case Interrupted() as outcome:
                     request = await interrupts.resolve(outcome, request)
                     await frame.host.until_resumed()
+    except Ended as ended:
+        frame.note("tool.returned", tool=request.tool, result=ended.result)
+        await interrupts.end()
+        return ended.result
     except (asyncio.CancelledError, *HANDLED):
         interrupts.drop()
         raise
@@ -52,7 +56,9 @@ async def _outcome(
     """How the tool ended. One that was lost in mid-call, and may not be run twice, is for a person to judge."""
     while True:
         try:
-            return await frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
+            call = frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
+            outcome: ToolOutcome = await frame.spend(call)
+            return outcome
         except ActivityError as error:
             if is_cancelled(error) or not _is_unknown(error):
                 raise

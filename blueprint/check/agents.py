@@ -8,20 +8,21 @@ from blueprint.check.findings import Findings, check_function, known
 from blueprint.expressions import ExpressionError, check_expression, names_in_expression
 from blueprint.grammar import Agent, AgentTool, Blueprint
 from blueprint.grammar.steps import BUILTINS
-from blueprint.reach import AGENT, IMPORT, MCP, reach_of_tools
+from blueprint.reach import AGENT, IMPORT, MCP, planners_of, reach_of_tools
 
 PLAIN = ("always", "never")
 
 
 def check_agents(blueprint: Blueprint, findings: Findings) -> None:
+    planners = planners_of(blueprint.steps)
     for name, agent in blueprint.agents.items():
-        check_agent(agent, f"agents.{name}", blueprint, findings)
+        check_agent(agent, f"agents.{name}", blueprint, findings, planner=name in planners)
         if name in reach_of_tools(agent.tools, blueprint).agents:
             told = f"the agent {name!r} is among its own tools, and would never end"
             findings.add(f"agents.{name}.tools", "conflict", told, "leave it out, also from its tools' tools")
 
 
-def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings) -> None:
+def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings, *, planner: bool = False) -> None:
     check_tools(agent.tools, f"{path}.tools", blueprint, findings)
     if (shorter := agent.history_management) is not None:
         if shorter.max_turns is None and shorter.max_tokens is None:
@@ -29,11 +30,28 @@ def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Finding
             findings.add(f"{path}.history_management.max_turns", "missing_key", told, "add max_tokens: 50000")
         if shorter.agent is not None:
             known(shorter.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
-    if not agent.works_in_turns:
+    _check_rules(agent, path, findings, planner)
+    if not agent.works_in_turns and not planner:
         for key in ("permissions", "history_management"):
             if agent.model_dump(include={key})[key]:
                 told = f"{key!r} belongs to agents that work in turns"
                 findings.add_key(f"{path}.{key}", "conflict", told, "add tools or human, or remove it")
+
+
+def _check_rules(agent: Agent, path: str, findings: Findings, planner: bool) -> None:
+    """A rule that is written for one tool is for one that is there; what a server has is not known here."""
+    names = {spelled for tool in agent.tools for spelled in _spellings(tool.name)}
+    if planner or any(name.startswith(MCP) for name in names):
+        return
+    for index, rule in enumerate(agent.permissions):
+        if names and not any(mark in rule.tool for mark in "*?[") and rule.tool not in names:
+            where = f"{path}.permissions[{index}].tool"
+            known(rule.tool, "tool", names, where, findings)
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """A tool as the author and as the model calls it."""
+    return name, name.removeprefix(AGENT).removeprefix(IMPORT).rpartition(":")[2]
 
 
 def check_tools(tools: Sequence[AgentTool], path: str, blueprint: Blueprint, findings: Findings) -> None:

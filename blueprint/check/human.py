@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blueprint.check.findings import Findings, is_literal
+from blueprint.check.people import check_people
 from blueprint.grammar import Hitl, Option
 from blueprint.jsonschemas import BadSchema, problems_of
 
@@ -24,6 +25,7 @@ def check_hitl(step: Hitl, path: str, findings: Findings) -> None:
     if not isinstance(step.options, str):
         _distinct(step.options, path, findings)
     _deadline(step, path, findings)
+    check_people(step, path, findings)
     if step.default is not None and is_literal(step.default) and (why := _misfit(step)):
         findings.add(f"{path}.default", "bad_value", f"the default is no answer to the question: {why}")
 
@@ -32,7 +34,7 @@ def _deadline(step: Hitl, path: str, findings: Findings) -> None:
     if step.default is not None and step.timeout is None:
         told = "a default needs a deadline: without 'timeout' it is never used"
         findings.add_key(f"{path}.default", "conflict", told, "add timeout: 2d, or remove the default")
-    elif step.on_timeout is not None and step.timeout is None:
+    elif step.on_timeout not in (None, "escalate") and step.timeout is None:
         told = "'on_timeout' needs a deadline: without 'timeout' it never happens"
         findings.add_key(f"{path}.on_timeout", "conflict", told, "add timeout: 2d, or remove it")
     if step.on_timeout == "default" and step.default is None:
@@ -54,6 +56,13 @@ def _distinct(options: list[Option], path: str, findings: Findings) -> None:
 
 def _misfit(step: Hitl) -> str | None:
     """Why the default would be refused as an answer."""
+    match step.ask, step.default:
+        case ("permission", {"granted": False}) | ("review", {"verdict": "rejected"}):
+            return None
+        case "permission", _:
+            return "silence is no yes: it must be {granted: false, reason: …}"
+        case "review", _:
+            return "silence is no yes: it must be {verdict: rejected, reason: …}"
     if step.input_schema is not None:
         return _schema_misfit(step.input_schema, step.default)
     if isinstance(step.options, str):

@@ -14,11 +14,17 @@ from blueprint.grammar import (
     AgenticLoop,
     AnyStep,
     Blueprint,
+    Clarify,
     Conditional,
     Fallback,
+    Finalize,
+    HistoryManagement,
     Hitl,
     Loop,
     LoopBlock,
+    Map,
+    MapBlock,
+    Parallel,
     PlainStep,
 )
 from blueprint.grammar.steps import BUILTINS
@@ -43,6 +49,12 @@ def check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Finding
             _check_conditional(step, path, findings)
         case AgenticLoop():
             _check_planner(step, path, blueprint, findings)
+        case Map():
+            _check_map(step.map, f"{path}.map", findings)
+        case Parallel():
+            _check_parallel(step, path, findings)
+        case Clarify():
+            _check_clarify(step, path, blueprint, findings)
         case Loop():
             _check_loop(step.loop, f"{path}.loop", findings)
 
@@ -67,14 +79,14 @@ def _check_plain(step: PlainStep, path: str, blueprint: Blueprint, findings: Fin
 
 
 def _check_planner(step: AgenticLoop, path: str, blueprint: Blueprint, findings: Findings) -> None:
-    if isinstance(step.planner, str):
-        if not findings.was_mended("agents", step.planner):
-            known(step.planner, "agent", blueprint.agents, f"{path}.planner", findings)
-    elif step.planner.tools or step.planner.human:
+    if isinstance(step.planner, str) and not findings.was_mended("agents", step.planner):
+        known(step.planner, "agent", blueprint.agents, f"{path}.planner", findings)
+    planner = blueprint.agents.get(step.planner) if isinstance(step.planner, str) else step.planner
+    if planner is not None and planner.works_in_turns:
         told = "a planner has no tools of its own: its turns are commands"
         findings.add_key(f"{path}.planner", "conflict", told, "list them in `registry`")
     if isinstance(step.planner, Agent):
-        check_agent(step.planner, f"{path}.planner", blueprint, findings)
+        check_agent(step.planner, f"{path}.planner", blueprint, findings, planner=True)
     check_tools(step.registry, f"{path}.registry", blueprint, findings)
 
 
@@ -119,6 +131,37 @@ def _check_conditional(step: Conditional, path: str, findings: Findings) -> None
         findings.add(f"{path}.branches", "bad_value", told, "branches: {true: […], false: […]}")
 
 
+def _check_map(block: MapBlock, path: str, findings: Findings) -> None:
+    for index, operation in enumerate(block.init):
+        _check_target(operation.write.target, f"{path}.init[{index}].{operation.verb}.target", findings)
+    match block.finalize:
+        case Finalize(output_template=None, output=None):
+            told = "'finalize' is empty"
+            findings.add(f"{path}.finalize", "bad_value", told, "add output_template or output, or remove it")
+        case Finalize(output_template=str(), output=output) if output is not None:
+            told = "'output' and 'output_template' both say what the map gives"
+            findings.add_key(f"{path}.finalize.output", "conflict", told, "keep one of them")
+
+
+def _check_parallel(step: Parallel, path: str, findings: Findings) -> None:
+    for branch, paths in (step.field_mapping or {}).items():
+        known(branch, "branch", step.branches, f"{path}.field_mapping.{branch}", findings)
+        for index, one in enumerate(paths):
+            _check_path(one, f"{path}.field_mapping.{branch}[{index}]", findings)
+
+
+def _check_clarify(step: Clarify, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    if isinstance(step.agent, str) and not findings.was_mended("agents", step.agent):
+        known(step.agent, "agent", blueprint.agents, f"{path}.agent", findings)
+    if isinstance(step.agent, Agent):
+        check_agent(step.agent, f"{path}.agent", blueprint, findings)
+    properties = step.facts.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        told = "the schema names no facts: it needs `properties`"
+        hint = "schema: {type: object, required: [audience], properties: {audience: {type: string}}}"
+        findings.add(f"{path}.schema", "bad_value", told, hint)
+
+
 def _check_loop(block: LoopBlock, path: str, findings: Findings) -> None:
     if block.max_loops is None and not block.has_exit:
         told = "'max_loops' is missing: it is required unless an exit is given"
@@ -136,6 +179,8 @@ def _check_loop(block: LoopBlock, path: str, findings: Findings) -> None:
         told = "'output' must be an object of templates"
         findings.add(f"{path}.output", "bad_value", told, "a single template is `output_template`")
     _check_conversation(block, path, findings)
+    if block.history_management is not None:
+        _check_shortening(block.history_management, f"{path}.history_management", findings)
 
 
 def _exclusive(block: LoopBlock, path: str, findings: Findings) -> None:
@@ -166,6 +211,15 @@ def _check_conversation(block: LoopBlock, path: str, findings: Findings) -> None
         if value is not None:
             told = f"{key!r} belongs to loops with a conversation"
             findings.add_key(f"{path}.{key}", "conflict", told, "add conversation: true, or remove it")
+
+
+def _check_shortening(rule: HistoryManagement, path: str, findings: Findings) -> None:
+    wanted = {"truncate_turns": ("max_turns",), "truncate_tokens": ("max_tokens",)}.get(rule.strategy)
+    if not any(rule.model_dump(include={key})[key] for key in wanted or ("max_turns", "max_tokens")):
+        told = f"{rule.strategy} needs {' or '.join(map(repr, wanted or ('max_turns', 'max_tokens')))}"
+        findings.add(f"{path}.strategy", "missing_key", told, "it says how much is kept")
+    if rule.strategy == "summarize" and rule.agent is None:
+        findings.add(f"{path}.agent", "missing_key", "'agent' is missing: it writes the summary", "name an agent")
 
 
 def _body_names(steps: Iterable[AnyStep]) -> list[str]:

@@ -15,7 +15,7 @@ from blueprint.expressions import (
     names_in_expression,
 )
 from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import Agent, AgenticLoop, AnyStep, Block, Blueprint, Fallback, PlainStep
+from blueprint.grammar import Agent, AgenticLoop, AnyStep, Block, Blueprint, Clarify, Fallback, Loop, PlainStep
 from blueprint.mending import UNNAMED
 from blueprint.reach import reach_of_tools, tools_of
 from blueprint.source import Place
@@ -26,8 +26,8 @@ _ONLY = {
     "iteration": "it is known only inside a loop",
     "history": "it is known only inside a loop",
     "error": "it is known only in the fallback of `on_error`",
-    "item": "it is known only inside a map, which this version does not have",
-    "index": "it is known only inside a map, which this version does not have",
+    "item": "it is known only inside a map",
+    "index": "it is known only inside a map",
 }
 _LISTED = 12
 
@@ -99,8 +99,12 @@ class _Names:
     def _agents_of(self, step: AnyStep) -> dict[str, Agent]:
         """The named agents that the step itself uses: their instructions are rendered where it stands."""
         match step:
-            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) if name in self.blueprint.agents:
+            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) | Clarify(agent=str(name)) if (
+                name in self.blueprint.agents
+            ):
                 named = {name: self.blueprint.agents[name]}
+            case Loop() if (rule := step.loop.history_management) and rule.agent in self.blueprint.agents:
+                named = {rule.agent: self.blueprint.agents[rule.agent]}
             case _:
                 named = {}
         return named | reach_of_tools(tools_of(step, self.blueprint), self.blueprint).agents

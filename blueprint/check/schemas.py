@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blueprint.check.findings import Findings
-from blueprint.grammar import Agent, AgenticLoop, AnyStep, Blueprint, PlainStep
+from blueprint.grammar import Agent, AgenticLoop, AnyStep, Blueprint, Clarify, PlainStep
 from blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
 
 
@@ -20,8 +20,10 @@ def check_schemas(blueprint: Blueprint, findings: Findings) -> None:
 def check_step_schemas(step: AnyStep, path: str, findings: Findings) -> None:
     check_schema(step.input_schema, f"{path}.input_schema", findings)
     check_schema(step.output_schema, f"{path}.output_schema", findings)
+    if isinstance(step, Clarify):
+        check_schema(step.facts, f"{path}.schema", findings)
     match step:
-        case PlainStep(agent=Agent() as agent):
+        case PlainStep(agent=Agent() as agent) | Clarify(agent=Agent() as agent):
             check_schema(agent.output_schema, f"{path}.agent.output_schema", findings)
         case AgenticLoop(planner=Agent() as agent):
             check_schema(agent.output_schema, f"{path}.planner.output_schema", findings)

@@ -11,21 +11,40 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from blueprint.grammar.agents import Agent, AgentHistory, AgentTool, Rule
-from blueprint.grammar.base import Block, Fallback, Retry, Step
+from blueprint.grammar.base import Block, Fallback, Limits, Retry, Step
 from blueprint.grammar.branching import Conditional
+from blueprint.grammar.caching import Cache
+from blueprint.grammar.clarifying import Clarify
 from blueprint.grammar.document import Blueprint
-from blueprint.grammar.human import Hitl, Option
+from blueprint.grammar.human import Escalation, Hitl, Option
 from blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
 from blueprint.grammar.planner import AgenticLoop
+from blueprint.grammar.several import Finalize, Map, MapBlock, Parallel
 from blueprint.grammar.steps import ImportConfig, PlainStep
 
-AnyStep = Annotated[PlainStep | Hitl | Conditional | Loop | AgenticLoop, Field(discriminator="kind")]
+AnyStep = Annotated[
+    PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop, Field(discriminator="kind")
+]
 KINDS: dict[str, type[Step]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyStep)[0])
 }
 
 # A step holds steps: the models that do are finished here, where every kind is known.
-for _model in (Fallback, PlainStep, Hitl, Conditional, LoopBlock, Loop, AgenticLoop, Blueprint):
+for _model in (
+    Fallback,
+    PlainStep,
+    Hitl,
+    Conditional,
+    LoopBlock,
+    Loop,
+    MapBlock,
+    Map,
+    Parallel,
+    Clarify,
+    Cache,
+    AgenticLoop,
+    Blueprint,
+):
     _model.model_rebuild(_types_namespace={"AnyStep": AnyStep})
 
 __all__ = [
@@ -37,15 +56,23 @@ __all__ = [
     "AnyStep",
     "Block",
     "Blueprint",
+    "Cache",
+    "Clarify",
     "Conditional",
+    "Escalation",
     "Fallback",
+    "Finalize",
     "HistoryManagement",
     "Hitl",
     "ImportConfig",
+    "Limits",
     "Loop",
     "LoopBlock",
+    "Map",
+    "MapBlock",
     "Operation",
     "Option",
+    "Parallel",
     "PlainStep",
     "Retry",
     "Rule",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Name, Part, Retry, Schema, Seconds
+from blueprint.grammar.base import Limits, Name, Part, Retry, Schema, Seconds
 
 
 class AgentTool(Part):
@@ -65,6 +65,7 @@ class Agent(Part):
     human: list[Literal["ask", "approve"]] = Field(
         [], description="`ask`: it may ask a person; `approve`: a person agrees to every call that no rule allows."
     )
+    limits: Limits | None = Field(None, description="How much one use of the agent may spend.")
     max_turns: int = Field(20, ge=1, le=10_000, description="Requests to the model at most.")
     max_tool_calls_per_turn: int = Field(10, ge=1, le=100, description="Further calls of a turn get an error.")
     max_tool_calls: int | None = Field(None, ge=1, description="Further calls in all get an error.")

@@ -50,6 +50,17 @@ class Fallback(Part):
     fallback: AnyStep = Field(description="The step that runs instead; its output is the failed step's output.")
 
 
+class Limits(Part):
+    """How much may be spent; at a limit the run fails, or a person is asked for more."""
+
+    model_calls: int | None = Field(None, ge=1, description="Requests to models.")
+    tokens: int | None = Field(None, ge=1, description="Tokens, of input and output together.")
+    cost_usd: float | None = Field(None, gt=0, description="Dollars, as far as prices are known.")
+    seconds: Seconds | None = Field(None, description="Time of work; waiting for people does not count.")
+    steps: int | None = Field(None, ge=1, description="Steps started.")
+    on_limit: Literal["fail", "ask"] = Field("fail", description="At a limit: fail, or ask a person for as much again.")
+
+
 class Retry(Part):
     """How often one activity is tried."""
 
@@ -71,8 +82,8 @@ class Step(Part):
     output_schema: Schema | None = Field(None, description="JSON Schema that the output must fit.")
     interrupt_before: bool = Field(False, description="Stop before the step: a person sees the context, may change it.")
     interrupt_after: bool = Field(False, description="Stop after the step: a person sees the context, may change it.")
-    on_error: Literal["fail", "continue"] | Fallback = Field(
-        "fail", description="What a failure does: fail the list, continue with null, or run a fallback step."
+    on_error: Literal["fail", "continue", "ask"] | Fallback = Field(
+        "fail", description="What a failure does: fail the list, continue with null, ask a person, run a fallback step."
     )
 
     def reads(self) -> Mapping[str, Template]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from blueprint.grammar.agents import Agent
-from blueprint.grammar.base import Name, Part, Schema, Template
+from blueprint.grammar.base import Limits, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
     from blueprint.grammar import AnyStep
@@ -24,5 +24,6 @@ class Blueprint(Part):
     context_schema: Schema | None = Field(None, description="JSON Schema that the context must always fit.")
     agents: dict[Name, Agent] = Field({}, description="Named agents.")
     imports: dict[Name, Blueprint] = Field({}, description="Other blueprints, by path relative to this file.")
+    limits: Limits | None = Field(None, description="How much a run may spend.")
     steps: list[AnyStep] = Field(min_length=1, description="What happens, in order.")
     output: Template | None = Field(None, description="The run's output; default: the last step's output.")

@@ -55,8 +55,12 @@ class Propagation(Part):
 class HistoryManagement(Part):
     """How the conversation is kept short."""
 
-    strategy: Literal["truncate_turns"] = Field(description="`truncate_turns` keeps the last `max_turns` turns.")
-    max_turns: int = Field(ge=1, description="Turns that are kept.")
+    strategy: Literal["truncate_turns", "truncate_tokens", "summarize"] = Field(
+        description="Keep the last `max_turns` turns or `max_tokens` tokens, or summarise what is before them."
+    )
+    max_turns: int | None = Field(None, ge=1, description="Turns that are kept.")
+    max_tokens: int | None = Field(None, ge=10, description="Tokens (four characters each) that are kept.")
+    agent: Name | None = Field(None, description="The agent that summarises.")
 
 
 class LoopBlock(Part):

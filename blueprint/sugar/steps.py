@@ -11,6 +11,7 @@ from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.spelling import nearest, unknown_key
 from blueprint.sugar.agents import agent_core, tools_core
 from blueprint.sugar.loops import loop_core
+from blueprint.sugar.maps import map_core
 from blueprint.sugar.notes import Notes
 
 _FLUJO = "flujo.builtins."
@@ -41,7 +42,7 @@ def step_core(written: Any, path: str, notes: Notes) -> Any:
     meant = nearest(kind, KINDS) if isinstance(kind, str) and kind not in KINDS else kind
     if not isinstance(meant, str):
         return written
-    step = notes.spelled(_gathered(written, path, notes) if meant == "loop" else written, KINDS[meant], path)
+    step = notes.spelled(_flat(written, meant, path, notes), KINDS[meant], path)
     if "kind" not in step:
         step.put("kind", meant, step.place)
     _conditions(step, ("when", "condition_expression"))
@@ -55,6 +56,14 @@ def step_core(written: Any, path: str, notes: Notes) -> Any:
             _conditional(step, path, notes)
         case "agentic_loop":
             _planner(step, path, notes)
+        case "map" if isinstance(step.get("map"), PlacedDict):
+            step["map"] = map_core(step["map"], f"{path}.map", notes, steps_core)
+        case "parallel":
+            _branches(step, path, notes)
+        case "clarify" if isinstance(step.get("agent"), str | PlacedDict):
+            _agent(step, path, notes)
+        case "cache" if "wrapped_step" in step:
+            step["wrapped_step"] = step_core(step["wrapped_step"], f"{path}.wrapped_step", notes)
         case "loop" if isinstance(step.get("loop"), PlacedDict):
             step["loop"] = loop_core(step["loop"], f"{path}.loop", notes, steps_core)
             _conditions(step["loop"], ("exit_expression",))
@@ -75,6 +84,23 @@ def _kind(written: PlacedDict, path: str, notes: Notes) -> Any:
     told = f"'kind' is missing: only {kinds[0]} steps have {', '.join(map(repr, others))}"
     notes.add(written.place, f"{path}.kind", "missing_key", told, f"add kind: {kinds[0]}")
     return kinds[0]
+
+
+def _flat(written: PlacedDict, kind: str, path: str, notes: Notes) -> PlacedDict:
+    """The keys where the core form has them: a loop's under `loop:`, those of `parallel:` on the step itself."""
+    match kind:
+        case "loop":
+            return _gathered(written, path, notes)
+        case "parallel" if isinstance(written.get("parallel"), PlacedDict):
+            step = written.copy()
+            block, _ = step.take("parallel")
+            for key, value in block.items():
+                if key in step:
+                    notes.add(block.key_place(key), f"{path}.parallel.{key}", "conflict", f"{key!r} is there twice")
+                else:
+                    step.put(key, value, block.places[key])
+            return step
+    return written
 
 
 def _gathered(written: PlacedDict, path: str, notes: Notes) -> PlacedDict:
@@ -173,13 +199,17 @@ def _option(written: Any, place: Place) -> Any:
     return option
 
 
-def _conditional(step: PlacedDict, path: str, notes: Notes) -> None:
+def _branches(step: PlacedDict, path: str, notes: Notes) -> None:
     branches = step.get("branches")
     if isinstance(branches, PlacedDict):
         step["branches"] = branches.copy()
         for key, steps in branches.items():
             place = branches.value_place(key)
             step["branches"][key] = steps_core(steps, place, f"{path}.branches.{key}", notes)
+
+
+def _conditional(step: PlacedDict, path: str, notes: Notes) -> None:
+    _branches(step, path, notes)
     if "default_branch" in step:
         place = step.value_place("default_branch")
         step["default_branch"] = steps_core(step["default_branch"], place, f"{path}.default_branch", notes)

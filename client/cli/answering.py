@@ -22,6 +22,7 @@ from client.render import asker, console, place, preview, print_table, waiting_t
 from client.runs import STATUSES, Runs, Waiting
 from client.tree import NoWorker, UnknownRun
 from protocol.answers import Answer, Receipt, Refusal
+from protocol.people import Groups, concerns, who_may
 from protocol.questions import Question
 
 app = typer.Typer(rich_markup_mode=None)
@@ -35,7 +36,8 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """What waits for whom, a hundred workflows a page; with RUN, everything that run asks."""
-    perform(_questions_of(run, as_json) if run else _all_questions(user, page, as_json), as_json)
+    user = None if user is None else person(user)
+    perform(_questions_of(run, user, as_json) if run else _all_questions(user, page, as_json), as_json)
 
 
 @app.command()
@@ -78,9 +80,10 @@ def history(run: RunName, as_json: AsJson = False) -> None:
 # Questions
 
 
-async def _questions_of(run: str, as_json: bool) -> int:
+async def _questions_of(run: str, user: str | None, as_json: bool) -> int:
     session = await open_session()
     found = await session.runs.questions(await session.runs.resolve(run))
+    found = [question for question in found if _waits_for(question, user, session.config.groups)]
     if as_json:
         print_json([question.model_dump(mode="json") for question in found])
     elif found:
@@ -92,16 +95,26 @@ async def _questions_of(run: str, as_json: bool) -> int:
 
 async def _all_questions(user: str | None, page: int, as_json: bool) -> int:
     session = await open_session()
-    rows = await session.runs.waiting(page, None if user is None else person(user))
-    asked = await asyncio.gather(*(_asked(session.runs, row) for row in rows))
+    rows = await session.runs.waiting(page, user)
+    open_ = await asyncio.gather(*(_asked(session.runs, row) for row in rows))
+    asked = [
+        None if found is None else [one for one in found if _waits_for(one, user, session.config.groups)]
+        for found in open_
+    ]
     if as_json:
         print_json([shown for row, found in zip(rows, asked, strict=True) for shown in _rows_json(row, found)])
-    elif rows:
+    elif any(found is None or found for found in asked):
         lines = [line for row, found in zip(rows, asked, strict=True) for line in _rows_text(row, found)]
         print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
     else:
-        say("nobody is awaited" if page == 1 else f"page {page} is empty")
+        nothing = "nobody is awaited" if user is None else f"nothing waits for {user}"
+        say(nothing if page == 1 else f"page {page} is empty")
     return DONE
+
+
+def _waits_for(question: Question, user: str | None, groups: Groups) -> bool:
+    """Whether an answer of this person is still needed."""
+    return user is None or (concerns(question.people, user, groups) and user not in question.accepted_by)
 
 
 async def _asked(runs: Runs, row: Waiting) -> list[Question] | None:
@@ -118,12 +131,11 @@ def _rows_json(row: Waiting, asked: list[Question] | None) -> list[dict[str, Any
 
 
 def _rows_text(row: Waiting, asked: list[Question] | None) -> list[tuple[str, ...]]:
-    who = ", ".join(row.waiting_for)
     if asked is None:
-        return [(row.run, "?", row.owner, when(row.since), who, "(no worker answers)")]
+        return [(row.run, "?", row.owner, when(row.since), ", ".join(row.waiting_for), "(no worker answers)")]
     return [
-        (question.run, question.id, asker(question), when(question.asked_at), who, preview(question.message, 60))
-        for question in asked
+        (one.run, one.id, asker(one), when(one.asked_at), who_may(one.people), preview(one.message, 60))
+        for one in asked
     ]
 
 
@@ -234,7 +246,8 @@ def _print_receipts(receipts: list[Receipt | Sent], known: list[Question]) -> No
         if isinstance(one, Sent):
             print(f"sent to {one.owner}: {name}; it counts once a worker has taken it")
         else:
-            print(f"{one.status} by {one.by}: {name}")
+            waits = "; it waits for somebody else, too" if one.status == "waiting_quorum" else ""
+            print(f"{'accepted' if waits else one.status} by {one.by}: {name}{waits}")
 
 
 def _print_rules(answers: list[Answer], known: list[Question]) -> None:

@@ -40,7 +40,11 @@ GROUPS = {
         "edit": ("steering", "Change the context of a run that has stopped."),
     },
     "Write": {
+        "create": ("creating", "Answer some questions, and get a blueprint that runs."),
         "validate": ("authoring", "Check a blueprint; every problem at once."),
+        "explain": ("authoring", "What a blueprint will do, in plain words."),
+        "graph": ("looking", "A blueprint as a Mermaid flowchart; with --run, where it stands."),
+        "test": ("testing", "Run the tests of blueprints."),
         "schema": ("authoring", "The language's JSON Schema, for editors."),
     },
     "Serve": {

@@ -14,7 +14,8 @@ from client.prompts import Source
 from client.render import place, progress
 from client.runs import STATUSES, Outcome, Runs, Standing
 from client.tree import NoWorker
-from protocol.answers import Answer, Refusal
+from protocol.answers import Answer, Receipt, Refusal
+from protocol.people import knows_groups_of, why_not
 from protocol.questions import Question
 from protocol.runs import Event
 
@@ -100,7 +101,14 @@ class Attendance:
         return next((question for question in open_ if question.id not in self._left_open), None)
 
     async def _answer(self, question: Question) -> None:
-        """Answer a question from the first source that has an answer; without one it is left open."""
+        """Answer a question from the first source that has an answer; without one it is left open.
+
+        So is one that this person may not answer.
+        """
+        if why := self._why_not(question):
+            self.out.print(f"{place(question.address)}: {why}", style="yellow")
+            self._left_open.add(question.id)
+            return None
         for source in self.sources:
             answer = source.answer(question)
             if answer is not None:
@@ -108,12 +116,21 @@ class Attendance:
         self._left_open.add(question.id)
         return None
 
+    def _why_not(self, question: Question) -> str | None:
+        """Why there is no use in asking the person here, as far as this client's configuration tells."""
+        people, groups = question.people, self.runs.answering.groups
+        if self.by in question.accepted_by:
+            return f"{question.so_far}; it waits for somebody else"
+        return why_not(people, self.by, groups) if knows_groups_of(people, groups) else None
+
     async def _send(self, question: Question, answer: Answer, source: Source) -> None:
         try:
             receipts = await self.runs.answer(self.run, [answer], by=self.by)
         except Refusal as refusal:
             self._refused(question, refusal, source)
             return
+        if any(isinstance(one, Receipt) and one.status == "waiting_quorum" for one in receipts):
+            self._left_open.add(question.id)  # by this person it was answered
         if any(isinstance(receipt, Sent) for receipt in receipts):
             self.out.print("no worker answers: the answer was sent, and waits for one", style="yellow")
 

@@ -1,20 +1,25 @@
-"""`runs`, `show`, `follow`, `result`: looking at runs, changing nothing."""
+"""`runs`, `show`, `follow`, `result`, `graph`: looking at runs, changing nothing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from client.cli.flags import AsJson, RunName
+from blueprint import Blueprint, load
+from blueprint.graph import Marks
+from blueprint.graph import graph as drawn
+from client.cli.flags import AsJson, File, RunName
 from client.cli.output import DONE, WAITING, print_json, say
 from client.cli.perform import perform
 from client.cli.running import error_json, outcome_json, print_outcome
 from client.cli.session import open_session
+from client.marks import marks_of
 from client.render import (
     MOST_ITERATIONS,
     STYLES,
@@ -80,6 +85,21 @@ def result(
     for a person gives 3, and one that is under way gives 0 with the status `running`.
     """
     perform(_result(run, wait, as_json), as_json)
+
+
+@app.command()
+def graph(
+    file: File,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Colour it by where this run of it stands.")
+    ] = None,
+) -> None:
+    """A blueprint as a Mermaid flowchart, to be pasted into Markdown or https://mermaid.live.
+
+    With --run: done, running, waiting for a person, failed and skipped steps in colours, of every loop those of its
+    last iteration.
+    """
+    perform(_graph(file, run))
 
 
 async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
@@ -219,3 +239,18 @@ HINTS = {
     "paused": "run {run} is paused; it goes on with: holdfast resume {run}",
     "running": "run {run} is under way; --wait waits for its end",
 }
+
+
+async def _graph(file: Path, run: str | None) -> int:
+    blueprint = load(file)
+    marks = None if run is None else await _marks(run, blueprint)
+    print(drawn(blueprint, marks), end="", flush=True)
+    return DONE
+
+
+async def _marks(run: str, blueprint: Blueprint) -> Marks:
+    session = await open_session()
+    standing = await session.runs.standing(await session.runs.resolve(run))
+    if standing.blueprint != blueprint.name:
+        say(f"run {standing.run} is of {standing.blueprint}, not of {blueprint.name}: steps of other names stay white")
+    return marks_of(await session.runs.trace(standing), standing.questions)

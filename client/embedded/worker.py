@@ -101,6 +101,10 @@ def _environment(config: Config, server: Server) -> dict[str, str]:
     }
 
 
+PROVIDER_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""What providers read themselves: a worker that was started before one was set knows nothing of it."""
+
+
 def _fingerprint(config: Config, server: Server) -> str:
     """Stands for everything the worker was started with; another one means another worker."""
     text = config.path.read_text(encoding="utf-8") if config.path else ""
@@ -116,7 +120,9 @@ def _fingerprint(config: Config, server: Server) -> str:
 
 def _keys(config: Config) -> dict[str, str]:
     """Digests of the keys that the configuration names and that are set here."""
-    names = {config.answers.key_env, *(model.api_key_env for model in config.models.values())}
+    names = {config.answers.key_env, config.cache.url_env, *PROVIDER_KEYS}
+    names |= {model.api_key_env for model in config.models.values()}
+    names |= {name for server in config.mcp.values() for name in (*server.env, *server.headers_env.values())}
     values = {name: os.environ.get(name) for name in names if name}
     return {name: hashlib.sha256(value.encode()).hexdigest() for name, value in values.items() if value}
 

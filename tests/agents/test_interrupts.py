@@ -16,7 +16,7 @@ steps:
 """
 
 
-NO = {"granted": False}
+YES = {"granted": True}
 
 
 def plain(tool: str, arguments: str = "") -> str:
@@ -114,10 +114,10 @@ async def test_data_of_the_wrong_type_is_no_data(house: Harness) -> None:
             ", input: {amount: 3}",
             "May wants_leave be called?",
             "permission",
-            {"granted": False},
-            "not paid",
+            YES,
+            "paid 3",
         ),
-        ("done_elsewhere", "", "done_elsewhere is done elsewhere: what did it give?", "input", 42, "they said 42"),
+        ("done_elsewhere", "", "done_elsewhere is done elsewhere: what did it give?", "input", 42, 42),
         ("legacy", "", "Continue?", "input", "go", "go"),
         ("in_a_group", "", "In a group?", "input", "yes", "yes"),
         ("decides", "", "Which?", "decision", "B", "b"),
@@ -171,3 +171,64 @@ async def test_a_run_that_is_cancelled_closes_the_questions_of_its_tools(house: 
     await house.runs.cancel(run)
     assert (await house.result(run)).status == "cancelled"
     assert (await house.types(run)).count("question.cancelled") == 3
+
+
+async def test_leave_that_a_library_asks_for_and_does_not_get_ends_the_call(house: Harness) -> None:
+    run = await house.start(plain("wants_leave", ", input: {amount: 3}"))
+    await house.answer(run, {"granted": False, "reason": "too much"})
+    error = (await house.result(run)).error
+    assert (error.type, error.message) == ("not_approved", "not approved: too much")
+
+
+async def test_an_answer_counts_only_for_the_question_that_it_was_given_to(house: Harness) -> None:
+    """`b` is answered while the tool runs again, and asks for something else by then."""
+    run = await house.start(plain("changes_its_mind", f", input: {{folder: '{house.folder}'}}"))
+    a, b = await house.asked(run, 2)
+    await house.answer(run, 900, a)
+
+    async def runs_again() -> bool:
+        return calls(house.folder, "runs") == 2
+
+    await until(runs_again)
+    await house.answer(run, {"granted": True}, b)
+    (house.folder / "go").touch()
+    question = await house.one(run)
+    assert (question.message, question.round) == ("May 1000 be paid?", 2)
+    await house.answer(run, {"granted": False}, question)
+    assert await house.output(run) == [900, False]
+
+
+async def test_what_is_said_and_kept_at_a_level_stays_while_another_asks(house: Harness) -> None:
+    run = await house.start(plain("one_after_the_other", f", input: {{folder: '{house.folder}'}}"))
+    assert await house.answered(run, "x", "y") == ["a?", "b?"]
+    assert await house.output(run) == "costly x y"
+    assert calls(house.folder, "search") == 1
+
+
+async def test_parents_are_shown_as_they_are_now(house: Harness) -> None:
+    run = await house.start(RESEARCH.format(folder=house.folder).replace("uses: research", "uses: counting"))
+    first, *_ = await house.asked(run, 3)
+    await house.answer(run, "x", first)
+
+    async def counted() -> bool:
+        return [one.parents[0]["info"] for one in await house.runs.questions(run)] == ["1 found", "1 found"]
+
+    await until(counted)
+    for question in await house.asked(run, 2):
+        await house.answer(run, "x", question)
+    assert await house.output(run) == 3
+
+
+async def test_a_question_whose_schema_is_none_is_the_authors_mistake(house: Harness) -> None:
+    run = await house.start(plain("bad_form"))
+    assert (await house.result(run)).error.type == "bad_interrupt"
+
+
+async def test_a_paused_run_starts_no_call_whose_leave_is_given(house: Harness) -> None:
+    run = await house.start(plain("asks_leave", f", input: {{folder: '{house.folder}'}}"))
+    question = await house.one(run)
+    await house.runs.pause(run)
+    await house.answer(run, {"granted": True}, question)
+    assert calls(house.folder, "did") == 0
+    await house.runs.resume(run)
+    assert await house.output(run) == "did it"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from client.errors import BadInput
-from protocol.agents import Message
+from protocol.agents import Message, ToolCall
 from tests.agents.test_turns import DONE, agent, call, document, turn
 from tests.conftest import Harness, until
 from tests.tools import calls
@@ -96,7 +96,22 @@ def test_a_conversation_is_cut_only_before_a_reply_of_the_model() -> None:
         assert roles[1:] == ["assistant", "tool"] * (len(roles) // 2)
 
 
-@pytest.mark.parametrize("messages", [conversation(3, 900_000), conversation(1, 5_000_000), conversation(400, 8_000)])
+CALL = ToolCall(id="1", name="t", args={"text": "x" * 3_000_000})
+LARGE = [
+    conversation(3, 900_000),
+    conversation(1, 5_000_000),
+    conversation(400, 8_000),
+    [Message(role="user", content="中" * 999_000), *conversation(2, 90_000)[1:]],
+    [Message(role="user", content={"a": "x" * 3_000_000})],
+    [
+        Message(role="user"),
+        Message(role="assistant", tool_calls=[CALL], raw="x" * 3_000_000),
+        Message(role="tool", call="1"),
+    ],
+]
+
+
+@pytest.mark.parametrize("messages", LARGE)
 def test_no_conversation_is_too_large_to_be_sent(messages: list[Message]) -> None:
     assert talk.size_of(talk.bounded(messages)) <= talk.MOST_BYTES
 
@@ -209,3 +224,26 @@ async def test_pausing_a_run_pauses_its_agents(house: Harness) -> None:
     assert calls(house.folder, "look_up-w") == 0
     await house.runs.resume(run)
     assert await house.output(run) == "done: w 1"
+
+
+async def test_what_is_told_before_finish_is_heard(house: Harness) -> None:
+    asks = turn(call("ask_human", question="Go?"), call("finish", output="first"))
+    again = turn(call("finish", output="{{ messages[-1].content }}"))
+    run = await house.start(planned(house, asks, again), "Go")
+    question = await house.one(run)
+    await house.runs.tell(run, "Use the train.")
+    await house.answer(run, "yes", question)
+    assert await house.output(run) == "Use the train. after 2"
+
+
+async def test_what_people_said_stays_when_old_turns_are_dropped(house: Harness) -> None:
+    rule = {"strategy": "truncate_turns", "max_turns": 1, "keep_turns": 1}
+    ask = turn(call("request_user_info", question="Go?"))
+    said = "{% for m in messages if m.role == 'user' %}{{ m.content }}|{% endfor %}"
+    turns = [ask, look(house, "a"), look(house, "b"), said]
+    text = agent(house, turns, tools=["look_up"], human=["ask"], history_management=rule)
+    run = await house.start(text, "Go")
+    question = await house.one(run)
+    await house.runs.tell(run, "NEVER use the expensive one.")
+    await house.answer(run, "yes", question)
+    assert await house.output(run) == "Go|NEVER use the expensive one.|"

@@ -207,3 +207,17 @@ async def test_one_bad_answer_refuses_its_batch_and_leaves_everything_open(house
         run, [Answer(question=a.address, content="x"), Answer(question=b.address, content="y")], by="user:z"
     )
     assert await house.output(run) == {"a": "x by user:z", "b": "y by user:z"}
+
+
+def test_an_authors_own_values_are_not_taken_for_steps_or_agents() -> None:
+    text = """
+inputs: {type: object, properties: {kind: {type: string}, model: {type: string}}}
+context: {item: {kind: step, name: chair}, car: {model: T}}
+agents: {a: {model: echo}}
+steps: [{name: x, agent: a, input: {model: keep}}]
+"""
+    blueprint = loads(text, name="t")
+    changed = with_model(with_stops(blueprint, ["x"], []), "openai:gpt-5.2")
+    assert (changed.inputs, changed.context) == (blueprint.inputs, blueprint.context)
+    assert changed.steps[0].input == {"model": "keep"}
+    assert changed.steps[0].interrupt_before

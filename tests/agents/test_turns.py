@@ -9,7 +9,7 @@ import yaml
 
 import tests.interrupting  # noqa: F401 registers the tools
 from protocol.answers import Answer, Refusal
-from tests.conftest import Harness
+from tests.conftest import Harness, until
 from tests.tools import calls
 
 DONE = "done: {{ messages[-1].content }}"
@@ -401,3 +401,67 @@ async def test_a_batch_reaches_every_workflow_and_one_bad_answer_refuses_it(hous
     receipts = await house.runs.answer(run, [Answer(question=one.id, content="x") for one in asked])
     assert len(receipts) == 3
     assert await house.output(run) == "F x 40|x|done: G x 40|"
+
+
+# What the model leaves out, misspells, says twice
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"permissions": [{"tool": "deploy", "target": "prod*", "action": "deny"}]}, "deploy is not permitted here"),
+        ({"tools": [{"name": "deploy", "approve": "args.env == 'prod'"}]}, "not approved"),
+        ({"tools": [{"name": "deploy", "approve": "args.nothing.at_all > 3"}]}, "not approved"),
+    ],
+)
+async def test_arguments_that_the_tool_fills_in_itself_are_seen_by_rules(
+    house: Harness, more: dict[str, Any], said: str
+) -> None:
+    text = agent(house, [turn(call("deploy", folder=str(house.folder))), DONE], **{"tools": ["deploy"], **more})
+    run = await house.start(text, "Go")
+    if said == "not approved":
+        assert (await house.one(run)).info["args"]["env"] == "prod"
+        await house.decline(run)
+    assert await house.output(run) == f"done: {said}"
+    assert calls(house.folder, "deploy") == 0
+
+
+async def test_a_rule_names_a_tool_as_the_author_does(house: Harness) -> None:
+    house.script(yaml.safe_dump({"boss": [turn(call("inner", input="x")), DONE]}))
+    rules = [{"tool": "agent:inner", "action": "deny"}]
+    boss = {"model": "scripted:replies.yaml", "tools": ["agent:inner"], "permissions": rules}
+    run = await house.start(document(boss=boss, inner={"model": "echo"}), "Go")
+    assert await house.output(run) == "done: inner is not permitted here"
+
+
+async def test_letting_a_repeated_call_go_on_is_no_leave_for_others(house: Harness) -> None:
+    same = turn(call("pay_out", folder=str(house.folder), payee="A", amount=1))
+    other = turn(call("pay_out", folder=str(house.folder), payee="B", amount=2))
+    tools = [{"name": "pay_out", "approve": "args.payee == 'B'"}]
+    run = await house.start(agent(house, [same, same, same, other, DONE], tools=tools, human=["ask"]), "Go")
+    await house.answer(run, {"granted": True, "scope": "run"})
+
+    async def asks_for_b() -> bool:
+        return any(
+            "payee" in one.info["args"] and one.info["args"]["payee"] == "B" for one in await house.runs.questions(run)
+        )
+
+    await until(asks_for_b)
+    await house.decline(run)
+    assert await house.output(run) == "done: not approved"
+
+
+async def test_blank_options_of_a_model_are_left_out(house: Harness) -> None:
+    asks = turn(call("request_user_info", question="Which?", options=["a", "", "a"]))
+    run = await house.start(agent(house, [asks, DONE], human=["ask"]), "Go")
+    assert [option.id for option in (await house.one(run)).options] == ["a"]
+    await house.answer(run, "a")
+    assert await house.output(run) == "done: a"
+
+
+async def test_instructions_of_an_agent_that_is_a_tool_see_what_its_caller_sees(house: Harness) -> None:
+    house.script(yaml.safe_dump({"boss": [turn(call("inner", input="x")), DONE], "inner": ["{{ instructions }}"]}))
+    model = "scripted:replies.yaml"
+    inner = {"model": model, "instructions": "Case {{ previous_step }}"}
+    run = await house.start(document(boss={"model": model, "tools": ["agent:inner"]}, inner=inner), "CASE-7")
+    assert await house.output(run) == "done: Case CASE-7"

@@ -45,7 +45,7 @@ def problems_of(text: str, **how: Any) -> list[Problem]:
 def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
     assert [str(problem) for problem in problems_of(D5, file="brief.yaml")] == [
         "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop,"
-        " agentic_loop)",
+            " map, parallel, clarify, cache, agentic_loop)",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
         "brief.yaml:11:7 steps[2].loop.max_lops: unknown key 'max_lops' (did you mean 'max_loops'?)",
         "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' stands outside the context"
@@ -74,6 +74,7 @@ def test_a_problem_is_json() -> None:
         "code": "bad_value",
         "message": "'steps' is empty",
         "hint": "at least one step is needed",
+        "severity": "error",
     }
 
 
@@ -172,7 +173,7 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
         ("steps: [7]", "1:9 steps[0]: an item here must be a step, not 7"),
         ("steps: [{name: a, updates_context: yes}]", "must be true or false, not 'yes' (write true)"),
         ("steps: [{name: a, uses: t, timeout: soon}]", "steps[0].timeout: 'soon' is no duration; write it like"),
-        ("steps: [{name: a, on_error: contineu}]", "must be 'fail' or 'continue', not 'contineu'"),
+        ("steps: [{name: a, on_error: contineu}]", "must be 'fail', 'continue' or 'ask', not 'contineu'"),
         ("steps: [{name: a, on_error: contineu}]", "(did you mean 'continue'?)"),
         ("steps: [{name: a, on_error: {fallbck: {}}}]", "unknown key 'fallbck' (did you mean 'fallback'?)"),
         ("steps: [{kind: hitl, name: a, ask: descision}]", "(did you mean 'decision'?)"),

@@ -99,7 +99,7 @@ def test_validate_tells_every_problem_and_expands(holdfast: Holdfast) -> None:
     holdfast.write("bad.yaml", "steps: [{name: a, wen: x}, {name: b, kind: aproval}]")
     bad = holdfast("validate", "bad.yaml", "--json")
     assert (bad.code, bad.json["ok"]) == (2, False)
-    assert list(bad.json["problems"][0]) == ["file", "line", "column", "path", "code", "message", "hint"]
+    assert list(bad.json["problems"][0]) == ["file", "line", "column", "path", "code", "message", "hint", "severity"]
     assert {problem["path"] for problem in bad.json["problems"]} >= {"steps[0].wen", "steps[1].kind"}
 
 

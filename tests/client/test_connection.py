@@ -20,7 +20,7 @@ from client.connection import (
     missing_search_attributes,
 )
 from client.embedded import down
-from client.embedded.server import _binary
+from client.embedded.server import temporal_binary
 from protocol.values import Value
 
 
@@ -34,7 +34,7 @@ def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
         yield environment
 
 

@@ -65,7 +65,7 @@ def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
     loop: dict[str, Any] = {"name": "l", "kind": "loop", "status": "running", "output": None, "error": None}
     loop |= {"iterations": [{"n": n, "steps": [step]} for n in range(1, 4)], "iterations_left_out": 4}
     lines = tree_text({"steps": [loop]}, last=1).plain.splitlines()
-    assert lines == ["  ▸ l (loop)", "    … 6 earlier iterations: --all", "    3", "      ✓ s  1"]
+    assert lines == ["  ▸ l (loop)", "    … 6 earlier ones: --all", "    3", "      ✓ s  1"]
 
 
 def test_nothing_is_wrapped_or_coloured_outside_a_terminal() -> None:

@@ -21,3 +21,9 @@ def as_text(output: int, context: dict[str, Any]) -> str:
 
 def explode(value: Any) -> None:
     raise ValueError("boom")
+
+
+def halved(value: int) -> int:
+    if value % 2:
+        raise ValueError(f"{value} is odd")
+    return value // 2

@@ -4,44 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
 from client.answering import ENDINGS
-from client.connection import DATA_CONVERTER
 from protocol.answers import Answer, Refusal
-from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
+from tests.conftest import Harness, until, worker_for
 
 ASK = "{kind: hitl, name: ask, message: Go?, timeout: 3d, on_error: continue%s}"
 BLUEPRINT = (
     "steps:\n  - %s\n  - {name: end, input: {output: '{{ steps.ask.output }}', error: '{{ steps.ask.error }}'}}\n"
 )
-
-
-@pytest_asyncio.fixture(scope="module")
-async def skipping() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_time_skipping_v2(
-        dev_server_existing_path=temporal_binary(),
-        data_converter=DATA_CONVERTER,
-        search_attributes=ATTRIBUTES,
-        dev_server_extra_args=["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"],
-    ) as environment:
-        yield environment
-
-
-@pytest_asyncio.fixture
-async def later(skipping: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Harness]:
-    queue = f"later-{uuid.uuid4().hex[:8]}"
-    harness = Harness(skipping.client, queue, tmp_path)
-    async with worker_for(skipping.client, queue):
-        yield harness
-        await harness.replay()
 
 
 async def start(later: Harness, more: str = "") -> str:

@@ -130,6 +130,52 @@ async def planner(house: Harness) -> None:
     await house.result(run)
 
 
+SEVERAL = """
+context: {n: 1}
+limits: {steps: 900}
+agents: {echo: {model: echo}}
+steps:
+  - kind: parallel
+    name: both
+    reduce: values
+    branches:
+      one: [{kind: hitl, name: ask, message: "One?"}]
+      two: [{name: say, agent: echo, input: two, sink_to: said}]
+  - kind: map
+    name: some
+    map:
+      iterable_input: "[1, 0, 2]"
+      on_item_error: ask
+      max_concurrency: 2
+      body: [{name: divide, input: "{{ 10 / item }}"}]
+  - kind: map
+    name: many
+    map: {iterable_input: "range(60)", body: [{name: add, input: "{{ context.n + 1 }}", sink_to: n}]}
+  - {kind: cache, name: kept, wrapped_step: {name: say_it, agent: echo, input: again}}
+  - {name: bad, input: "{{ 1 / 0 }}", on_error: ask}
+"""
+CLARIFY = """
+steps:
+  - kind: clarify
+    name: brief
+    goal: "{{ input }}"
+    confirm: true
+    schema: {type: object, properties: {who: {type: string}, words: {type: integer}}}
+"""
+
+
+async def several(house: Harness) -> None:
+    run = await house.start(SEVERAL)
+    await house.answered(run, "here", {"action": "edit", "input": 5}, {"action": "skip", "value": "end"})
+    await house.result(run)
+
+
+async def clarified(house: Harness) -> None:
+    run = await house.start(CLARIFY, "A brief")
+    await house.answered(run, "all", 100, {"verdict": "unchanged"})
+    await house.result(run)
+
+
 FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     loop,
     continued,
@@ -140,6 +186,8 @@ FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     paused_and_cancelled,
     agent,
     planner,
+    several,
+    clarified,
 ]
 
 

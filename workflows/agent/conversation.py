@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from blueprint.expressions import text_of
 from blueprint.grammar import AgentHistory
@@ -12,13 +13,14 @@ MOST_BYTES = 1_000_000
 """Of a conversation under any rule: a request above 2 MB could not be made at all."""
 LONGEST_OLD_RESULT = 500
 BYTES_PER_TOKEN = 4
+LEFT_OUT = " characters left out)"
 
 Turn = list[Message]
 
 
 def size_of(messages: Sequence[Message]) -> int:
     """Bytes of the messages on their way to a model, roughly."""
-    return sum(len(message.model_dump_json(exclude_defaults=True)) for message in messages)
+    return sum(len(message.model_dump_json(exclude_defaults=True).encode()) for message in messages)
 
 
 def split(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]:
@@ -45,14 +47,21 @@ def is_long(messages: Sequence[Message], rule: AgentHistory) -> bool:
 
 
 def without_old_turns(messages: Sequence[Message], rule: AgentHistory) -> list[Message]:
-    """The newest turns: as many as the rule keeps, and half of its tokens, so that it is not done every turn."""
+    """The newest turns: as many as the rule keeps, and half of its tokens, so that it is not done every turn.
+
+    What people said in the turns that go stays.
+    """
     head, turns = split(messages)
-    if rule.max_turns is not None:
-        turns = turns[-max(rule.max_turns, rule.keep_turns) :]
+    if rule.max_turns is not None and (gone := turns[: -max(rule.max_turns, rule.keep_turns)]):
+        head, turns = [*head, *_of_people(gone)], turns[len(gone) :]
     if rule.max_tokens is not None and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN:
         while len(turns) > rule.keep_turns and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN // 2:
-            turns = turns[1:]
+            head, turns = [*head, *_of_people(turns[:1])], turns[1:]
     return joined(head, turns)
+
+
+def _of_people(turns: Sequence[Turn]) -> list[Message]:
+    return [message for turn in turns for message in turn if message.role == "user"]
 
 
 def with_short_results(messages: Sequence[Message], keep_turns: int) -> list[Message]:
@@ -65,7 +74,8 @@ def with_short_results(messages: Sequence[Message], keep_turns: int) -> list[Mes
 def halved(messages: Sequence[Message]) -> list[Message] | None:
     """Without the older half of the turns; None if no more than one is left."""
     head, turns = split(messages)
-    return joined(head, turns[(len(turns) + 1) // 2 :]) if len(turns) > 1 else None
+    half = (len(turns) + 1) // 2
+    return joined([*head, *_of_people(turns[:half])], turns[half:]) if len(turns) > 1 else None
 
 
 def bounded(messages: Sequence[Message]) -> list[Message]:
@@ -76,8 +86,21 @@ def bounded(messages: Sequence[Message]) -> list[Message]:
     while size_of(kept) > MOST_BYTES and (shorter := halved(kept)) is not None:
         kept = shorter
     if size_of(kept) > MOST_BYTES:
-        kept = [_short(message, MOST_BYTES // (2 * len(kept))) for message in kept]
+        kept = [_cut(message, MOST_BYTES // (8 * len(kept))) for message in kept]
     return kept
+
+
+def _cut(message: Message, limit: int) -> Message:
+    """Any message, cut: what nothing else has made small enough. Characters, of at most four bytes each."""
+    if size_of([message]) <= limit:
+        return message
+    calls = [call.model_copy(update={"args": {}}) for call in message.tool_calls]
+    return message.model_copy(update={"content": _cut_text(message.content, limit), "tool_calls": calls, "raw": None})
+
+
+def _cut_text(content: Any, limit: int) -> Any:
+    text = text_of(content)
+    return content if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit}{LEFT_OUT}"
 
 
 def transcript(messages: Sequence[Message]) -> str:
@@ -97,9 +120,6 @@ def _line(message: Message) -> str:
 
 
 def _short(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
-    if message.role != "tool":
+    if message.role != "tool" or (isinstance(message.content, str) and message.content.endswith(LEFT_OUT)):
         return message
-    text = text_of(message.content)
-    if len(text) <= limit:
-        return message
-    return message.model_copy(update={"content": f"{text[:limit]}… ({len(text) - limit} characters left out)"})
+    return message.model_copy(update={"content": _cut_text(message.content, limit)})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from blueprint.expressions import holds
+from blueprint.expressions import ExpressionError, holds
 from blueprint.grammar import Agent, AgentTool, Rule
 from protocol.agents import ToolCall, ToolSpec
 from protocol.questions import Permission, Review
@@ -22,10 +22,10 @@ class Denied(Exception):
     """The call may not be made; the message is for the model."""
 
 
-def action_for(call: ToolCall, tool: AgentTool, agent: Agent) -> Action:
+def action_for(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent) -> Action:
     """The last rule that fits decides; else the tool's `approve`; else what the agent asks for in general."""
     for rule in reversed(agent.permissions):
-        if _fits(rule, call):
+        if _fits(rule, call, spec):
             return rule.action
     match tool.approve:
         case "always":
@@ -35,13 +35,30 @@ def action_for(call: ToolCall, tool: AgentTool, agent: Agent) -> Action:
         case None:
             return "ask" if "approve" in agent.human else "allow"
         case expression:
-            met, _ = holds(expression, {"args": call.args})
-            return "ask" if met else "allow"
+            return "ask" if _holds(expression, call) else "allow"
 
 
-def _fits(rule: Rule, call: ToolCall) -> bool:
-    """Whether the rule speaks of the call. A rule that allows must fit every text among the arguments, others one."""
-    if not fnmatchcase(call.name, rule.tool):
+def _holds(expression: str, call: ToolCall) -> bool:
+    """Whether a person is to be asked; so it is, too, where the expression says nothing of these arguments."""
+    try:
+        return holds(expression, {"args": call.args})[0]
+    except ExpressionError:
+        return True
+
+
+def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
+    """The call with the arguments that the tool would fill in itself: who approves must see them."""
+    properties = spec.parameters.get("properties", {})
+    defaults = {name: one["default"] for name, one in properties.items() if isinstance(one, dict) and "default" in one}
+    return call.model_copy(update={"args": {**defaults, **call.args}})
+
+
+def _fits(rule: Rule, call: ToolCall, spec: ToolSpec) -> bool:
+    """Whether the rule speaks of the call, by the tool's name as the author or as the model has it.
+
+    A rule that allows must fit every text among the arguments, others one.
+    """
+    if not any(fnmatchcase(name, rule.tool) for name in (call.name, spec.reference)):
         return False
     if rule.target == "*":
         return True
@@ -63,28 +80,29 @@ def _texts(value: Any) -> Iterator[str]:
 
 async def permitted(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent, frame: Frame) -> ToolCall:
     """The call that may be made: a person may have changed its arguments. Raises `Denied`."""
-    if action_for(call, tool, agent) == "deny":
+    if action_for(call, tool, spec, agent) == "deny":
         raise Denied(f"{call.name} is not permitted here")
     if tool.review:
-        call = await _reviewed(call, spec, frame)
-    match action_for(call, tool, agent):
+        call = with_defaults(await _reviewed(call, spec, frame), spec)
+    match action_for(call, tool, spec, agent):
         case "deny":
             raise Denied(f"{call.name} is not permitted with these arguments")
-        case "ask" if call.name not in frame.host.permits:
-            await ask_leave(call, f"May {call.name} be called?", frame)
+        case "ask" if spec.reference not in frame.host.permits:
+            said = await ask_leave(call, f"May {call.name} be called?", frame)
+            if said.get("scope") in ("run", "always"):
+                frame.host.permit(spec.reference)
     return call
 
 
-async def ask_leave(call: ToolCall, message: str, frame: Frame) -> None:
+async def ask_leave(call: ToolCall, message: str, frame: Frame) -> dict[str, Any]:
     """A person's explicit yes; anything else is a `Denied` with the person's reason."""
     asked = Permission(message=message, info={"tool": call.name, "args": call.args})
     reply = await frame.ask(asked)
-    said = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    said: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if said["granted"] is not True:
         why = f": {said['reason']}" if said.get("reason") else ""
         raise Denied(f"not approved{why}")
-    if said.get("scope") in ("run", "always"):
-        frame.host.permit(call.name)
+    return said
 
 
 async def _reviewed(call: ToolCall, spec: ToolSpec, frame: Frame) -> ToolCall:
@@ -109,7 +127,7 @@ def remembered(recent: list[str], call: ToolCall) -> list[str]:
 
 def repeats(recent: list[str], call: ToolCall) -> bool:
     """Whether the same call stands three times among the last ten, others between them or not."""
-    return recent.count(_digest(call)) >= SAME_CALLS
+    return call.unreadable is None and recent.count(_digest(call)) >= SAME_CALLS
 
 
 def forgotten(recent: list[str], call: ToolCall) -> list[str]:

@@ -121,7 +121,7 @@ class Toolbox:
         frame.note("tool.called", tool=call.name)
         asking = Asking.of(name, name, frame.blueprint)
         result = await run_agent(asking, text_of(call.args["input"]), inside)
-        frame.note("tool.returned", tool=call.name)
+        frame.note("tool.returned", tool=call.name, result=result.output)
         return result.output
 
     async def _run_import(self, call: ToolCall, alias: str, frame: Frame) -> Any:
@@ -129,16 +129,16 @@ class Toolbox:
         given = call.args if _takes_object(child) else call.args["input"]
         frame.note("tool.called", tool=call.name)
         output, _ = await run_import(child, given, replace(frame.at("import", alias), place=call.name))
-        frame.note("tool.returned", tool=call.name)
+        frame.note("tool.returned", tool=call.name, result=output)
         return output
 
 
 async def ask_person(call: ToolCall, frame: Frame) -> Any:
     """The person's answer; that there is none is a result too, so that the model may go on without."""
-    options = [Option(id=text, label=text) for text in dict.fromkeys(call.args.get("options") or [])]
+    options = [Option(id=text, label=text) for text in dict.fromkeys(call.args.get("options") or []) if text.strip()]
     frame.note("tool.called", tool=call.name)
     reply = await frame.ask(Clarification(message=call.args["question"], options=options))
-    frame.note("tool.returned", tool=call.name)
+    frame.note("tool.returned", tool=call.name, result=reply.content)
     if reply.status != "answered":
         why = f": {reply.comment}" if reply.comment else ""
         return f"nobody answered: the question was {reply.status}{why}"

@@ -12,27 +12,31 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from blueprint.expressions import ExpressionError, text_of
 from blueprint.grammar import AgentHistory
-from blueprint.jsonschemas import misfit
+from blueprint.jsonschemas import BadSchema, misfit
 from protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
 from protocol.answers import Refusal
 from protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, Told
 from workflows.agent import commands
 from workflows.agent import conversation as talk
-from workflows.agent.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats
+from workflows.agent.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats, with_defaults
 from workflows.agent.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
 from workflows.agents import MOST_MISFITS, Asking, ask_model, misfit_told
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host, refused
 from workflows.interpreter import run_steps
+from workflows.limits import Meter
 from workflows.together import is_cancelled, together
 
+FINAL_RESULT = "final_result"
+"""The tool by which a model gives an output that has a schema."""
 MOST_EVENTS = 1_000
 MOST_HISTORY_BYTES = 4_000_000
 MOST_UPDATES = 1_500
 TURNS_A_HISTORY = 50
 MOST_BAD_CALLS = 5
 MOST_OVERFLOWS = 5
+LONGEST_LOGGED = 2_000
 _SUMMARISE = "Summarise this part of a conversation in which an assistant works with tools. Keep every fact, decision, \
 number, name and open question that later work may need. Write nothing else."
 
@@ -61,6 +65,7 @@ class AgentWorkflow(Host):
             address=definition.address,
             blueprint=definition.blueprint.name,
             guarded=definition.guarded,
+            started_by=definition.started_by,
             paused=state.paused,
             closed=state.closed,
             next_offset=state.next_offset,
@@ -69,6 +74,7 @@ class AgentWorkflow(Host):
             permits=state.permits,
         )
         self.definition, self.state, self.agent = definition, state, definition.agent
+        self.meter = Meter(state.budgets)
         self.told = list(state.told)
         self.first_turn = state.turn
         self.asking = Asking(definition.agent, definition.name, definition.step, definition.timeout, definition.retry)
@@ -100,7 +106,12 @@ class AgentWorkflow(Host):
             shown.cancel()
         await self.close("completed")
         return AgentResult(
-            output=output, turns=self.state.turn, log=self.state.log, usage=self.usage, permits=self.permits
+            output=output,
+            turns=self.state.turn,
+            log=self.state.log,
+            usage=self.usage,
+            permits=self.permits,
+            budgets=self.meter.budgets,
         )
 
     async def _work(self) -> Any:
@@ -108,10 +119,10 @@ class AgentWorkflow(Host):
             await self._begin()
         while self._output is None:
             await self.until_resumed()
+            self._hear()
+            await self._shorten()  # before it is carried on, too: a payload over 2 MB could not be
             if self._history_is_long():
                 await self._continue()
-            self._hear()
-            await self._shorten()
             await self._take(await self._reply())
         return self._output[0]
 
@@ -119,6 +130,9 @@ class AgentWorkflow(Host):
         """Learn what the tools are, and say the first message."""
         wanted = described_by_worker(self.tools)
         specs = await self.describe_tools(wanted) if wanted else []
+        specs = list(
+            {spec.reference: spec for spec in specs}.values()
+        )  # a tool may be named by itself, and by its server
         specs += described_here(self.tools, self.definition.blueprint)
         if "ask" in self.agent.human:
             specs.append(person())
@@ -171,17 +185,20 @@ class AgentWorkflow(Host):
         """Where the agent stands: it sees the names that its agents' instructions read."""
         definition = self.definition
         names = dict(definition.names)
+        given = {name: names.pop(name, None) for name in ("previous_step", "output", "resume_input", "history")}
         return Frame(
             host=self,
             address=self.address,
             blueprint=definition.blueprint,
             store=Store(names.pop("context", {})),
-            scope=Scope(names.pop("steps", {})),
+            scope=Scope(names.pop("steps", {}), resume_input=given["resume_input"]),
             run_steps=run_steps,
             names=names,
+            previous=given["previous_step"] if given["output"] is None else given["output"],
             n=self.state.turn,
             iteration=definition.iteration,
             place=definition.place,
+            meter=self.meter,
         )
 
     async def _take(self, reply: ModelReply) -> None:
@@ -192,7 +209,7 @@ class AgentWorkflow(Host):
         elif reply.tool_calls:
             self._advance(misfits=0)
             await self._call(reply)
-        elif self.told:
+        elif self.told and self.state.turn < self.agent.max_turns:
             # Somebody has said something since: the output is not the last word.
             self._say(Message(role="assistant", content=reply.output))
         else:
@@ -286,6 +303,8 @@ class AgentWorkflow(Host):
             await self._doubt(call, frame)
         if self.definition.registry is not None:
             return await self._command(call)
+        if call.name == FINAL_RESULT and self.agent.output_schema is not None:
+            raise Denied("not taken: give it alone, once the other calls have their results")
         spec = _checked(call, self.toolbox.spec(call.name), self.toolbox.names())
         if spec.reference == ASK_PERSON:
             async with self._one_question_at_a_time:
@@ -293,9 +312,10 @@ class AgentWorkflow(Host):
         return await self._run_tool(call, spec, frame)
 
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
-        allowed = await permitted(call, self.toolbox.settings(spec), spec, self.agent, frame)
+        whole = with_defaults(call, spec)
+        allowed = await permitted(whole, self.toolbox.settings(spec), spec, self.agent, frame)
         result = await self.toolbox.run(allowed, spec, frame)
-        if allowed.args == call.args:
+        if allowed.args == whole.args:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.args, "result": result}
 
@@ -317,6 +337,10 @@ class AgentWorkflow(Host):
             case commands.ASK_HUMAN:
                 result = await ask_person(call, self._frame().at("tool", call.name, call.id))
             case commands.FINISH:
+                if self.told and self.state.turn < self.agent.max_turns:
+                    raise Denied("not done: a person has said something meanwhile, and it follows")
+                if (schema := self.agent.output_schema) is not None and (wrong := misfit(schema, call.args["output"])):
+                    raise BadCall(f"the output does not fit: {wrong}")
                 self._finish(call.args["output"])
                 return call.args["output"]
             case _:
@@ -327,7 +351,7 @@ class AgentWorkflow(Host):
         return result
 
     def _log(self, command: str, args: dict[str, Any], result: Any) -> None:
-        entry = Command(turn=self.state.turn, command=command, args=args, result=result)
+        entry = Command(turn=self.state.turn, command=command, args=_kept(args), result=_kept(result))
         self._advance(log=[*self.state.log, entry])
 
     # The conversation
@@ -367,11 +391,16 @@ class AgentWorkflow(Host):
             agent=rule.agent,
             n=self.state.turn,
             model=agent.model,
-            instructions=_SUMMARISE,
+            instructions=f"{agent.instructions}\n\n{_SUMMARISE}".strip() if rule.agent else _SUMMARISE,
             messages=[Message(role="user", content=talk.transcript(talk.joined(head[1:], old)))],
             settings=agent.settings,
         )
-        reply = await ask_model(request, Asking(agent, rule.agent, self.definition.step), self._frame(), "summary")
+        try:
+            reply = await ask_model(request, Asking(agent, rule.agent, self.definition.step), self._frame(), "summary")
+        except ActivityError as error:
+            if is_cancelled(error):
+                raise
+            return talk.halved(self.state.messages) or self.state.messages  # without a summary, but it goes on
         summary = Message(role="user", content=f"What happened so far, in short:\n{text_of(reply.output)}")
         return talk.joined([*head[:1], summary], new)
 
@@ -428,6 +457,7 @@ class AgentWorkflow(Host):
             paused=self.paused,
             usage=self.usage,
             permits=self.permits,
+            budgets=self.meter.budgets,
         )
         workflow.continue_as_new(args=[self.definition, self.state])
 
@@ -438,9 +468,19 @@ def _checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpe
         raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(known) or 'none'}")
     if call.unreadable is not None:
         raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
-    if wrong := misfit(spec.parameters, call.args):
+    try:
+        wrong = misfit(spec.parameters, call.args)
+    except BadSchema as error:
+        raise BadCall(f"{call.name} cannot be called: its arguments have no valid schema ({error})") from None
+    if wrong:
         raise BadCall(f"the arguments of {call.name} do not fit: {wrong}")
     return spec
+
+
+def _kept(value: Any) -> Any:
+    """What the log keeps of a value: the log is carried on, and must stay small."""
+    text = text_of(value)
+    return value if len(text) <= LONGEST_LOGGED else f"{text[:LONGEST_LOGGED]}… ({len(text)} characters)"
 
 
 def _overflowed(error: ActivityError) -> bool:

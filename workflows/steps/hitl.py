@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from blueprint.expressions import text_of
 from blueprint.grammar import Hitl, Option
 from protocol.questions import Asked, Choice, Clarification, Decision, Hold, Input, InvalidAnswer, Permission, Review
+from workflows.assigning import people_of
 from workflows.failures import failure
 from workflows.frame import Frame
 from workflows.questions import Reply
@@ -17,8 +18,10 @@ from workflows.questions import Reply
 async def run_hitl(step: Hitl, frame: Frame) -> Any:
     if step.ask == "hold":
         return await _hold(step, frame)
-    asked = _asked(step, frame)
-    reply = await frame.ask(asked, step.timeout, takes_default=step.on_timeout == "default")
+    seen = frame.after(frame.render(step.input))
+    asked, people = _asked(step, seen), people_of(step, seen)
+    timeout, takes_default = _deadline(step)
+    reply = await frame.ask(asked, timeout, takes_default=takes_default, people=people)
     match reply.status:
         case "answered":
             frame.turn("User", reply.content)
@@ -28,6 +31,17 @@ async def run_hitl(step: Hitl, frame: Frame) -> Any:
         case _:
             meant = asked.when_declined(reply.comment)
             return _declined(step, reply, frame) if meant is None else meant
+
+
+def _deadline(step: Hitl) -> tuple[float | None, bool]:
+    """Seconds until the question expires, if ever; and whether the default is the answer then.
+
+    With a ladder, a `timeout` that is not behind its last rung only says when the climbing begins.
+    """
+    if step.on_timeout != "escalate":
+        return step.timeout, step.on_timeout == "default"
+    last = step.escalate[-1].after
+    return (step.timeout if step.timeout and step.timeout > last else None), step.default is not None
 
 
 async def _hold(step: Hitl, frame: Frame) -> Any:
@@ -46,7 +60,6 @@ async def _hold(step: Hitl, frame: Frame) -> Any:
 
 
 def _asked(step: Hitl, frame: Frame) -> Asked:
-    frame = frame.after(frame.render(step.input))
     message = text_of(frame.render(step.message))
     if not message.strip():
         raise failure(
@@ -96,7 +109,7 @@ def _rendered(option: Option, frame: Frame) -> Option:
 
 def _expired(step: Hitl, asked: Asked, frame: Frame) -> Any:
     match step.on_timeout:
-        case "default":
+        case "default" | "escalate" if step.default is not None:
             return _default(step, asked, frame)
         case "skip":
             return None

@@ -1,0 +1,67 @@
+"""A map of many items: that it ends, how large its histories get, and what the worker needs for it.
+
+`python -m benchmarks.large_map [ITEMS]` (default 100,000, some minutes).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from temporalio.client import Client
+
+from benchmarks.ground import server
+from blueprint import loads
+from client.connection import converter
+from client.runs import Runs
+
+BLUEPRINT = """
+name: large
+steps: [{kind: map, name: m, map: {iterable_input: input.items, body: {name: a, input: "{{ item + 1 }}"}}}]
+"""
+WORKER = Path(__file__).parent.parent / "worker.py"
+
+
+async def main(items: int) -> None:
+    async with server() as plain:
+        with tempfile.TemporaryDirectory() as folder:
+            place = f"dir:{folder}/payloads"
+            address = plain.service_client.config.target_host
+            client = await Client.connect(address, data_converter=converter(place))
+            environment = {**os.environ, "TEMPORAL_ADDRESS": address, "HOLDFAST_PAYLOADS": place}
+            with subprocess.Popen([sys.executable, str(WORKER)], env=environment, stderr=subprocess.DEVNULL) as worker:
+                await _measure(client, items, worker.pid)
+                worker.terminate()
+
+
+async def _measure(client: Client, items: int, worker: int) -> None:
+    runs = Runs(client)
+    began = time.perf_counter()
+    run = await runs.start(loads(BLUEPRINT, name="large"), {"items": list(range(items))})
+    outcome = await runs.result(run)
+    took = time.perf_counter() - began
+    assert outcome.output == [n + 1 for n in range(items)], outcome.error
+    workflows = [one.id async for one in client.list_workflows("WorkflowType = 'Map'")]
+    looked_at = [run, *sorted(workflows, key=len)[:60]]  # the map itself, pages of pages, and some pages
+    histories = [await client.get_workflow_handle(one).fetch_history() for one in looked_at]
+    print(f"{items} items in {len(workflows)} workflows: {took:.0f} s, {took / items * 1000:.1f} ms an item")
+    print(f"most events in a history: {max(len(history.events) for history in histories)}", end="; ")
+    print(f"most bytes: {max(sum(event.ByteSize() for event in history.events) for history in histories)}")
+    print(f"the worker's largest memory: {_peak(worker) / 1024:.0f} MiB")
+
+
+def _peak(process: int) -> int:
+    """KiB that a process had at most."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000))
+    sys.stdout.flush()
+    os._exit(0)  # the SDK sometimes aborts at the interpreter's exit

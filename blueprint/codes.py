@@ -1,0 +1,39 @@
+"""The codes of problems: names that stay the same, for programs and for comments that silence a warning."""
+
+ERRORS = {
+    "bad_entry": "An entry of a file of answers says too much or too little.",
+    "bad_expression": "An expression or a template cannot be read.",
+    "bad_schema": "A JSON Schema is not valid, or refers to something outside itself.",
+    "bad_target": "A write goes somewhere else than into the context.",
+    "bad_value": "A value is not of the form that its key wants.",
+    "bad_yaml": "The text is not YAML, or uses a part of YAML that this language leaves out.",
+    "conflict": "Two keys exclude each other, or a key does not belong where it stands.",
+    "duplicate_key": "A key is there twice.",
+    "duplicate_name": "A name is taken.",
+    "import_cycle": "A blueprint imports itself.",
+    "missing_key": "A key that is needed is not there.",
+    "not_in_this_version": "Part of the language, but not of this version.",
+    "unknown_filter": "No filter has this name.",
+    "unknown_key": "No such key is known where it stands.",
+    "unknown_kind": "No step kind has this name.",
+    "unknown_name": "A name stands for nothing where it is read.",
+    "unreadable_file": "A file cannot be read.",
+}
+"""A blueprint with one of these cannot run."""
+
+WARNINGS = {
+    "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
+    "unlimited_loop": "A loop may go on for ever: no limit, and no person in it.",
+    "unreachable_branch": "A branch has a key that its condition never gives.",
+    "unused_agent": "An agent has a name, and nothing uses it.",
+    "unused_import": "A blueprint is imported, and nothing uses it.",
+}
+"""What runs, and is hardly what was meant; a comment can silence each."""
+
+COMMENTS = {
+    "unknown_ignore": "A comment names a warning that there is not.",
+    "unneeded_ignore": "A comment silences nothing.",
+}
+"""Warnings about the comments themselves."""
+
+CODES = {**ERRORS, **WARNINGS, **COMMENTS}

@@ -1,0 +1,53 @@
+"""An explanation as lines of text: numbered, indented, none wider than a screen."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+WIDTH = 96
+INDENT = 3
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One paragraph; a label, such as a number, stands before it."""
+
+    text: str
+    label: str = ""
+    depth: int = 0
+
+
+EMPTY = Line("")
+
+
+def shown(text: str) -> str:
+    """Without characters that would steer a terminal or turn the reading direction round.
+
+    >>> shown("a\\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def laid_out(lines: list[Line]) -> str:
+    """
+    >>> print(laid_out([Line("ask: asks a person.", "1."), Line("say: passes it on.", "1.1", 1)]), end="")
+    1. ask: asks a person.
+       1.1 say: passes it on.
+    """
+    return "".join(f"{_paragraph(line)}\n" for line in lines)
+
+
+def _paragraph(line: Line) -> str:
+    before = " " * (INDENT * line.depth) + (f"{line.label} " if line.label else "")
+    wrapper = textwrap.TextWrapper(
+        max(WIDTH, len(before) + 40),
+        initial_indent=before,
+        subsequent_indent=" " * len(before),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapper.fill(shown(line.text))

@@ -1,0 +1,91 @@
+"""JSON Schemas in a few words: "a form with city (text) and days (a whole number, at least 1)"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from blueprint.explain.words import constant, listed, one_line
+
+_TYPES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "yes or no",
+    "null": "nothing",
+}
+_DEEPEST = 3
+
+
+def shape(schema: Any, level: int = 0) -> str:
+    """What fits a schema.
+
+    >>> shape({"type": "object", "required": ["a"], "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "array"}}})
+    "an object with a ('x' or 'y') and b (a list; optional)"
+    """
+    if not isinstance(schema, dict) or not schema:
+        return "anything"
+    said = _kind(schema, level) + _bounds(schema)
+    described = schema.get("description")
+    return f"{said}: {one_line(described, 80)}" if isinstance(described, str) and described and not level else said
+
+
+def form(schema: dict[str, Any]) -> str:
+    """The same, of what a person fills in.
+
+    >>> form({"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}})
+    'a form with city (text)'
+    """
+    said = shape(schema)
+    return f"a form{said.removeprefix('an object')}" if said.startswith("an object with") else said
+
+
+def fields(schema: dict[str, Any], level: int = 0) -> str:
+    """The keys of an object, each with what fits it; nothing where there are none."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return ""
+    required = schema.get("required")
+    needed = required if isinstance(required, list) else []
+    return listed([_field(name, one, name in needed, level) for name, one in properties.items()])
+
+
+def _field(name: str, schema: Any, needed: bool, level: int) -> str:
+    notes = [shape(schema, level + 1), *([] if needed else ["optional"])]
+    return f"{one_line(name, 40)} ({'; '.join(note for note in notes if note != 'anything') or 'anything'})"
+
+
+def _kind(schema: dict[str, Any], level: int) -> str:
+    match schema:
+        case {"const": fixed}:
+            return constant(fixed)
+        case {"enum": [_, *_] as choices}:
+            return listed([constant(one) for one in choices], "or")
+        case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices} if level < _DEEPEST:
+            return listed([shape(one, level + 1) for one in choices], "or")
+        case {"type": [_, *_] as types}:
+            return listed([_TYPES.get(str(one), str(one)) for one in types], "or")
+        case {"type": "array", "items": dict() as items} if items and level < _DEEPEST:
+            return f"a list, each item {shape(items, level + 1)}"
+        case {"properties": dict()} if level < _DEEPEST and (inside := fields(schema, level)):
+            return f"an object with {inside}"
+        case {"type": str(type_)}:
+            return _TYPES.get(type_, type_)
+    return "an object" if "properties" in schema else "anything"
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    """The bounds of a number, and the format of a text."""
+    said = [
+        f"{words} {constant(schema[key])}"
+        for key, words in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "more than"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "less than"),
+        )
+        if isinstance(schema.get(key), int | float)
+    ]
+    kept = schema.get("format")
+    return "".join(f", {text}" for text in [*said, *([f"as {kept}"] if isinstance(kept, str) else [])])

@@ -1,0 +1,499 @@
+"""Expressions and templates in plain words: `context.draft` is "draft from the context"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jinja2 import Environment, nodes
+
+from blueprint.expressions import ExpressionError
+from blueprint.expressions.error import shortened
+from blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+
+LONGEST = 240
+"""Of what is said of one text of the author."""
+_LONGEST_VALUE = 60
+_LISTED = 12
+_LEXER = Environment(keep_trailing_newline=True)
+
+
+class _NotSimple(Exception):
+    """There are no plain words for it: the author's own are quoted."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the names of one place stand for, as a person would call it."""
+
+    roots: Mapping[str, str]
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """The steps whose output is what a person said, and what they `ask`."""
+    keys: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+    def after(self, previous: str) -> Names:
+        """The same, behind a step that gave `previous`."""
+        return self.knowing(previous_step=previous, output=previous)
+
+    def knowing(self, **roots: str) -> Names:
+        return replace(self, roots={**self.roots, **roots})
+
+    @property
+    def previous(self) -> str:
+        return self.roots.get("previous_step", "what came before")
+
+    def given_by(self, step: str) -> str:
+        """What a step gave."""
+        return f"the answer to {step}" if step in self.answers else f"what {step} gave"
+
+
+KNOWN = {
+    ("context", "scratchpad", "history"): "the conversation",
+    ("context", "scratchpad", "notes"): "the notes",
+    ("context", "scratchpad", "last_agent_command", "action"): "the agent's last command",
+}
+RUN = Names(
+    {
+        "input": "the input",
+        "context": "the context",
+        "previous_step": "the input",
+        "output": "the input",
+        "resume_input": "the last answer",
+        "iteration": "the number of the round",
+        "history": "the conversation",
+        "item": "the item",
+        "index": "the number of the item, from 0",
+        "error": "the failure",
+    },
+    keys=KNOWN,
+)
+_OWNERS = ("the input", "the item", "the call", "the failure")
+"""What has keys of its own: "the input's payee"; of all else they are taken: "draft from the context"."""
+
+
+def condition(expression: str, names: Names) -> str:
+    """A condition as a clause.
+
+    >>> condition("output == 'stop' or context.score > 3 and not context.notes", RUN.after("the answer"))
+    "the answer is 'stop', or score from the context is more than 3 and notes from the context is false or empty"
+    >>> condition("context.n % 3 == 1", RUN)
+    '`context.n % 3 == 1` holds'
+    """
+    try:
+        return _clause(parsed_expression(expression), names)
+    except (_NotSimple, ExpressionError):
+        return f"`{one_line(expression)}` holds"
+
+
+def choice(expression: str, names: Names) -> str | None:
+    """An expression that is true or false, as a clause; None for one that gives another value."""
+    try:
+        node = parsed_expression(expression)
+        yes_or_no = isinstance(node, nodes.Compare | nodes.Not | nodes.Test) or _permission(node, names) is not None
+        return _clause(node, names) if yes_or_no else None
+    except (_NotSimple, ExpressionError):
+        return None
+
+
+def value(expression: str, names: Names) -> str:
+    """An expression as a noun.
+
+    >>> value("input.payee", RUN), value("steps.ask.output.city | default('Rome')", RUN)
+    ("the input's payee", "city from what ask gave (or 'Rome', if there is none)")
+    """
+    try:
+        return _noun(parsed_expression(expression), names)
+    except (_NotSimple, ExpressionError):
+        return f"`{one_line(expression)}`"
+
+
+def filled(template: Any, names: Names) -> str:
+    """What a template gives: text in quotes, what is filled in between brackets.
+
+    >>> filled("Pay {{ input.amount }} EUR?", RUN), filled("{{ input }}", RUN), filled({"n": 3, "x": "{{ item }}"}, RUN)
+    ('"Pay [the input\\'s amount] EUR?"', 'the input', 'n (3) and x (the item)')
+    """
+    match template:
+        case str():
+            return _text(template, names)
+        case dict() if template:
+            return listed([f"{one_line(str(key), 40)} ({filled(part, names)})" for key, part in template.items()])
+        case list() if template:
+            return f"the list of {listed([filled(part, names) for part in template])}"
+    return constant(template)
+
+
+def bare(template: Any, names: Names) -> str:
+    """The same without the quotes.
+
+    >>> bare("Pay {{ input }}?", RUN)
+    'Pay [the input]?'
+    """
+    return filled(template, names).removeprefix('"').removesuffix('"')
+
+
+def _text(template: str, names: Names) -> str:
+    if is_plain(template):
+        return quoted(template)
+    try:
+        whole = parsed_template(template).whole
+        pieces = list(_pieces(template))
+        if whole is not None:
+            return value(pieces[0][1], names)
+    except (_NotSimple, ExpressionError):
+        return quoted(template)
+    return quoted("".join(f"[{value(text, names)}]" if filled_in else text for filled_in, text in pieces))
+
+
+def _pieces(template: str) -> Iterator[tuple[bool, str]]:
+    """The template's texts as they are, and the sources of what is filled in between them (true)."""
+    inside: list[str] | None = None
+    for _, kind, text in _LEXER.lex(template):
+        match kind:
+            case "variable_begin":
+                inside = []
+            case "variable_end":
+                yield True, "".join(inside or [])
+                inside = None
+            case "block_begin":
+                raise _NotSimple
+            case _ if inside is not None:
+                inside.append(text)
+            case "data":
+                yield False, text
+
+
+# Nouns
+
+
+def _noun(node: nodes.Node, names: Names) -> str:
+    match node:
+        case nodes.Const():
+            return constant(node.value)
+        case nodes.Name() | nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
+            return _read(node, names)
+        case nodes.Getitem(node=of, arg=nodes.Const(value=int(index))):
+            return f"{_place(index)} of {_single(of, names)}"
+        case nodes.List() | nodes.Tuple():
+            return f"the list of {listed([_noun(item, names) for item in node.items])}" if node.items else "no items"
+        case nodes.Filter(kwargs=[], node=nodes.Expr() as of):
+            return _filtered(node.name, _single(of, names), node.args, names)
+        case nodes.Call(kwargs=[], node=nodes.Name(name="len"), args=[of]):
+            return f"the length of {_single(of, names)}"
+        case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr=method), args=args):
+            return _called(method, of, args, names)
+        case nodes.CondExpr(test=test, expr1=met, expr2=nodes.Expr() as unmet):
+            return f"{_single(met, names)} if {_clause(test, names)}, else {_single(unmet, names)}"
+        case nodes.Add(left=list_, right=nodes.List(items=[_, *_] as added)):
+            return f"{_noun(list_, names)} with {listed([_noun(item, names) for item in added])} added"
+        case nodes.Add() | nodes.Sub():
+            return f"{_noun(node.left, names)} {_CALCULATED[type(node)]} {_single(node.right, names)}"
+        case nodes.Mul() | nodes.Div():
+            return f"{_single(node.left, names)} {_CALCULATED[type(node)]} {_single(node.right, names)}"
+        case nodes.Concat():
+            return " followed by ".join(_single(part, names) for part in node.nodes)
+        case nodes.Neg(node=nodes.Const(value=int() | float() as number)):
+            return f"-{number}"
+    raise _NotSimple
+
+
+_CALCULATED: dict[type[nodes.Node], str] = {
+    nodes.Add: "plus",
+    nodes.Sub: "minus",
+    nodes.Mul: "times",
+    nodes.Div: "divided by",
+}
+
+
+def _single(node: nodes.Node, names: Names) -> str:
+    """A noun that does not fall apart inside a longer one."""
+    if isinstance(node, nodes.BinExpr | nodes.Concat | nodes.CondExpr):
+        raise _NotSimple
+    return _noun(node, names)
+
+
+def _read(node: nodes.Node, names: Names) -> str:
+    """A name with the keys that are read below it."""
+    chain = _chain(node)
+    if chain is None:
+        return _below([_key(node)], _single(_owner(node), names))
+    if chain in names.keys:
+        return names.keys[chain]
+    root, *keys = chain
+    if root != "steps" or not keys:
+        return _below(keys, names.roots.get(root, root))
+    step, *keys = keys
+    match keys:
+        case ["output", *rest]:
+            return _below(rest, names.given_by(step))
+        case ["error", *rest]:
+            return _below(rest, f"the failure of {step}")
+        case ["status", *rest]:
+            return _below(rest, f"the status of {step}")
+    return _below(keys, f"the step {step}")
+
+
+def _chain(node: nodes.Node) -> tuple[str, ...] | None:
+    match node:
+        case nodes.Name(name=name):
+            return (name,)
+        case nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
+            above = _chain(_owner(node))
+            return None if above is None else (*above, _key(node))
+    return None
+
+
+def _owner(node: nodes.Node) -> nodes.Node:
+    assert isinstance(node, nodes.Getattr | nodes.Getitem)
+    return node.node
+
+
+def _key(node: nodes.Node) -> str:
+    match node:
+        case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=str(key))):
+            return str(key)
+    raise _NotSimple
+
+
+def _below(keys: Sequence[str], owner: str) -> str:
+    if not keys:
+        return owner
+    path = one_line(".".join(keys), _LONGEST_VALUE)
+    return f"{owner}'s {path}" if owner in _OWNERS else f"{path} from {owner}"
+
+
+def _place(index: int) -> str:
+    return {0: "the first", -1: "the last"}.get(index, f"number {index + 1}" if index > 0 else f"number {index}")
+
+
+_FILTERED = {
+    "capitalize": "{}",
+    "count": "the length of {}",
+    "d": "{}",
+    "default": "{}",
+    "first": "the first of {}",
+    "float": "{}",
+    "fromjson": "{}",
+    "int": "{}",
+    "last": "the last of {}",
+    "length": "the length of {}",
+    "list": "{}",
+    "lower": "{} in small letters",
+    "max": "the largest of {}",
+    "min": "the smallest of {}",
+    "round": "{}, rounded",
+    "sort": "{}, sorted",
+    "string": "{}",
+    "sum": "the sum of {}",
+    "title": "{}",
+    "tojson": "{} as JSON",
+    "trim": "{}",
+    "unique": "{} without repetitions",
+    "upper": "{} in capitals",
+    "wordcount": "the number of words of {}",
+}
+
+
+def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Names) -> str:
+    match name, args:
+        case "join", [] | [nodes.Const(value=str())]:
+            return f"{of}, {_joined(args[0].value if args and isinstance(args[0], nodes.Const) else '')}"
+        case (("default" | "d"), [other, *_]):
+            return f"{of} (or {_single(other, names)}, if there is none)"
+        case "truncate", [nodes.Const(value=int(size))]:
+            return f"{of}, cut to {size} characters"
+        case "round", [nodes.Const(value=int(places))]:
+            return f"{of}, rounded to {places} places"
+        case _, [] if name in _FILTERED:
+            return _FILTERED[name].replace("{}", of, 1)
+    raise _NotSimple
+
+
+def _joined(separator: str) -> str:
+    known = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "with commas between", ",": "with commas between"}
+    return known.get(separator, f"joined with {constant(separator)}" if separator else "joined")
+
+
+def _called(method: str, of: nodes.Expr, args: Sequence[nodes.Expr], names: Names) -> str:
+    match method, args:
+        case "get", [nodes.Const(value=str(key))]:
+            return _below([key], _single(of, names))
+        case (("lower" | "upper"), []):
+            return _FILTERED[method].replace("{}", _single(of, names), 1)
+        case "strip", []:
+            return _single(of, names)
+    raise _NotSimple
+
+
+# Clauses
+
+_COMPARED = {
+    "eq": "is",
+    "ne": "is not",
+    "gt": "is more than",
+    "gteq": "is at least",
+    "lt": "is less than",
+    "lteq": "is at most",
+}
+_OPPOSITE = {
+    "eq": "ne",
+    "ne": "eq",
+    "gt": "lteq",
+    "lteq": "gt",
+    "lt": "gteq",
+    "gteq": "lt",
+    "in": "notin",
+    "notin": "in",
+}
+_TESTED: dict[str, tuple[str, str]] = {
+    "defined": ("is there", "is not there"),
+    "undefined": ("is not there", "is there"),
+    "none": ("is null", "is not null"),
+    "true": ("is true", "is not true"),
+    "false": ("is false", "is not false"),
+    "boolean": ("is true or false", "is neither true nor false"),
+    "number": ("is a number", "is no number"),
+    "integer": ("is a whole number", "is no whole number"),
+    "string": ("is text", "is no text"),
+    "mapping": ("is an object", "is no object"),
+    "even": ("is even", "is not even"),
+    "odd": ("is odd", "is not odd"),
+}
+_TESTED_AS = {"eq": "eq", "equalto": "eq", "ne": "ne", "lt": "lt", "le": "lteq", "gt": "gt", "ge": "gteq", "in": "in"}
+
+
+def _clause(node: nodes.Node, names: Names, negated: bool = False) -> str:
+    match node:
+        case nodes.Const(value=bool(met)):
+            return "always" if met is not negated else "never"
+        case nodes.Not(node=inner):
+            return _clause(inner, names, not negated)
+        case nodes.And(left=left, right=right):
+            return _both("or" if negated else "and", left, right, names, negated)
+        case nodes.Or(left=left, right=right):
+            return _both("and" if negated else "or", left, right, names, negated)
+        case nodes.Compare(expr=left, ops=[nodes.Operand(op=operator, expr=right)]):
+            return _compared(left, operator, right, names, negated)
+        case nodes.Compare():
+            raise _NotSimple
+        case nodes.Test(node=of, name=name, args=[other], kwargs=[]) if name in _TESTED_AS:
+            return _compared(of, _TESTED_AS[name], other, names, negated)
+        case nodes.Test(node=of, name=name, args=[] | None, kwargs=[] | None) if name in _TESTED:
+            return f"{_single(of, names)} {_TESTED[name][negated]}"
+        case nodes.Call(node=nodes.Getattr(node=of, attr="startswith" | "endswith" as method), args=[part], kwargs=[]):
+            verb = _VERBS[method][negated]
+            return f"{_single(of, names)} {verb} {_single(part, names)}"
+    if (step := _permission(node, names)) is not None:
+        return f"{step} was {'not ' if negated else ''}granted"
+    return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"
+
+
+def _permission(node: nodes.Node, names: Names) -> str | None:
+    """The step whose yes or no it reads, if it does."""
+    match _chain(node):
+        case ("steps", step, "output", "granted") if names.answers.get(step) == "permission":
+            return step
+    return None
+
+
+_VERBS = {"startswith": ("begins with", "does not begin with"), "endswith": ("ends with", "does not end with")}
+
+
+def _both(word: str, left: nodes.Node, right: nodes.Node, names: Names, negated: bool) -> str:
+    """Two clauses; an `and` stands closer than an `or`."""
+    said = [_clause(part, names, negated) for part in (left, right)]
+    if word == "or":
+        return f"{said[0]}, or {said[1]}"
+    return " and ".join(f"(either {text})" if ", or " in text else text for text in said)
+
+
+def _compared(left: nodes.Node, operator: str, right: nodes.Node, names: Names, negated: bool) -> str:
+    operator = _OPPOSITE[operator] if negated else operator
+    match operator, right:
+        case (("in" | "notin"), nodes.List(items=[_, *_]) | nodes.Tuple(items=[_, *_])):
+            one = listed([_noun(item, names) for item in right.items], "or")
+            return f"{_side(left, names)} is {'none' if operator == 'notin' else 'one'} of {one}"
+        case (("in" | "notin"), _):
+            verb = "does not contain" if operator == "notin" else "contains"
+            return f"{_single(right, names)} {verb} {_side(left, names)}"
+    return f"{_side(left, names)} {_COMPARED[operator]} {_side(right, names)}"
+
+
+def _side(node: nodes.Node, names: Names) -> str:
+    return _noun(node, names) if isinstance(node, tuple(_CALCULATED)) else _single(node, names)
+
+
+# Small words
+
+
+def constant(given: Any) -> str:
+    """A value as it is.
+
+    >>> constant("warm"), constant(None), constant(3.0), constant([True])
+    ("'warm'", 'null', '3', '[true]')
+    """
+    match given:
+        case str():
+            return f"'{one_line(given, _LONGEST_VALUE)}'"
+        case float() if given.is_integer() and abs(given) < 2**53:
+            return str(int(given))
+    return one_line(json.dumps(given, ensure_ascii=False, default=str), _LONGEST_VALUE)
+
+
+def quoted(text: str) -> str:
+    return f'"{one_line(text)}"'
+
+
+def ended(text: str) -> str:
+    """The end of a sentence, which a text in quotes may hold already.
+
+    >>> ended('"Which tone?"'), ended("what say gave")
+    ('"Which tone?"', 'what say gave.')
+    """
+    return text if text.endswith(('?"', '."', '!"', '…"')) else f"{text}."
+
+
+def one_line(text: str, limit: int = LONGEST) -> str:
+    """Text in one line, cut where it is long.
+
+    >>> one_line("Dear all,\\n\\n  hello", 14)
+    'Dear all, hel…'
+    """
+    return shortened(" ".join(text.split()), limit)
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """
+    >>> listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    ('a, b and c', 'a or b')
+    """
+    if len(words) > _LISTED:
+        words = [*words[: _LISTED - 1], f"{len(words) - _LISTED + 1} more"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else "nothing"
+
+
+def lasting(seconds: float) -> str:
+    """A duration.
+
+    >>> lasting(172800), lasting(5400), lasting(1), lasting(0.5)
+    ('2 days', '1 hour 30 minutes', '1 second', '0.5 seconds')
+    """
+    said, left = [], seconds
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count, left = divmod(left, size)
+        said += [counted(int(count), unit)] if count else []
+    return " ".join([*said, *([_seconds(left)] if left or not said else [])])
+
+
+def _seconds(left: float) -> str:
+    return counted(int(left), "second") if float(left).is_integer() else f"{left:g} seconds"
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "request"), counted(4020, "request")
+    ('1 request', '4,020 requests')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

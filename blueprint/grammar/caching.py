@@ -1,0 +1,28 @@
+"""The `cache` kind: a step that is not run again for the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from blueprint.grammar.base import Block, Seconds, Step, Template
+
+if TYPE_CHECKING:
+    from blueprint.grammar import AnyStep
+
+
+class Cache(Step):
+    """Run the wrapped step, or give what it gave before for the same key; a hit writes to the context like a run."""
+
+    kind: Literal["cache"]
+    wrapped_step: AnyStep = Field(description="The step that is run where nothing is stored.")
+    ttl: Seconds | None = Field(None, description="How long a value is kept; default: for ever.")
+    key: Template | None = Field(None, description="What tells values apart; default: the step and its rendered input.")
+
+    def reads(self) -> Mapping[str, Template]:
+        return {**super().reads(), "key": self.key}
+
+    def blocks(self) -> Mapping[str, Block]:
+        return {"wrapped_step": Block((self.wrapped_step,))}

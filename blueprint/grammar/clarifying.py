@@ -1,0 +1,40 @@
+"""The `clarify` kind: talk with a person until a goal is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from blueprint.grammar.agents import Agent
+from blueprint.grammar.base import Schema, Step, Template
+
+
+class Clarify(Step):
+    """Ask a person for what is not known yet, until an object fits its schema; the output is the object."""
+
+    # A field named `schema` would hide one of pydantic's own: authors write `schema`, the code says `facts`.
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    kind: Literal["clarify"]
+    goal: Template = Field(description="What is to be made clear; people and the agent see it.")
+    facts: Schema = Field(alias="schema", description="JSON Schema of the object that is to be known.")
+    agent: str | Agent | None = Field(
+        None, description="Words the questions, reads free text, offers options, proposes a summary. Default: none."
+    )
+    known: Template | None = Field(None, description="An object of facts that are known already; they are not asked.")
+    max_questions: int = Field(8, ge=1, le=1000, description="Questions at most, the confirmation not counted.")
+    on_max_questions: Literal["fail", "finish", "ask"] = Field(
+        "fail", description="At the limit: fail, finish with what is known, or ask whether to go on."
+    )
+    confirm: bool = Field(False, description="Show what was understood, and let the person correct it, at the end.")
+
+    def reads(self) -> Mapping[str, Template]:
+        told = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
+        return {**super().reads(), "goal": self.goal, "known": self.known, **told}
+
+    def properties(self) -> dict[str, Any]:
+        """The facts by name, in the schema's order."""
+        found: dict[str, Any] = self.facts.get("properties", {})
+        return found

@@ -1,0 +1,70 @@
+"""Where a run stands, as marks on the graph of its blueprint: from its trace and its open questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from blueprint.graph import Marks, Path, State
+from protocol.address import parts
+from protocol.questions import Question
+
+STATES: dict[str, State] = {
+    "completed": "done",
+    "failed": "failed",
+    "cancelled": "failed",
+    "running": "running",
+    "waiting": "running",
+    "paused": "running",
+    "skipped": "skipped",
+    "denied": "skipped",
+}
+_STRONGEST: tuple[State, ...] = ("running", "failed", "done", "skipped")
+"""What counts where a step ran for several items."""
+
+
+def marks_of(trace: dict[str, Any], questions: Iterable[Question]) -> Marks:
+    """
+    >>> ask = {"name": "ask", "address": "pipeline:talk;loop:again:2;hitl:ask", "status": "running"}
+    >>> loop = {"address": "pipeline:talk;loop:again", "status": "running", "iterations": [{"n": 2, "steps": [ask]}]}
+    >>> marks = marks_of({"address": "pipeline:talk", "status": "waiting", "steps": [loop]}, [])
+    >>> marks.states[("again", "ask")], marks.rounds
+    ('running', {('again',): 2})
+    """
+    spans = {span["address"]: span for span in _spans(trace)}
+    states: dict[Path, State] = {}
+    for address, span in spans.items():
+        for path in _paths(address, span):
+            state = STATES.get(span["status"], "running")
+            states[path] = min(state, states.get(path, state), key=_STRONGEST.index)
+    rounds = {
+        path_of(address): span["iterations"][-1]["n"] for address, span in spans.items() if span.get("iterations")
+    }
+    asked = [(question.kind == "checkpoint", path_of(question.address)) for question in questions]
+    waiting = frozenset(path for stops, path in asked if not stops)
+    return Marks(states, rounds, waiting, frozenset(path for stops, path in asked if stops))
+
+
+def path_of(address: str) -> Path:
+    """
+    >>> path_of("pipeline:brief;loop:clarify:2;conditional:how;branch:warm;hitl:review")
+    ('clarify', 'how', 'warm', 'review')
+    """
+    return tuple(id_ for _, id_, _ in parts(address)[1:])
+
+
+def _paths(address: str, span: dict[str, Any]) -> list[Path]:
+    """The span's own, and those of the branches that it took."""
+    own = path_of(address)
+    taken = [span["branch"]] if "branch" in span else list(span.get("branches", {}))
+    return [own, *((*own, branch) for branch in taken)]
+
+
+def _spans(span: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The span with all below it; of a loop those of the last iteration."""
+    yield span
+    repeated = [*span.get("iterations", [])[-1:], *span.get("items", [])]
+    lists = [span.get("steps", []), *(one["steps"] for one in repeated), *span.get("branches", {}).values()]
+    for steps in lists:
+        for step in steps:
+            yield from _spans(step)

@@ -1,0 +1,82 @@
+"""Long conversations with large results: every payload can be sent, every history stays small, the run ends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowHistory
+
+from activities import tool
+from client.connection import converter
+from client.payloads import THRESHOLD
+from client.payloads.directory import Directory
+from tests.agents.test_turns import agent, call, turn
+from tests.client.test_payloads import replay, storing
+from tests.conftest import Harness, worker_for
+from tests.tools import calls, count
+
+MEGABYTE = 1_000_000
+RESULT = 8_000
+
+
+@tool
+def read_page(folder: str, number: int) -> str:
+    """Read a page."""
+    return f"page {number}, read {count(folder, f'page-{number}')} times: ".ljust(RESULT, "x")
+
+
+@asynccontextmanager
+async def house_of(client: Client, folder: Path) -> AsyncIterator[Harness]:
+    harness = Harness(client, f"test-{uuid.uuid4().hex[:8]}", folder)
+    async with worker_for(client, harness.runs.task_queue):
+        yield harness
+
+
+async def converse(house: Harness, turns: int) -> str:
+    """A run whose agent has read so many pages, each in a turn, and has ended."""
+    pages = [turn(call("read_page", folder=str(house.folder), number=n)) for n in range(turns)]
+    text = agent(house, [*pages, "the end"], tools=["read_page"], max_turns=turns + 1)
+    run = await house.start(text, "Read all the pages.")
+    assert await house.output(run) == "the end"
+    return run
+
+
+def assert_read_once(folder: Path, turns: int) -> None:
+    assert [calls(folder, f"page-{n}") for n in range(turns)] == [1] * turns
+
+
+def sizes(history: WorkflowHistory) -> list[int]:
+    """Of each event, in bytes."""
+    return [event.ByteSize() for event in history.events]
+
+
+async def test_200_turns_with_8_kb_results_leave_small_payloads_and_small_histories(
+    temporal: Client, tmp_path: Path
+) -> None:
+    folder = Directory(tmp_path / "payloads")
+    place = f"dir:{folder.folder}"
+    async with house_of(storing(temporal, place), tmp_path) as house:
+        run = await converse(house, 200)
+        assert_read_once(tmp_path, 200)
+        assert max(stat.st_size for _, stat in folder.files()) < 2 * MEGABYTE
+        histories = await house.histories(run)
+        assert len(histories) > 2  # the run, and an agent that continued as new
+        for history in histories:
+            assert max(sizes(history)) < THRESHOLD
+            assert sum(sizes(history)) < MEGABYTE
+        await replay(house, run, converter(place, store=False))
+
+
+async def test_without_a_place_for_large_payloads_an_agent_continues_as_new_by_size(
+    temporal: Client, tmp_path: Path
+) -> None:
+    async with house_of(temporal, tmp_path) as house:
+        run = await converse(house, 60)
+        assert_read_once(tmp_path, 60)
+        histories = await house.histories(run)
+        assert len(histories) > 3  # more than its turns alone would make
+        assert max(sum(sizes(history)) for history in histories) < 10 * MEGABYTE
+        await house.replay()

@@ -1,0 +1,34 @@
+"""What `explain` and `graph` say of every example, and of `everything.yaml`, as files.
+
+Written anew by `python -m tests.blueprint.golden`.
+"""
+
+from pathlib import Path
+
+from blueprint import load
+from blueprint.explain import explain
+from blueprint.graph import graph
+
+FOLDER = Path(__file__).parent
+HOME = FOLDER.parents[2]
+EXAMPLES = sorted(path for path in (HOME / "examples").glob("*/*.yaml") if path.suffixes == [".yaml"])
+EXAMPLES = [*(path for path in EXAMPLES if path.stem != "replies"), FOLDER / "everything.yaml"]
+AGAIN = "if that is meant: python -m tests.blueprint.golden"
+
+
+def golden() -> dict[str, str]:
+    """What should stand in the files, by their names."""
+    found = {}
+    for path in EXAMPLES:
+        blueprint = load(path)
+        found[f"{path.stem}.txt"] = explain(blueprint).text
+        found[f"{path.stem}.mmd"] = graph(blueprint)
+    return found
+
+
+def write() -> None:
+    for old in FOLDER.glob("*.*"):
+        if old.suffix in (".txt", ".mmd"):
+            old.unlink()
+    for name, text in golden().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")

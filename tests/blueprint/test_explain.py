@@ -1,0 +1,546 @@
+"""What a person is told of a blueprint: in plain words, complete, and true."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blueprint import Blueprint, load, loads
+from blueprint.explain import cost, explain
+from blueprint.explain.steps import WORDS
+from blueprint.explain.words import RUN, Names, condition, filled, value
+from blueprint.grammar import KINDS
+from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER, HOME
+from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES, flow
+from tests.blueprint.written import ALL, yaml
+from workflows.agents import MOST_MISFITS
+from workflows.clarify import MOST_READINGS
+
+
+def text_of(written: str, **how: Any) -> str:
+    """The explanation in one line."""
+    return " ".join(explain(loads(yaml(written), name="test", **how)).text.split())
+
+
+def step(written: str, agents: str = AGENTS) -> str:
+    """What is said of a step and of those in it."""
+    said = text_of(f"{agents}\ncontext: {{draft: '', events: []}}\nsteps:\n  - {written}\n")
+    return said.partition(" 1. ")[2].partition(" The run gives ")[0].partition(": ")[2]
+
+
+def ask(keys: str) -> str:
+    return step(f"{{name: ask, kind: hitl, message: 'Which?', {keys}}}")
+
+
+def most(written: str) -> int | None:
+    return explain(loads(yaml(written), name="test")).model_requests_at_most
+
+
+# Examples
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_explained_as_it_was_agreed(path: Path) -> None:
+    file = FOLDER / f"{path.stem}.txt"
+    assert file.exists(), f"{file.name} is missing; write it: python -m tests.blueprint.golden"
+    assert explain(load(path)).text == file.read_text(encoding="utf-8"), AGAIN
+
+
+def test_no_golden_file_is_left_of_an_example_that_is_gone() -> None:
+    names = {path.stem for path in EXAMPLES}
+    assert {file.stem for file in FOLDER.iterdir() if file.suffix in (".txt", ".mmd")} <= names
+
+
+def test_the_page_about_it_shows_what_it_says() -> None:
+    page = (HOME / "docs" / "explain.md").read_text(encoding="utf-8")
+    assert (FOLDER / "approval.txt").read_text(encoding="utf-8") in page, "put the new text into docs/explain.md"
+    assert (FOLDER / "approval.mmd").read_text(encoding="utf-8") in page, "put the new graph into docs/explain.md"
+
+
+def test_a_flow_of_eight_steps_fits_a_screen() -> None:
+    lines = explain(loads(EIGHT)).text.splitlines()
+    assert len(lines) <= 48
+    assert max(map(len, lines)) <= 96
+
+
+# Kinds
+
+
+def test_every_kind_has_words() -> None:
+    assert set(WORDS) == set(KINDS.values())
+    assert set(SAMPLES) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_is_told_by_its_steps_and_theirs(kind: str) -> None:
+    blueprint = loads(flow(kind), name="test")
+    said = explain(blueprint).text
+    inner = [one for block in blueprint.steps[0].blocks().values() for one in block.steps]
+    assert all(f"{one.name}: " in said for one in [*blueprint.steps, *inner])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_whatever_loads_is_explained(name: str) -> None:
+    assert explain(loads(ALL[name])).text
+
+
+def test_a_step_says_what_it_does_with_what() -> None:
+    assert step("{name: a}") == "passes on the input."
+    assert step('{name: a, input: "Dear {{ input }}!"}') == 'gives "Dear [the input]!"'
+    assert step("{name: a, uses: send, input: {to: '{{ input.who }}', n: 3}}") == (
+        "calls the tool send with to (the input's who) and n (3)."
+    )
+    assert step("{name: a, uses: 'my.mod:look', retry: {attempts: 5}, timeout: 30s}").endswith(
+        "the function my.mod:look with the input. 5 attempts of 30 seconds at most."
+    )
+    assert step("{name: a, uses: context_set, input: {path: done, value: true}}") == "sets done in the context to true."
+
+
+def test_what_every_step_may_say_of_itself_is_told() -> None:
+    said = step(
+        "{name: a, agent: editor, when: context.draft == '', sink_to: context.draft, updates_context: true,"
+        " on_error: continue, interrupt_before: true, interrupt_after: true, output_schema: {type: object}}"
+    )
+    assert said.startswith("if draft from the context is '', the agent editor works on the input.")
+    for part in (
+        "Its result must be an object.",
+        "Kept as draft in the context.",
+        "Its keys are written to the context.",
+        "If it fails, the run goes on without its result.",
+        "A person looks at the context first, and may change it.",
+        "Then a person looks at the context, and may change it.",
+    ):
+        assert part in said
+
+
+def test_a_fallback_stands_below_its_step() -> None:
+    said = step('{name: a, uses: search, on_error: {fallback: {name: b, input: "No: {{ error.message }}"}}}')
+    assert said.endswith('If it fails, instead: 1.1 b: gives "No: [the failure\'s message]".')
+
+
+def test_a_condition_that_is_true_or_false_gives_two_ways() -> None:
+    branches = "branches: {true: [{name: a}], false: []}"
+    said = step(f"{{name: way, kind: conditional, condition_expression: input.n > 3, {branches}}}")
+    assert said == (
+        "goes one of two ways. If the input's n is more than 3: 1.1 a: passes on the input. Otherwise: nothing."
+    )
+
+
+def test_a_permission_is_granted_or_not() -> None:
+    said = text_of(
+        """
+        steps:
+          - {name: may, kind: hitl, ask: permission, message: May it be sent?}
+          - name: way
+            kind: conditional
+            condition_expression: not steps.may.output.granted
+            branches: {true: [{name: drop}], false: [{name: send, when: steps.may.output.granted}]}
+        """
+    )
+    assert "If may was not granted: 2.1 drop" in said
+    assert "2.2 send: if may was granted, passes on" in said
+
+
+def test_a_condition_of_several_values_names_its_branches() -> None:
+    said = step(
+        "{name: way, kind: conditional, condition_expression: input.tone, branches: {warm: [{name: a}], cold: []},"
+        " default_branch: [{name: b}]}"
+    )
+    assert said == (
+        "goes by the input's tone. If it is 'warm': 1.1 a: passes on the input. If it is 'cold': nothing."
+        " Otherwise: 1.2 b: passes on the input."
+    )
+
+
+# Loops
+
+
+def loop(keys: str, body: str = "{name: round}") -> str:
+    return step(f"{{name: again, kind: loop, loop: {{body: [{body}], {keys}}}}}").partition(" 1.1 ")[0]
+
+
+def test_a_loop_says_what_ends_it_how_often_at_most_and_what_then() -> None:
+    hitl = "{name: more, kind: hitl, message: More?}"
+    ends = "exit_expression: output == 'stop'"
+    assert loop(f"{ends}, max_loops: 9", hitl) == (
+        "repeats these steps until the answer is 'stop', at most 9 times; if that is not enough, it fails."
+    )
+    assert loop(f"{ends}, max_loops: 9, on_max_loops: ask").startswith(
+        "repeats these steps until what round gave is 'stop', at most 9 times; then a person says whether to go on."
+    )
+    assert loop(ends) == "repeats these steps until what round gave is 'stop', however often that takes."
+    assert loop("max_loops: 3") == "repeats these steps 3 times."
+    assert loop("max_loops: 1, on_max_loops: fail").endswith("steps at most 1 time; if that is not enough, it fails.")
+
+
+def test_a_loop_says_what_it_writes_hands_on_and_gives() -> None:
+    said = loop(
+        "max_loops: 3, init: [{set: {target: context.notes, value: []}}],"
+        " state: [{append: {target: context.notes, value: '{{ output }}'}}], propagation: context,"
+        " output: {notes: '{{ context.notes }}'}"
+    )
+    assert said == (
+        "repeats these steps 3 times. Before the first round it sets notes in the context to []. Between two rounds it"
+        " adds what round gave to notes in the context. Each further round begins with the context. It gives notes"
+        " (notes from the context)."
+    )
+
+
+def test_a_map_says_for_what_how_many_at_once_and_what_of_failures() -> None:
+    said = step(
+        "{name: each, kind: map, map: {iterable_input: events, max_concurrency: 5, on_item_error: continue,"
+        " body: [{name: look, input: '{{ index }}: {{ item.name }}'}]}}"
+    )
+    assert said == (
+        "does these steps for each item of events from the context, up to 5 at once; one that fails gives nothing."
+        ' It gives the list of results. 1.1 look: gives "[the number of the item, from 0]: [the item\'s name]".'
+    )
+
+
+def test_branches_at_the_same_time_say_how_they_are_joined() -> None:
+    said = step(
+        "{name: both, kind: parallel, merge_strategy: keep_first, reduce: majority_vote, on_branch_failure: ignore,"
+        " branches: {a: [{name: x}], b: [{name: y}]}}"
+    )
+    assert said.startswith("does 2 things at the same time. One that fails gives nothing, unless all do.")
+    assert "the first one counts. It gives the result that most of them have. a: 1.1 x:" in said
+
+
+def test_a_clarification_says_what_must_be_known() -> None:
+    said = step(
+        "{name: brief, kind: clarify, goal: 'A trip for {{ input }}', max_questions: 4, on_max_questions: finish,"
+        " confirm: true, schema: {type: object, required: [city], properties: {city: {type: string},"
+        " days: {type: integer, minimum: 1}}}}"
+    )
+    assert said == (
+        'talks with a person about "A trip for [the input]" until it knows city (text) and days (a whole number, at'
+        " least 1; optional). 4 questions at most; then it goes on with what there is. At the end the person sees what"
+        " was understood, and may correct it."
+    )
+
+
+# People
+
+
+def test_a_question_says_which_kind_of_answer_it_takes() -> None:
+    assert ask("on_decline: continue") == 'asks a person for text: "Which?" Declining goes on without an answer.'
+    assert ask("input_schema: {type: object, required: [city], properties: {city: {type: string}}}").startswith(
+        'asks a person for a form with city (text): "Which?"'
+    )
+    assert ask("options: [warm, cold], multiple: 2").startswith(
+        'asks a person to choose up to 2: "Which?" Choices: warm or cold. '
+    )
+    assert "Suggestions: warm or cold; or own words." in ask("ask: clarification, options: [warm, cold]")
+    assert ask("ask: permission") == 'asks a person for an explicit yes: "Which?" Declining is a no.'
+    assert step("{name: r, kind: hitl, ask: review, input: '{{ context.draft }}'}") == (
+        "shows draft from the context to a person, who may change or reject it. Declining is a rejection."
+    )
+    assert (
+        step("{name: h, kind: hitl, ask: hold}") == "waits until a person lets the run go on. Declining ends the run."
+    )
+
+
+def test_a_question_says_by_when_and_what_happens_then() -> None:
+    assert "If nobody answers within 2 days, the answer is 'warm'." in ask("timeout: 2d, default: warm")
+    assert "If nobody answers within 1 hour 30 minutes, the step fails." in ask("timeout: 1h30m")
+    assert "within 1 day, the run goes on without an answer. Declining ends the run." in ask(
+        "timeout: 1d, on_timeout: skip, on_decline: abort"
+    )
+
+
+def test_a_ladder_says_who_is_asked_after_whom() -> None:
+    said = ask(
+        "assignees: [user:ana], remind_every: 4h, on_timeout: escalate, timeout: 7d,"
+        " escalate: [{after: 1d, assignees: [group:leads]}, {after: 3d, assignees: [user:bob, user:eve]}]"
+    )
+    assert said == (
+        'asks ana for text: "Which?" Reminded every 4 hours. If nobody answers within 1 day, somebody of leads is asked'
+        " instead. If nobody answers within 3 days, bob or eve is asked instead. If nobody answers within 7 days, the"
+        " step fails. Declining fails the step."
+    )
+
+
+def test_a_question_says_who_may_answer_and_how_many_must() -> None:
+    said = ask("assignees: [user:ana, group:editors], quorum: 2, not_by: [requester]")
+    assert said.startswith("asks ana or somebody of editors (but not who started the run) for text:")
+    assert "2 different people must agree." in said
+    assert "2 different people must choose the same." in ask("quorum: 2, options: [a, b]")
+    assert ask("assignees: '{{ input.who }}'").startswith("asks those whom the input's who names for")
+
+
+def test_an_option_is_told_with_its_weight() -> None:
+    said = ask("ask: decision, options: [{id: pay, label: Pay it, risk: It is gone, cost: 12 EUR}, {id: no}]")
+    assert "Choices: pay (Pay it; risk: It is gone; cost: 12 EUR) or no." in said
+
+
+def test_programs_get_every_question_with_its_place_and_deadline() -> None:
+    told = explain(loads(EIGHT)).to_json()
+    assert [(one["at"], one["step"], one["kind"]) for one in told["asks"]] == [
+        ("2", "needs", "input"),
+        ("4.1", "review", "input"),
+        ("5", "discount", "decision"),
+        ("6", "release", "permission"),
+    ]
+    discount = told["asks"][2]
+    assert (discount["by"], discount["on_timeout"], discount["choices"]) == (86400, "default", ("none", "5 %"))
+    assert told["asks"][3]["who"] == ("group:sales",)
+    assert list(told) == ["blueprint", "text", "asks", "model_requests_at_most"]
+
+
+def test_what_an_agent_asks_is_among_the_questions_also_through_other_agents() -> None:
+    told = explain(
+        loads(
+            yaml(
+                """
+                agents:
+                  boss: {model: echo, tools: ["agent:clerk"]}
+                  clerk: {model: echo, human: [ask], tools: [{name: pay, approve: always}, {name: book, review: true}]}
+                steps: [{name: work, agent: boss, on_error: ask, interrupt_after: true}]
+                """
+            )
+        )
+    )
+    kinds = ["clarification", "permission", "review", "checkpoint", "input"]
+    assert [(one.at, one.kind) for one in told.asks] == [("1", kind) for kind in kinds]
+
+
+# Agents
+
+
+def test_an_agent_is_told_with_its_tools_and_who_must_agree() -> None:
+    said = text_of(
+        """
+        agents:
+          clerk:
+            model: openai:gpt-5.2
+            instructions: "Pay for {{ input.who }}."
+            tools: [search, {name: pay, approve: args.amount > 100}, {name: book, review: true}]
+            human: [ask]
+            max_turns: 30
+            permissions: [{tool: "rm_*", action: deny}]
+        steps: [{name: work, agent: clerk}]
+        """
+    )
+    assert (
+        'Agents: - clerk (openai:gpt-5.2) is told "Pay for [the input\'s who]." It works in at most 30 turns. It may'
+        " call search, pay (if a person agrees where the call's amount is more than 100) and book (a person sees each"
+        " call first, and may change it). It may ask a person whenever it wants to know something. A call of rm_* is"
+        " denied."
+    ) in said
+    assert "What a tool asks of people, if it does, is known to its code alone." in said
+
+
+def test_a_planner_says_what_it_may_run() -> None:
+    said = text_of(flow("agentic_loop"))
+    assert (
+        "the agent editor directs the work on the input: in each turn it may run search, ask a person, or fin" in said
+    )
+    assert "20 turns at most; if that is not enough, it fails." in said
+
+
+# Imports
+
+
+def test_an_import_is_explained_once_below_with_numbers_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "inner.yaml").write_text(yaml("steps: [{name: ask, kind: hitl, message: 'Fine? {{ input }}'}]"))
+    (tmp_path / "outer.yaml").write_text(
+        yaml(
+            """
+            imports: {check: ./inner.yaml, again: ./inner.yaml}
+            steps:
+              - {name: one, uses: imports.check, config: {input: "{{ input.a }}", outputs: {verdict: checked}}}
+              - {name: two, uses: imports.again}
+            """
+        )
+    )
+    told = explain(load(tmp_path / "outer.yaml"))
+    said = " ".join(told.text.split())
+    assert (
+        "runs the blueprint check (below) with the input's a. It keeps its verdict as checked in the context." in said
+    )
+    assert said.count("Fine?") == 1
+    assert 'The blueprint check 1. ask: asks a person for text: "Fine? [the input]".' in said
+    assert [(one.at, one.step) for one in told.asks] == [("check 1", "ask")]
+
+
+# Cost
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ("[{name: a, agent: single}]", 1),
+        ("[{name: a, agent: shaped}]", 3),
+        ("[{name: a, agent: turns}]", 5),
+        ("[{name: a, agent: boss}]", 2 + 2 * 10 * 5),
+        ("[{name: a, agent: counted}]", 4 + 3 * 5),
+        ("[{name: a, agent: short}]", 8),
+        ("[{name: a, agent: limited}]", 7),
+        ("[{name: a, agent: single, on_error: {fallback: {name: b, agent: turns}}}]", 6),
+        (
+            "[{name: l, kind: loop, loop: {max_loops: 4, body: [{name: a, agent: single}, {name: b, agent: turns}]}}]",
+            24,
+        ),
+        ("[{name: p, kind: parallel, branches: {x: [{name: a, agent: single}], y: [{name: b, agent: turns}]}}]", 6),
+        (
+            "[{name: c, kind: conditional, condition_expression: input, branches: {x: [{name: a, agent: single}],"
+            " y: [{name: b, agent: turns}]}}]",
+            5,
+        ),
+        ("[{name: m, kind: map, map: {iterable_input: [1, 2, 3], body: [{name: a, agent: single}]}}]", 3),
+        ("[{name: m, kind: map, map: {iterable_input: range(7), body: [{name: a, agent: single}]}}]", 7),
+        ("[{name: k, kind: cache, wrapped_step: {name: a, agent: turns}}]", 5),
+        ("[{name: p, kind: agentic_loop, planner: single, registry: ['agent:turns'], max_loops: 2}]", 2 + 2 * 10 * 5),
+        ("[{name: q, kind: clarify, goal: g, schema: {properties: {a: {}}}, agent: single, max_questions: 2}]", 9),
+        ("[{name: q, kind: clarify, goal: g, schema: {properties: {a: {}}}, on_max_questions: ask}]", 0),
+        ("[{name: l, kind: loop, loop: {exit_expression: output, body: [{name: a}]}}]", 0),
+        ("[{name: l, kind: loop, loop: {exit_expression: output, body: [{name: a, agent: single}]}}]", None),
+        (
+            "[{name: l, kind: loop, loop: {max_loops: 2, on_max_loops: ask, body: [{name: a, agent: single}]}}]",
+            None,
+        ),
+        ("[{name: m, kind: map, map: {iterable_input: input.x, body: [{name: a, agent: single}]}}]", None),
+        ("[{name: a, agent: single, on_error: ask}]", None),
+    ],
+)
+def test_the_requests_to_models_are_counted(steps: str, expected: int | None) -> None:
+    agents = yaml(
+        """
+        agents:
+          single: {model: echo}
+          shaped: {model: echo, output_schema: {type: object}}
+          turns: {model: echo, tools: [search], max_turns: 5}
+          boss: {model: echo, tools: ["agent:turns", "agent:single"], max_turns: 2}
+          counted: {model: echo, tools: ["agent:turns"], max_turns: 4, max_tool_calls: 3}
+          short: {model: echo, tools: [search], max_turns: 4, history_management: {strategy: summarize, max_turns: 3}}
+          limited: {model: echo, tools: ["agent:turns"], max_turns: 4, limits: {model_calls: 7}}
+        """
+    )
+    assert most(f"{agents}\nsteps: {steps}") == expected
+
+
+def test_limits_bound_what_nothing_else_bounds_unless_a_person_may_grant_more() -> None:
+    steps = "steps: [{name: l, kind: loop, loop: {exit_expression: output, body: [{name: a, agent: editor}]}}]"
+    assert most(f"{AGENTS}\nlimits: {{model_calls: 40}}\n{steps}") == 40
+    assert most(f"{AGENTS}\nlimits: {{model_calls: 40, on_limit: ask}}\n{steps}") is None
+    said = text_of(f"{AGENTS}\nlimits: {{cost_usd: 5, seconds: 86400, on_limit: ask}}\n{steps}")
+    assert "no upper bound: l goes on until its exit is met." in said
+    assert "The run may take at most 5 dollars and 1 day of work; then a person is asked for more." in said
+
+
+def test_a_bound_that_says_nothing_is_none() -> None:
+    inner = "{name: a, agent: editor}"
+    for depth in range(4):
+        inner = f"{{name: l{depth}, kind: loop, loop: {{max_loops: 1000, body: [{inner}]}}}}"
+    assert most(f"{AGENTS}\nsteps: [{inner}]") is None
+    assert most(f"{AGENTS}\nlimits: {{model_calls: 9}}\nsteps: [{inner}]") == 9
+
+
+def test_the_bounds_are_those_of_the_workflows() -> None:
+    assert (cost.MISFITS, cost.READINGS) == (MOST_MISFITS, MOST_READINGS)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("output == 'stop'", "the input is 'stop'"),
+        ("not output", "the input is false or empty"),
+        ("context.done", "done from the context is true or not empty"),
+        ("input.n >= 3 and input.n < 9", "the input's n is at least 3 and the input's n is less than 9"),
+        ("not (input.a or input.b > 3)", "the input's a is false or empty and the input's b is at most 3"),
+        (
+            "input.a and (input.b or input.c)",
+            "the input's a is true or not empty and (either the input's b is true or not empty, or the input's c is"
+            " true or not empty)",
+        ),
+        ("input.x in ['a', 'b']", "the input's x is one of 'a' or 'b'"),
+        ("'a' not in steps.ask.output", "the answer to ask does not contain 'a'"),
+        ("input.x is not defined", "the input's x is not there"),
+        ("input.x == null", "the input's x is null"),
+        ("input.name.startswith('A')", "the input's name begins with 'A'"),
+        ("len(context.notes) > 2", "the length of notes from the context is more than 2"),
+        ("context.notes | length == iteration", "the length of notes from the context is the number of the round"),
+        ("context.scratchpad.last_agent_command.action == 'finish'", "the agent's last command is 'finish'"),
+        ("true", "always"),
+        ("input.n * 2 > 3", "the input's n times 2 is more than 3"),
+        ("(a - b) * 2 > 3", "`(a - b) * 2 > 3` holds"),
+        ("1 < input.n < 5", "`1 < input.n < 5` holds"),
+        ("input.a - (input.b - 1) > 0", "`input.a - (input.b - 1) > 0` holds"),
+    ],
+)
+def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: str) -> None:
+    assert condition(written, Names(RUN.roots, {"ask": "input"}, RUN.keys)) == words
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("{{ steps.ask.output.city }}", "city from the answer to ask"),
+        ("{{ steps['ask'].error.message }}", "message from the failure of ask"),
+        ("{{ input.items[0].name | upper }}", "name from the first of the input's items in capitals"),
+        ("{{ history | join('\n') }}", "the conversation, line by line"),
+        ("{{ 'a' if input.x else 'b' }}", "'a' if the input's x is true or not empty, else 'b'"),
+        ("{{ context.all + [item.x] }}", "all from the context with the item's x added"),
+        ("{{ context.total + 1 }}", "total from the context plus 1"),
+        ("{{ input | batch(3) }}", "`input | batch(3)`"),
+        ("{# a comment #}Hi {{ input }}", '"Hi [the input]"'),
+        ("{% for x in input %}{{ x }}{% endfor %}", '"{% for x in input %}{{ x }}{% endfor %}"'),
+        ("two\n\n  lines", '"two lines"'),
+        ([1, "{{ input }}"], "the list of 1 and the input"),
+        (None, "null"),
+    ],
+)
+def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
+    assert filled(written, Names(RUN.roots, {"ask": "input"}, RUN.keys)) == words
+
+
+@given(st.text(max_size=60))
+def test_whatever_stands_in_an_expression_or_a_template_there_are_words(text: str) -> None:
+    for words in (condition(text, RUN), value(text, RUN), filled(text, RUN), filled(f"{{{{ {text} }}}}", RUN)):
+        assert isinstance(words, str)
+
+
+_EXPRESSIONS = st.recursive(
+    st.sampled_from(["input", "input.a", "context.b", "steps.x.output", "'t'", "3", "true", "null", "[1, 'a']"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["==", "!=", "<", "in", "not in", "and", "or", "+", "-", "~"]), inner).map(
+            lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+        ),
+        inner.map(lambda one: f"not {one}"),
+        inner.map(lambda one: f"({one}) | default('x')"),
+        inner.map(lambda one: f"({one}) is defined"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(_EXPRESSIONS)
+def test_an_expression_of_any_depth_has_words(expression: str) -> None:
+    assert condition(expression, RUN)
+
+
+@given(st.text(max_size=80), st.text(min_size=1, max_size=20), st.text(max_size=20))
+def test_an_explanation_never_steers_a_terminal(message: str, option: str, key: str) -> None:
+    blueprint = Blueprint.model_validate(
+        {
+            "name": "odd",
+            "description": message,
+            "context": {key: message},
+            "steps": [
+                {"kind": "hitl", "name": "ask", "message": message, "options": [{"id": option, "label": message}]},
+                {"kind": "step", "name": "use", "uses": option, "input": {key: message}},
+                {"kind": "conditional", "name": "way", "condition_expression": message, "branches": {key: []}},
+            ],
+        }
+    )
+    text = explain(blueprint).text
+    assert {char for char in text if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")} <= {"\n"}
+    assert not set(text) & set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")

@@ -1,0 +1,195 @@
+"""Warnings: what runs, and is hardly what was meant; and the comments that silence them."""
+
+from pathlib import Path
+
+import pytest
+
+from blueprint import Problem
+from blueprint.codes import COMMENTS, WARNINGS
+from blueprint.load import examine, load
+from blueprint.source import Source, comments
+from tests.blueprint.written import yaml
+
+
+@pytest.fixture
+def warned(tmp_path):
+    """Writes a blueprint, and gives its warnings; nothing else may be wrong with it."""
+
+    def look(text: str) -> list[Problem]:
+        path = tmp_path / "flow.yaml"
+        path.write_text(yaml(text))
+        parsed = examine(path)
+        assert parsed.problems == []
+        assert {one.severity for one in parsed.warnings} <= {"warning"}
+        return parsed.warnings
+
+    return look
+
+
+def told(warnings: list[Problem]) -> list[tuple[str, int, str]]:
+    return [(one.code, one.line, one.path) for one in warnings]
+
+
+AGENTS = """
+    agents:
+      used: {model: echo}
+      summary: {model: echo}
+      tool: {model: echo, tools: ["agent:inner"]}
+      inner: {model: echo}
+      old: {model: echo, tools: ["agent:older"]}
+      older: {model: echo}
+    steps:
+      - {name: a, agent: used}
+      - {name: b, agent: tool}
+      - kind: loop
+        name: talk
+        loop:
+          conversation: true
+          max_loops: 3
+          history_management: {strategy: summarize, max_turns: 10, agent: summary}
+          body: [{name: c, agent: used}]
+"""
+
+
+def test_an_agent_that_nothing_uses_is_told_and_so_is_one_that_only_such_an_agent_uses(warned) -> None:
+    assert told(warned(AGENTS)) == [("unused_agent", 6, "agents.old"), ("unused_agent", 7, "agents.older")]
+
+
+def test_an_import_that_nothing_uses_is_told_in_the_file_that_imports_it(warned, tmp_path) -> None:
+    (tmp_path / "inner.yaml").write_text("imports: {x: {steps: [{name: s}]}}\nsteps: [{name: a}]")
+    found = warned("imports: {one: ./inner.yaml, two: ./inner.yaml}\nsteps: [{name: a, uses: imports.one}]")
+    assert [(Path(one.file).name, one.code, one.path) for one in found] == [
+        ("flow.yaml", "unused_import", "imports.two"),
+        ("inner.yaml", "unused_import", "imports.x"),
+    ]
+
+
+CHOICE = """
+    steps:
+      - kind: conditional
+        name: choose
+        condition_expression: %s
+        branches: {%s}%s
+"""
+DEFAULT = "\n        default_branch: [{name: other}]"
+
+
+@pytest.mark.parametrize(
+    ("expression", "keys", "default", "codes"),
+    [
+        ("input == 'yes'", "true: {name: a}, false: {name: b}", "", []),
+        ("input", "yes: {name: a}", "", []),
+        ("input == 'yes'", "yes: {name: a}, no: {name: b}", "", ["unreachable_branch", "unreachable_branch"]),
+        ("not input", "true: {name: a}", "", ["missing_branch"]),
+        ("not input", "true: {name: a}", DEFAULT, []),
+        ("\"'x' in input\"", "true: {name: a}, false: {name: b}", DEFAULT, ["unreachable_branch"]),
+        ("input is defined and input > 3", "true: {name: a}", "", ["missing_branch"]),
+        ("input and input > 3", "yes: {name: a}", "", []),
+        (
+            "\"'big' if input > 3 else 'small'\"",
+            "big: {name: a}, tiny: {name: b}",
+            "",
+            ["missing_branch", "unreachable_branch"],
+        ),
+    ],
+)
+def test_branches_fit_the_values_that_a_condition_can_have(warned, expression, keys, default, codes) -> None:
+    assert sorted(one.code for one in warned(CHOICE % (expression, keys, default))) == codes
+
+
+def test_a_branch_that_is_never_chosen_is_told_at_its_key(warned) -> None:
+    [one, _] = warned(CHOICE % ("input == 'yes'", "yes: {name: a}, no: {name: b}", ""))
+    assert (one.line, one.column, one.path) == (5, 16, "steps[0].branches.yes")
+    assert "the condition is true or false" in one.message
+
+
+LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: output == 1, body: [%s]%s}}]"
+PERSON = "{kind: conditional, name: c, condition_expression: input, branches: {a: {kind: hitl, name: h, message: Go?}}}"
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "more", "warns"),
+    [
+        ("", "{name: a}", "", True),
+        ("", "{name: a}", ", max_loops: 5", False),
+        ("limits: {tokens: 5000}\n", "{name: a}", "", False),
+        ("", PERSON, "", False),
+        ("", "{name: a, interrupt_before: true}", "", False),
+    ],
+)
+def test_a_loop_that_nothing_ends_is_told(warned, before, body, more, warns) -> None:
+    assert [one.code for one in warned(LOOP % (before, body, more))] == ["unlimited_loop"] * warns
+
+
+def test_a_comment_silences_the_warnings_of_its_line_or_of_the_line_below(warned) -> None:
+    at_the_end = AGENTS.replace('"agent:older"]}', '"agent:older"]}  # holdfast: ignore unused_agent')
+    assert told(warned(at_the_end)) == [("unused_agent", 7, "agents.older")]
+    above = at_the_end.replace(
+        "      older:", "      # holdfast: ignore unused_agent, unlimited_loop\n\n      # old\n      older:"
+    )
+    assert told(warned(above)) == [("unneeded_ignore", 7, "")]
+
+
+def test_a_reason_may_stand_behind_a_second_mark(warned) -> None:
+    text = "agents: {a: {model: echo}}  #holdfast:ignore unused_agent  # for the demo\nsteps: [{name: s}]"
+    assert warned(text) == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "code", "says"),
+    [
+        ("ignore unused_agnet", "unknown_ignore", "did you mean 'unused_agent'?"),
+        ("ignore xyz", "unknown_ignore", "warnings: missing_branch"),
+        ("ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
+        ("please ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
+        ("ignore unused_agent", "unneeded_ignore", "line 1 has no unused_agent"),
+        ("ignore unknown_name", "unneeded_ignore", "unknown_name cannot be silenced"),
+        ("ignore unneeded_ignore", "unneeded_ignore", "unneeded_ignore cannot be silenced"),
+    ],
+)
+def test_a_comment_that_silences_nothing_is_told(warned, comment, code, says) -> None:
+    [one] = warned(f"steps: [{{name: s}}]  # holdfast: {comment}")
+    assert (one.code, one.line, one.column) == (code, 1, 21)
+    assert says in str(one)
+    assert str(one).endswith(f"[{code}]")
+
+
+def test_a_comment_below_everything_silences_nothing(warned) -> None:
+    [one] = warned("steps: [{name: s}]\n# holdfast: ignore unused_agent\n\n# end")
+    assert one.message == "nothing stands below this comment"
+
+
+def test_text_that_looks_like_a_comment_is_none(warned) -> None:
+    found = warned(
+        """
+        agents:
+          a: {model: echo, instructions: "# holdfast: ignore unused_agent"}
+          b:  # holdfast: ignore unused_agent
+            model: echo
+            instructions: |
+              # holdfast: ignore x
+        steps: [{name: s}]
+        """
+    )
+    assert told(found) == [("unused_agent", 2, "agents.a")]
+
+
+def test_every_comment_of_a_text_is_found_and_nothing_else() -> None:
+    text = "a: 'x # no' # 1\nb: |  # 2\n  # no\n# 3\nc: d#no # 4\ne: [1, # 5\n  2]\nf: >-\n  # no\n# 6"
+    found = comments(Source("x", text))
+    assert [one.text for one in found] == [f"# {n}" for n in range(1, 7)]
+    assert [one.alone for one in found] == [False, False, True, False, False, True]
+    assert [(one.place.line, one.place.column) for one in found][:3] == [(1, 13), (2, 7), (4, 1)]
+
+
+def test_a_blueprint_with_errors_has_no_warnings_and_one_with_warnings_loads(tmp_path) -> None:
+    path = tmp_path / "flow.yaml"
+    path.write_text("agents: {a: {model: echo}}\nsteps: [{name: s, wen: true}]")
+    assert (examine(path).warnings, len(examine(path).problems)) == ([], 1)
+    path.write_text("agents: {a: {model: echo}}\nsteps: [{name: s}]")
+    assert load(path).agents.keys() == {"a"}
+
+
+def test_each_warning_is_seen_in_these_tests() -> None:
+    text = Path(__file__).read_text()
+    assert [code for code in (*WARNINGS, *COMMENTS) if f'"{code}"' not in text] == []

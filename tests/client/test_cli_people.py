@@ -1,0 +1,100 @@
+"""Who may answer, from the command line: groups of holdfast.toml, `--by`, `--for`, a terminal that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.client.command import Holdfast, Screen
+
+TOML = '[groups]\neditors = ["user:ana", "user:bob"]\n'
+TWO = """
+name: contract
+steps:
+  - {kind: hitl, name: approve, message: Sign it?, assignees: ["group:editors"], not_by: [requester], quorum: 2}
+"""
+EDITORS = """
+name: editors
+steps:
+  - {kind: hitl, name: ask, message: Which?, assignees: ["group:editors"], quorum: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
+    """A server with a worker and a configuration of its own, which names a group; the user is zoe, who is not in it."""
+    command = Holdfast(tmp_path_factory.mktemp("office"), HOLDFAST_USER="zoe")
+    command.write("holdfast.toml", TOML)
+    yield command
+    command("down")
+
+
+def test_a_stranger_is_refused_and_two_editors_settle_it(office: Holdfast) -> None:
+    run = office.start(EDITORS)
+    stranger = office("answer", run, "red", "--json")
+    assert (stranger.code, stranger.json["error"]["type"]) == (4, "not_allowed")
+    assert "user:zoe may not answer it; group:editors may" in stranger.err
+    first = office("answer", run, "red", "--by", "ana", "--key", "k", "--json")
+    assert [one["status"] for one in first.json] == ["waiting_quorum"]
+    assert office("answer", run, "red", "--by", "ana", "--key", "k", "--json").json == first.json
+    again = office("answer", run, "blue", "--by", "ana", "--json")
+    assert (again.code, again.json["error"]["type"]) == (4, "already_answered")
+    listed = office("questions", run).out
+    assert "waits for group:editors; 1 of 2 have accepted (user:ana)" in listed
+    last = office("answer", run, "blue", "--by", "bob")
+    assert last.out.startswith("answered by user:bob")
+    assert office("result", run, "--wait", "--json").json["output"] == "blue"
+    assert [one["by"] for one in office("history", run, "--json").json] == ["user:ana", "user:bob"]
+
+
+def test_what_waits_for_a_user_is_listed_and_what_the_user_has_accepted_is_not(office: Holdfast) -> None:
+    run = office.start(EDITORS)
+    office("answer", run, "red", "--by", "ana")
+
+    def waits_for(user: str) -> bool:
+        return run in [row["run"] for row in office("questions", "--for", user, "--json").json]
+
+    while not waits_for("bob"):  # visibility lags behind
+        pass
+    assert [waits_for(user) for user in ("ana", "user:bob", "zoe", "group:editors")] == [False, True, False, True]
+    assert office("questions", "--for", "nobody").err.strip() == "nothing waits for user:nobody"
+    assert [one["id"] for one in office("questions", run, "--for", "bob", "--json").json] == [
+        one["id"] for one in office("questions", run, "--json").json
+    ]
+    assert office("questions", run, "--for", "zoe", "--json").json == []
+    office("answer", run, "red", "--by", "bob")
+
+
+def test_an_answer_by_signal_is_not_sent(office: Holdfast) -> None:
+    run = office.start(EDITORS)
+    sent = office("answer", run, "red", "--signal", "--by", "ana", "--json")
+    assert (sent.code, sent.json["error"]["type"]) == (5, "nothing_sent")
+    assert "takes no signals, as group:editors may answer" in sent.err
+    office("cancel", run)
+
+
+def test_a_person_who_may_not_answer_is_told_and_the_question_stays_open(office: Holdfast) -> None:
+    parked = office.park(TWO, "--by", "ana", typed="yes\n")
+    run = parked["run"]
+    assert parked["questions"][0]["not_by"] == ["user:ana"]
+    assert parked["questions"][0]["answers_so_far"] == 0
+    screen = Screen(office, "attach", run, "--by", "ana")
+    screen.until("user:ana may not answer it; group:editors (but not user:ana) may")
+    screen.until("holdfast answer")
+    assert screen.leave() == 3
+    screen.close()
+    assert len(office("questions", run, "--json").json) == 1
+    office("cancel", run)
+
+
+def test_a_person_who_has_accepted_at_a_terminal_is_not_asked_again(office: Holdfast) -> None:
+    run = office.start(EDITORS)
+    screen = Screen(office, "attach", run, "--by", "ana")
+    screen.until("waits for group:editors; 0 of 2 have accepted")
+    screen.until("> ")
+    screen.type("red\r")
+    screen.until("1 of 2 have accepted (user:ana)")
+    assert screen.leave() == 3
+    screen.close()
+    assert office("attach", run, "--by", "bob", typed="red\n").code == 0

@@ -1,0 +1,129 @@
+"""`holdfast validate`: warnings do not stop anybody, and SARIF is what code hosts read."""
+
+from __future__ import annotations
+
+import pytest
+
+from blueprint.codes import CODES
+from blueprint.jsonschemas import problems_of
+from client.cli.sarif import sarif_log
+from tests.client.command import Holdfast
+
+WARNED = "name: flow\nagents:\n  old: {model: echo}\nsteps: [{name: greet}]\n"
+BAD = "steps: [{name: a, wen: true}, {name: b, kind: aproval}]"
+TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
+LEVEL = {"enum": ["none", "note", "warning", "error"]}
+POSITIVE = {"type": "integer", "minimum": 1}
+LOCATION = {
+    "type": "object",
+    "properties": {
+        "physicalLocation": {
+            "type": "object",
+            "required": ["artifactLocation"],
+            "properties": {
+                "artifactLocation": {"properties": {"uri": {"type": "string", "pattern": "^[^ ]+$"}}},
+                "region": {"properties": {"startLine": POSITIVE, "startColumn": POSITIVE}},
+            },
+        },
+        "logicalLocations": {"items": {"properties": {"fullyQualifiedName": {"type": "string"}}}},
+    },
+}
+RULE = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {"id": {"type": "string"}, "shortDescription": TEXT},
+}
+RESULT = {
+    "type": "object",
+    "required": ["message", "ruleId", "level"],
+    "properties": {"message": TEXT, "level": LEVEL, "locations": {"type": "array", "items": LOCATION}},
+}
+DRIVER = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"rules": {"type": "array", "items": RULE, "uniqueItems": True}},
+}
+SARIF = {
+    "type": "object",
+    "required": ["version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "$schema": {"type": "string"},
+        "runs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["tool"],
+                "properties": {
+                    "tool": {"type": "object", "required": ["driver"], "properties": {"driver": DRIVER}},
+                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                    "results": {"type": "array", "items": RESULT},
+                },
+            },
+        },
+    },
+}
+"""What SARIF 2.1.0 requires of the parts that we write."""
+
+
+@pytest.mark.parametrize("text", [WARNED, BAD, "steps: [{name: greet}]", "a: [", ""])
+def test_sarif_has_what_its_schema_requires_and_every_rule(holdfast: Holdfast, text: str) -> None:
+    log = holdfast("validate", holdfast.write("a flow.yaml", text), "--sarif").json
+    assert list(problems_of(SARIF, log)) == []
+    [run] = log["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == list(CODES)
+    for result in run["results"]:
+        assert list(CODES)[result["ruleIndex"]] == result["ruleId"]
+
+
+def test_a_problem_stands_in_sarif_at_its_line_with_its_way_out(holdfast: Holdfast) -> None:
+    ran = holdfast("validate", holdfast.write("a flow.yaml", WARNED), "--sarif")
+    [result] = ran.json["runs"][0]["results"]
+    [place] = result["locations"]
+    assert (ran.code, result["ruleId"], result["level"]) == (0, "unused_agent", "warning")
+    assert result["message"]["text"] == "nothing uses the agent 'old' (remove it, or use it in a step)"
+    assert place["physicalLocation"] == {
+        "artifactLocation": {"uri": "a%20flow.yaml"},
+        "region": {"startLine": 3, "startColumn": 3},
+    }
+    assert place["logicalLocations"] == [{"fullyQualifiedName": "agents.old"}]
+
+
+def test_a_file_that_cannot_be_read_has_no_region(holdfast: Holdfast) -> None:
+    ran = holdfast("validate", "nowhere.yaml", "--sarif")
+    [result] = ran.json["runs"][0]["results"]
+    assert (ran.code, result["ruleId"], result["level"]) == (2, "unreadable_file", "error")
+    assert result["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "nowhere.yaml"}}}]
+
+
+def test_a_log_without_problems_says_so() -> None:
+    assert sarif_log([])["runs"][0]["results"] == []
+
+
+def test_a_warning_is_told_and_changes_no_exit_code(holdfast: Holdfast) -> None:
+    ran = holdfast("validate", holdfast.write("flow.yaml", WARNED))
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.splitlines() == [
+        "flow.yaml:3:3 agents.old: warning: nothing uses the agent 'old' "
+        "(remove it, or use it in a step) [unused_agent]",
+        "flow.yaml: flow is fine, with 1 warning",
+    ]
+    shown = holdfast("validate", "flow.yaml", "--json").json
+    assert (shown["ok"], [one["severity"] for one in shown["problems"]]) == (True, ["warning"])
+    assert holdfast("validate", "flow.yaml", "--expand").out.startswith("name: flow\n")
+
+
+def test_a_comment_makes_it_silent(holdfast: Holdfast) -> None:
+    silent = WARNED.replace("echo}", "echo}  # holdfast: ignore unused_agent")
+    assert holdfast("validate", holdfast.write("silent.yaml", silent), "--json").json == {"ok": True, "problems": []}
+
+
+def test_errors_are_told_with_their_severity(holdfast: Holdfast) -> None:
+    bad = holdfast("validate", holdfast.write("bad.yaml", BAD), "--json", "--expand")
+    assert (bad.code, bad.json["ok"], "expanded" in bad.json) == (2, False, False)
+    assert {one["severity"] for one in bad.json["problems"]} == {"error"}
+
+
+def test_sarif_is_a_form_of_its_own(holdfast: Holdfast) -> None:
+    ran = holdfast("validate", holdfast.write("flow.yaml", WARNED), "--sarif", "--json")
+    assert (ran.code, ran.out) == (2, "")

@@ -1,0 +1,199 @@
+"""Limits, `on_error: ask`, caching, and conversations that are kept short (CASES.md, D12, L10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import Harness, until
+from tests.tools import calls
+
+SAYS = "agents: {a: {model: echo}}\n"
+
+
+def looping(limits: str, body: str = "{name: a, agent: a}") -> str:
+    return f"{SAYS}limits: {limits}\nsteps: [{{kind: loop, name: l, loop: {{max_loops: 9, body: {body}}}}}]"
+
+
+async def test_a_limit_in_iteration_three_fails_the_run_and_keeps_what_was_done(house: Harness) -> None:
+    run = await house.start(looping("{model_calls: 2}"), "x")
+    outcome = await house.result(run)
+    assert (outcome.status, outcome.error.type, outcome.error.reason) == ("failed", "limit_reached", "limit")
+    assert outcome.error.message == "the limit of 2 model calls of the run is reached (2 spent)"
+    assert outcome.error.address == "pipeline:test;loop:l:3;agent:a"
+    [span] = (await house.runs.trace(await house.runs.standing(run)))["steps"]
+    assert [step["status"] for one in span["iterations"] for step in one["steps"]] == [
+        "completed",
+        "completed",
+        "failed",
+    ]
+    assert span["exit"]["reason"] == "limit"
+    assert "limit.reached" in await house.types(run)
+
+
+async def test_no_on_error_goes_round_a_limit_of_the_run(house: Harness) -> None:
+    run = await house.start(looping("{steps: 4}", "{name: a, on_error: continue}"), "x")
+    assert (await house.result(run)).error.message == "the limit of 4 steps of the run is reached (4 spent)"
+
+
+async def test_a_person_may_grant_as_much_again(house: Harness) -> None:
+    run = await house.start(looping("{model_calls: 4, on_limit: ask}"), "x")
+    question = await house.one(run)
+    assert question.message == "the limit of 4 model calls of the run is reached (4 spent). Go on?"
+    await house.answer(run, "more", question)
+
+    async def second() -> Any:
+        asked = await house.runs.questions(run)
+        return asked and asked[0].id != question.id
+
+    await until(second)
+    await house.answer(run, "more")
+    assert await house.output(run) == "x"
+    assert (await house.runs.standing(run)).usage.requests == 9
+
+
+async def test_a_person_may_end_it_at_a_limit(house: Harness) -> None:
+    run = await house.start(looping("{model_calls: 1, on_limit: ask}"), "x")
+    await house.answer(run, "fail", (await house.one(run)))
+    assert (await house.result(run)).error.type == "limit_reached"
+
+
+async def test_an_agents_own_limit_can_be_handled(house: Harness) -> None:
+    text = "agents: {a: {model: echo, limits: {model_calls: 1}}}\nsteps: [{name: a, agent: a}, {name: b, agent: a}]"
+    assert await house.output(await house.start(text, "x")) == "x"  # each use has its own
+    house.script("[{tool_calls: [{name: request_user_info, args: {question: Go?}}]}, done]")
+    agent = "{model: 'scripted:replies.yaml', human: [ask], limits: {model_calls: 1}}"
+    run = await house.start(
+        f"steps: [{{name: a, agent: {agent}, on_error: {{fallback: {{name: f, input: '{{{{ error.message }}}}'}}}}}}]",
+        "x",
+    )
+    await house.answer(run, "yes")
+    assert await house.output(run) == "the limit of 1 model calls of agent a is reached (1 spent)"
+
+
+async def test_a_limit_is_split_evenly_over_branches(house: Harness) -> None:
+    branch = "[{name: x, agent: a}, {name: y, agent: a}]"
+    step = f"{{kind: parallel, name: p, on_branch_failure: ignore, branches: {{one: {branch}, two: {branch}}}}}"
+    text = f"{SAYS}limits: {{model_calls: 3}}\nsteps: [{step}]"
+    run = await house.start(text, "x")
+    error = (await house.result(run)).error
+    assert error.message == "the limit of 1 model calls of the run is reached (1 spent)"
+
+
+# on_error: ask
+
+
+FAILS = "steps: [{name: a, input: '{{ input }}', uses: 'tests.language.functions:halved', on_error: ask}, {name: b}]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "output"),
+    [({"action": "edit", "input": 8}, 4), ({"action": "skip", "value": "none"}, "none"), ({"action": "skip"}, None)],
+)
+async def test_a_person_says_what_becomes_of_a_failed_step(house: Harness, answer: Any, output: Any) -> None:
+    run = await house.start(FAILS, 3)
+    question = await house.one(run)
+    assert (question.address, question.info["input"]) == ("pipeline:test;step:a", 3)
+    assert (await house.refused(run, {"action": "edit"})).code == "invalid_answer"
+    await house.answer(run, answer)
+    assert await house.output(run) == output
+
+
+async def test_a_failed_step_may_be_tried_again_and_given_up(house: Harness) -> None:
+    run = await house.start(FAILS, 3)
+    first = await house.one(run)
+    await house.answer(run, {"action": "retry"}, first)
+
+    async def again() -> Any:
+        asked = await house.runs.questions(run)
+        return asked and asked[0].round == 2
+
+    await until(again)
+    await house.answer(run, {"action": "abort"})
+    assert (await house.result(run)).error.type == "tool_error"
+
+
+async def test_a_loop_that_is_tried_again_is_another_workflow(house: Harness) -> None:
+    body = "[{name: n, input: '{{ 1 / 0 if context.bad | default(true) else 5 }}'}]"
+    text = f"steps: [{{kind: loop, name: l, on_error: ask, loop: {{max_loops: 1, body: {body}}}}}]"
+    run = await house.start(text)
+    await house.answer(run, {"action": "retry"})
+
+    async def again() -> Any:
+        asked = await house.runs.questions(run)
+        return asked and asked[0].round == 2
+
+    await until(again)
+    await house.answer(run, {"action": "skip", "value": 7})
+    assert await house.output(run) == 7
+    started = [event.data["workflow"] for event in await house.runs.events(run) if event.type == "loop.started"]
+    assert started == [f"{run}/loop:l", f"{run}/loop:l~2"]
+
+
+# Caching
+
+
+def cached(house: Harness, **more: Any) -> str:
+    wrapped = {"name": "w", "uses": "counted", "input": {"folder": str(house.folder), "name": "{{ input }}"}}
+    step = {
+        "kind": "cache",
+        "name": "c",
+        "wrapped_step": {**wrapped, "sink_to": "inner.told"},
+        "sink_to": "outer",
+        **more,
+    }
+    return yaml.safe_dump({"steps": [step]})
+
+
+async def test_a_hit_writes_to_the_context_like_a_run(house: Harness) -> None:
+    first = await house.result(await house.start(cached(house), "a"))
+    second = await house.result(await house.start(cached(house), "a"))
+    assert first.context == second.context == {"inner": {"told": "a 1"}, "outer": "a 1"}
+    assert calls(house.folder, "a") == 1
+    await house.output(await house.start(cached(house), "b"))
+    assert calls(house.folder, "b") == 1
+
+
+async def test_a_key_of_the_authors_own_tells_values_apart(house: Harness) -> None:
+    for word in ("a", "b"):
+        assert await house.output(await house.start(cached(house, key="always"), word)) == "a 1"
+
+
+async def test_a_failed_step_is_not_kept(house: Harness) -> None:
+    step = "{kind: cache, name: c, wrapped_step: {name: w, uses: 'tests.language.functions:halved'}}"
+    for _ in range(2):
+        assert (await house.result(await house.start(f"steps: [{step}]", 3))).error.type == "tool_error"
+
+
+# Conversations
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        ("{strategy: truncate_turns, max_turns: 2}", ["User: three", "User: four"]),
+        ("{strategy: truncate_tokens, max_tokens: 10}", ["User: one", "User: two", "User: three", "User: four"]),
+        ("{strategy: summarize, max_turns: 2, agent: sum}", ["Summary: SUM User: zero", "User: three", "User: four"]),
+    ],
+)
+async def test_a_conversation_is_kept_short(house: Harness, rule: str, kept: list[str]) -> None:
+    house.script("sum: ['SUM {{ messages[0].content[:10] }}']")
+    text = f"""
+agents: {{sum: {{model: "scripted:replies.yaml"}}}}
+steps:
+  - kind: loop
+    name: talk
+    loop:
+      conversation: true
+      exit_expression: output == 'four'
+      history_management: {rule}
+      body: [{{kind: hitl, name: say, message: "{{{{ iteration }}}}?"}}]
+      output: {{history: "{{{{ history }}}}"}}
+"""
+    run = await house.start(text, "zero")
+    await house.answered(run, "one", "two", "three", "four")
+    history = (await house.output(run))["history"]
+    assert [line[:24].rstrip() for line in history][-len(kept) + 1 :] == kept[1:]
+    assert len(history) == len(kept)

@@ -1,0 +1,24 @@
+"""The examples are tested as authors test: each has a file of tests beside it, which pytest collects with the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from client.config import load_config
+from testkit import SUFFIX
+from testkit.files import read_cases
+from tests.test_architecture import HOME
+from tests.test_examples import EXAMPLES
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_its_tests_beside_it(path: Path) -> None:
+    beside = path.with_name(path.stem + SUFFIX)
+    assert read_cases(beside, load_config(HOME)).cases
+
+
+def test_the_tests_of_the_examples_are_run_with_all_others(pytestconfig: pytest.Config) -> None:
+    assert "examples" in pytestconfig.getini("testpaths")
+    assert pytestconfig.pluginmanager.has_plugin("holdfast")

@@ -1,0 +1,64 @@
+"""A step that goes to a workflow of its own, with what it reads of the world around it: not all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from blueprint.expressions import names_in, names_in_expression
+from blueprint.grammar import AnyStep, Block, Blueprint, Fallback
+from blueprint.reach import reach_of
+from workflows.frame import Frame
+
+
+def alone(step: AnyStep, frame: Frame) -> dict[str, Any]:
+    """The fields of a child's definition: the step in a blueprint of its own, where it stands, what it reads."""
+    lone = _lone(step, frame.host.blueprint_name, frame.blueprint)
+    reads = _reads(step) | names_in([agent.instructions for agent in lone.agents.values()])
+    seen = frame.visible()
+    steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
+    names = {path[0] for path in reads}
+    return {
+        "blueprint": lone,
+        "run": frame.host.run_id,
+        "guarded": frame.host.guarded,
+        "started_by": frame.host.started_by,
+        "address": frame.address,
+        "input": frame.names.get("input") if "input" in names else None,
+        "steps": {name: record for name, record in seen["steps"].items() if name in steps or "*" in steps},
+        "names": {name: value for name, value in frame.names.items() if name in names and name not in _OWN},
+    }
+
+
+_OWN = {"input", "history"}
+"""Names that are made anew there, or are a field of their own."""
+
+
+def _lone(step: AnyStep, name: str, blueprint: Blueprint) -> Blueprint:
+    """A blueprint of this one step, by the run's name."""
+    reach = reach_of([step], blueprint)
+    return Blueprint(
+        name=name,
+        context_schema=blueprint.context_schema,
+        agents=reach.agents,
+        imports=reach.imports,
+        steps=[step],
+    )
+
+
+def _reads(step: AnyStep) -> set[tuple[str, ...]]:
+    """Every name that the step or anything inside it reads."""
+    found: set[tuple[str, ...]] = names_in(dict(step.reads()))
+    for expression in step.conditions().values():
+        found |= names_in_expression(expression)
+    for block in _blocks(step):
+        found |= names_in(dict(block.reads))
+        for expression in block.conditions.values():
+            found |= names_in_expression(expression)
+        for inner in block.steps:
+            found |= _reads(inner)
+    return found
+
+
+def _blocks(step: AnyStep) -> list[Block]:
+    fallback = [Block((step.on_error.fallback,))] if isinstance(step.on_error, Fallback) else []
+    return [*step.blocks().values(), *fallback]

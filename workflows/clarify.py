@@ -1,0 +1,289 @@
+"""A clarification, in a history of its own: one question after the other, until an object fits its schema."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from temporalio import workflow
+
+from blueprint.expressions import ExpressionError, text_of
+from blueprint.grammar import Agent, Clarify, Option
+from blueprint.jsonschemas import misfit, problems_of
+from protocol.agents import Message, ModelRequest
+from protocol.questions import Asked, Clarification, Decision, Fact, Input, Review
+from protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
+from protocol.values import Value
+from workflows.agents import Asking, ask_model
+from workflows.failures import HANDLED, failure, failure_of, raised
+from workflows.frame import Frame, Scope, Store
+from workflows.host import Host
+from workflows.interpreter import run_steps
+from workflows.limits import Meter
+from workflows.questions import Reply
+from workflows.together import is_cancelled
+
+MOST_READINGS = 3
+"""Requests to the model for one answer, if what it makes of it does not fit."""
+_TASK = """You make a goal clear by asking a person. You get the goal, the JSON Schema of the facts that are wanted, \
+those that are known, those that are lacking, and what was said so far. Give: `facts`, every fact that was told, \
+in the form that the schema wants; `question`, one short question for what is lacking, with `options` where they \
+help; `summary`, in a sentence, once nothing is lacking. Never ask what is known, and nothing twice."""
+_READ = {
+    "type": "object",
+    "required": ["facts"],
+    "properties": {
+        "facts": {"type": "object"},
+        "question": {"type": ["string", "null"]},
+        "options": {"type": "array", "items": {"type": "string"}},
+        "summary": {"type": ["string", "null"]},
+    },
+}
+
+
+class Read(Value):
+    """What a model made of the conversation."""
+
+    facts: dict[str, Any] = {}
+    question: str | None = None
+    options: list[str] = []
+    summary: str | None = None
+
+
+@workflow.defn(name=CLARIFY_WORKFLOW, failure_exception_types=[ExpressionError])
+class ClarifyWorkflow(Host):
+    """Asks for what is not known, and takes what is said."""
+
+    @workflow.init
+    def __init__(self, definition: ClarifyDefinition, state: ClarifyState) -> None:
+        super().__init__(
+            run=definition.run,
+            address=definition.address,
+            blueprint=definition.blueprint.name,
+            guarded=definition.guarded,
+            started_by=definition.started_by,
+            paused=state.paused,
+            permits=state.permits,
+        )
+        self.definition = definition
+        (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Clarify))
+        self.meter = Meter(state.budgets)
+        self.facts: dict[str, Any] = {}
+        self.asked = 0
+        self.granted = 0
+        self.requests = 0
+        self.said: list[dict[str, Any]] = []
+        """Questions with their answers, for the model."""
+        self.questions_put: set[str] = set()
+        self.wrong: dict[str, str] = {}
+        """Facts that did not fit, with the reason."""
+
+    def current_context(self) -> dict[str, Any]:
+        return {"goal": self.definition.goal, "known": self.facts}
+
+    @workflow.run
+    async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
+        shown = asyncio.create_task(self.keep_shown())
+        try:
+            output = await self._work(self._frame())
+        except HANDLED as error:
+            if is_cancelled(error):
+                await self.close("cancelled")
+                raise
+            await self.close("failed")
+            what = failure_of(error, self.address)
+            raise raised(what.model_copy(update={"usage": self.usage})) from error
+        except asyncio.CancelledError:
+            await self.close("cancelled")
+            raise
+        finally:
+            shown.cancel()
+        await self.close("completed")
+        return ClarifyResult(output=output, usage=self.usage, permits=self.permits, budgets=self.meter.budgets)
+
+    def _frame(self) -> Frame:
+        definition = self.definition
+        return Frame(
+            host=self,
+            address=self.address,
+            blueprint=definition.blueprint,
+            store=Store({}),
+            scope=Scope(dict(definition.steps)),
+            run_steps=run_steps,
+            names={**definition.names, "input": definition.input},
+            n=definition.n,
+            iteration=definition.iteration,
+            place=definition.place,
+            meter=self.meter,
+        )
+
+    async def _work(self, frame: Frame) -> dict[str, Any]:
+        self._take(self.definition.known)
+        self.wrong.clear()  # what was handed in and does not fit is asked for, like all that is not known
+        while True:
+            read = await self._read(frame)
+            if (lacking := self._lacking()) or self.wrong or self._whole_misfit():
+                if not await self._may_ask(frame):
+                    return self.facts
+                await self._ask_for(lacking, read, frame)
+            elif not self.step.confirm or await self._confirmed(read, frame):
+                return self.facts
+
+    # What is known
+
+    def _lacking(self) -> list[str]:
+        """The facts that are wanted and not known, in the schema's order; all are wanted where none is required."""
+        properties = self.step.properties()
+        wanted = self.step.facts.get("required", list(properties))
+        return [name for name in properties if name in wanted and name not in self.facts]
+
+    def _take(self, facts: dict[str, Any]) -> None:
+        """Take over what fits; what does not is remembered with the reason."""
+        for name, value in facts.items():
+            if name not in self.step.properties() or value is None:
+                continue
+            fact = Fact(message=name, name=name, facts=self.step.facts)
+            if why := misfit(fact.own, value):
+                self.wrong[name] = why
+            else:
+                self.facts = {**self.facts, name: value}
+                self.wrong.pop(name, None)
+
+    def _whole_misfit(self) -> str | None:
+        """What is wrong with the object as a whole, though every fact fits."""
+        found = [] if self._lacking() else problems_of(self.step.facts, self.facts)
+        return "; ".join(f"{path}: {reason}" if path else reason for path, reason in found) or None
+
+    # Asking
+
+    async def _may_ask(self, frame: Frame) -> bool:
+        limit = self.step.max_questions
+        if self.asked < limit + self.granted:
+            return True
+        match self.step.on_max_questions:
+            case "finish":
+                return False
+            case "ask":
+                return await self._ask_for_more(limit, frame)
+        lacking = ", ".join(self._lacking()) or "an object that fits"
+        raise failure(
+            "max_questions", f"{self.step.name}: {limit} questions were asked; not known: {lacking}", self.address
+        )
+
+    async def _ask_for_more(self, limit: int, frame: Frame) -> bool:
+        more = [{"id": "more", "label": f"{limit} more"}, {"id": "finish"}, {"id": "fail"}]
+        text = f"{self.asked} questions were asked about: {self.definition.goal}. Go on?"
+        asked = Decision.model_validate({"message": text, "options": more})
+        reply = await frame.at("hitl", "max_questions").ask(asked)
+        if reply.content == "more":
+            self.granted += limit
+        elif reply.content != "finish":
+            raise failure("max_questions", f"{self.step.name} was ended by {reply.by or 'somebody'}", self.address)
+        return bool(reply.content == "more")
+
+    async def _ask_for(self, lacking: list[str], read: Read | None, frame: Frame) -> None:
+        """Put one question, and take what the answer tells."""
+        if read is not None and read.question and read.question not in self.questions_put:
+            return await self._ask_in_words(read, read.question, frame)
+        if (name := next(iter([*self.wrong, *lacking]), None)) is None:
+            return await self._ask_for_all(frame)
+        reply = await self._put(self._fact(name), name, frame)
+        self.said.append({"question": name, "answer": reply.content})
+        self._take(reply.content)
+        return None
+
+    async def _ask_in_words(self, read: Read, question: str, frame: Frame) -> None:
+        """The model's question; the model also reads the answer."""
+        options = [Option(id=text, label=text) for text in dict.fromkeys(read.options) if text]
+        asked = Clarification(message=question, options=options, info=self._info())
+        reply = await self._put(asked, "question", frame)
+        self.questions_put.add(question)
+        self.said.append({"question": question, "answer": reply.content})
+
+    async def _ask_for_all(self, frame: Frame) -> None:
+        why = self._whole_misfit()
+        asked = Input(
+            message=f"This does not fit together: {why}. What is it?", form=self.step.facts, info=self._info()
+        )
+        reply = await self._put(asked, "all", frame)
+        self.facts = reply.content
+
+    def _fact(self, name: str) -> Fact:
+        schema = self.step.properties()[name]
+        text = schema.get("description") or schema.get("title") or f"{name.replace('_', ' ').capitalize()}?"
+        reason = f"{self.wrong[name]}. " if name in self.wrong else ""
+        return Fact(message=f"{reason}{text}", name=name, facts=self.step.facts, info=self._info())
+
+    def _info(self) -> dict[str, Any]:
+        return {"goal": self.definition.goal, **({"known": self.facts} if self.facts else {})}
+
+    async def _put(self, asked: Asked, name: str, frame: Frame) -> Reply:
+        await self.until_resumed()
+        self.asked += 1
+        reply = await frame.at("hitl", name).ask(asked)
+        if reply.status != "answered":
+            why = f": {reply.comment}" if reply.comment else ""
+            text = f"{reply.by or 'somebody'} {reply.status} a question of {self.step.name}{why}"
+            raise failure(f"question_{reply.status}", text, self.address)
+        return reply
+
+    async def _confirmed(self, read: Read | None, frame: Frame) -> bool:
+        """Show what was understood; a correction counts, a rejection begins again with what was said of it."""
+        summary = read.summary if read is not None and read.summary else f"Is this right? {self.definition.goal}"
+        asked = Review(message=summary, payload=self.facts, payload_schema=self.step.facts)
+        await self.until_resumed()
+        reply = await frame.at("hitl", "confirm").ask(asked)
+        said = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+        if said["verdict"] != "rejected":
+            self.facts = said["payload"]
+            return True
+        self.said.append({"question": summary, "answer": f"No. {said.get('reason', '')}".strip()})
+        self.facts = {name: value for name, value in self.definition.known.items() if name in self.facts}
+        return False
+
+    # The agent
+
+    def _agent(self) -> Agent | None:
+        written = self.step.agent
+        return self.definition.blueprint.agents[written] if isinstance(written, str) else written
+
+    async def _read(self, frame: Frame) -> Read | None:
+        """What the model makes of what was said, and what it would ask; None where there is no agent."""
+        agent = self._agent()
+        if agent is None:
+            return None
+        name = self.step.agent if isinstance(self.step.agent, str) else None
+        read = Read()
+        for _ in range(MOST_READINGS):
+            await self.until_resumed()
+            self.requests += 1
+            request = self._request(agent, name)
+            reply = await ask_model(request, Asking(agent, name, self.step.name), frame, self.step.name)
+            if reply.problem is not None:
+                continue
+            read = Read.model_validate({key: value for key, value in reply.output.items() if key in Read.model_fields})
+            self.wrong.clear()
+            self._take(read.facts)
+            if not self.wrong:
+                break
+        return read
+
+    def _request(self, agent: Agent, name: str | None) -> ModelRequest:
+        told = {
+            "goal": self.definition.goal,
+            "schema": self.step.facts,
+            "known": self.facts,
+            "lacking": self._lacking(),
+            "said": self.said,
+            **({"did_not_fit": self.wrong} if self.wrong else {}),
+        }
+        return ModelRequest(
+            step=self.step.name,
+            agent=name,
+            n=self.requests,
+            model=agent.model,
+            instructions=f"{self.definition.instructions}\n\n{_TASK}".strip(),
+            messages=[Message(role="user", content=text_of(told))],
+            output_schema=_READ,
+            settings=agent.settings,
+        )

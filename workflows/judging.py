@@ -1,0 +1,43 @@
+"""What a person says of a failure: try again, perhaps with another input; take this value instead; give up."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from protocol.questions import Input
+from protocol.runs import Failure
+from workflows.frame import Frame
+
+_FORM = {
+    "type": "object",
+    "required": ["action"],
+    "properties": {
+        "action": {"enum": ["retry", "edit", "skip", "abort"], "description": "edit: retry with another input"},
+        "input": {"description": "The other input, as JSON."},
+        "value": {"description": "The value that skip gives; default: null."},
+    },
+    "additionalProperties": False,
+    "if": {"properties": {"action": {"const": "edit"}}},
+    "then": {"required": ["input"]},
+}
+
+
+class Verdict(NamedTuple):
+    """What is to be done, and with what: the other input, or the value."""
+
+    action: Literal["retry", "edit", "skip", "abort"]
+    content: Any = None
+
+
+async def judged(what: Failure, given: Any, frame: Frame) -> Verdict:
+    """Ask a person about a failure; one who declines gives up."""
+    asked = Input(
+        message=f"{what.message}. What now: retry, edit the input and retry, skip with a value, or abort?",
+        form=_FORM,
+        info={"error": what.type, "message": what.message, "at": what.address, "input": given},
+    )
+    reply = await frame.ask(asked)
+    if reply.status != "answered":
+        return Verdict("abort")
+    action = reply.content["action"]
+    return Verdict(action, reply.content.get("input") if action == "edit" else reply.content.get("value"))

@@ -1,0 +1,66 @@
+"""The `map` kind: the same steps for every item; more than 50 go to a workflow of their own, page by page."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from blueprint.grammar import Map
+from protocol.questions import brief
+from protocol.runs import MapDefinition, MapResult, MapState
+from workflows.alone import alone
+from workflows.failures import failure
+from workflows.frame import Frame
+from workflows.items import Items, at_once, one_by_one, take_changes
+
+MOST_INLINE = 50
+
+
+async def run_map(step: Map, frame: Frame) -> Any:
+    items = _items(step, frame.after(frame.input_of(step)))
+    for operation in step.map.init:
+        frame.apply(operation.verb, operation.write.target, frame.render(operation.write.value))
+    if len(items) > MOST_INLINE:
+        outputs = await _in_pages(step, items, frame)
+    elif step.map.max_concurrency == 1:
+        outputs = await one_by_one(step.map, Items(items), frame)
+    else:
+        outputs, changed = await at_once(step.map, Items(items), frame)
+        take_changes(frame, changed)
+    return _finalized(step, outputs, frame)
+
+
+async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
+    # What is done before and after the items is done here: the pages need not carry what it reads, such as the list.
+    block = step.map.model_copy(update={"iterable_input": "[]", "init": [], "finalize": None})
+    bare = step.model_copy(update={"map": block, "input": None, "when": None})
+    definition = MapDefinition(**alone(bare, frame), items=items, n=frame.n, iteration=frame.iteration)
+    state = MapState(
+        context=frame.store.value,
+        resume_input=frame.scope.resume_input,
+        paused=frame.host.paused,
+        permits=frame.host.permits,
+        budgets=frame.meter.budgets,
+    )
+    result: MapResult = await frame.run_child(definition, state)
+    frame.write(result.context)
+    return result.outputs
+
+
+def _items(step: Map, frame: Frame) -> list[Any]:
+    value = frame.evaluate(step.map.iterable_input)
+    if isinstance(value, str):
+        with suppress(ValueError):  # told below, as whatever else is no list
+            value = json.loads(value)
+    if not isinstance(value, list):
+        text = f"{step.name} goes through a list, but {step.map.iterable_input} is {brief(value)}"
+        raise failure("input_invalid", text, frame.address)
+    return value
+
+
+def _finalized(step: Map, outputs: list[Any], frame: Frame) -> Any:
+    if step.map.finalize is None:
+        return outputs
+    template = step.map.finalize.output_template
+    return frame.after(outputs).render(step.map.finalize.output if template is None else template)
