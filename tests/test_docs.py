@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 
@@ -52,3 +53,10 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_reference_is_what_the_grammar_says(monkeypatch) -> None:
+    """If it is not: `python docs/reference.py` writes it anew."""
+    monkeypatch.syspath_prepend(str(HOME / "docs"))
+    reference = importlib.import_module("reference")
+    assert (HOME / "docs" / "reference.md").read_text() == reference.reference()

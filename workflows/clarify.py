@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from temporalio import workflow
@@ -15,13 +14,12 @@ from protocol.questions import Asked, Clarification, Decision, Fact, Input, Revi
 from protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
 from protocol.values import Value
 from workflows.agents import Asking, ask_model
-from workflows.failures import HANDLED, failure, failure_of, raised
+from workflows.failures import failure
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host
 from workflows.interpreter import run_steps
 from workflows.limits import Meter
 from workflows.questions import Reply
-from workflows.together import is_cancelled
 
 MOST_READINGS = 3
 """Requests to the model for one answer, if what it makes of it does not fit."""
@@ -83,22 +81,7 @@ class ClarifyWorkflow(Host):
 
     @workflow.run
     async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
-        shown = asyncio.create_task(self.keep_shown())
-        try:
-            output = await self._work(self._frame())
-        except HANDLED as error:
-            if is_cancelled(error):
-                await self.close("cancelled")
-                raise
-            await self.close("failed")
-            what = failure_of(error, self.address)
-            raise raised(what.model_copy(update={"usage": self.usage})) from error
-        except asyncio.CancelledError:
-            await self.close("cancelled")
-            raise
-        finally:
-            shown.cancel()
-        await self.close("completed")
+        output = await self.live(self._work(self._frame()))
         return ClarifyResult(output=output, usage=self.usage, permits=self.permits, budgets=self.meter.budgets)
 
     def _frame(self) -> Frame:

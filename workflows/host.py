@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -61,9 +61,10 @@ from protocol.runs import (
 from protocol.values import Value
 from workflows import calls
 from workflows.details import details_of
-from workflows.failures import failure_of
+from workflows.failures import HANDLED, failure_of, raised
 from workflows.journal import Journal
 from workflows.questions import Questions, Reply
+from workflows.together import is_cancelled
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
@@ -251,6 +252,26 @@ class Host:
             for question in self.questions.open
         )
         return asked, self.iteration, tuple(self.children), len(self._refused), self.paused, self.ended
+
+    async def live(self, work: Awaitable[Any]) -> Any:
+        """A child's work to its end, shown meanwhile; a failure carries what was spent."""
+        shown = asyncio.create_task(self.keep_shown())
+        try:
+            output = await work
+        except HANDLED as error:
+            if is_cancelled(error):
+                await self.close("cancelled")
+                raise
+            await self.close("failed")
+            what = failure_of(error, self.address)
+            raise raised(what.model_copy(update={"usage": self.usage})) from error
+        except asyncio.CancelledError:
+            await self.close("cancelled")
+            raise
+        finally:
+            shown.cancel()
+        await self.close("completed")
+        return output
 
     async def close(self, status: Status) -> None:
         """The last words of a run of the chain: every handler done, everything shown."""

@@ -5,7 +5,6 @@ No history grows with the number of items: a page holds 50 of them, whatever is 
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from temporalio import workflow
@@ -15,13 +14,11 @@ from blueprint.grammar import Map
 from protocol.address import within
 from protocol.context import GONE, Path
 from protocol.runs import MAP_WORKFLOW, Change, MapDefinition, MapResult, MapState
-from workflows.failures import HANDLED, failure_of, raised
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host
 from workflows.interpreter import run_steps
 from workflows.items import Items, at_once, one_by_one, take_changes
 from workflows.limits import Meter
-from workflows.together import is_cancelled
 
 PAGE = 50
 
@@ -52,22 +49,7 @@ class MapWorkflow(Host):
 
     @workflow.run
     async def run(self, definition: MapDefinition, state: MapState) -> MapResult:
-        shown = asyncio.create_task(self.keep_shown())
-        try:
-            outputs = await self._work(self._frame(state))
-        except HANDLED as error:
-            if is_cancelled(error):
-                await self.close("cancelled")
-                raise
-            await self.close("failed")
-            what = failure_of(error, self.address)
-            raise raised(what.model_copy(update={"usage": self.usage})) from error
-        except asyncio.CancelledError:
-            await self.close("cancelled")
-            raise
-        finally:
-            shown.cancel()
-        await self.close("completed")
+        outputs = await self.live(self._work(self._frame(state)))
         return self._result(outputs)
 
     def _frame(self, state: MapState) -> Frame:

@@ -17,6 +17,11 @@ def check_hitl(step: Hitl, path: str, findings: Findings) -> None:
     if isinstance(step.options, str) and is_literal(step.options):
         hint = 'write a list, or a template of one: "{{ … }}"'
         findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
+    if step.ask in ("permission", "review", "hold"):
+        for key, value in (("options", step.options), ("multiple", step.multiple)):
+            if value:
+                told = f"{key!r} belongs to questions with a choice; what a {step.ask} takes is fixed"
+                findings.add_key(f"{path}.{key}", "conflict", told, "remove it, or write ask: decision")
     if step.options and step.input_schema is not None:
         told = "'options' and 'input_schema' both describe the answer"
         findings.add_key(f"{path}.input_schema", "conflict", told, "keep one of them")

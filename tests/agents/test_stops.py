@@ -221,3 +221,11 @@ steps: [{name: x, agent: a, input: {model: keep}}]
     assert (changed.inputs, changed.context) == (blueprint.inputs, blueprint.context)
     assert changed.steps[0].input == {"model": "keep"}
     assert changed.steps[0].interrupt_before
+
+
+async def test_declining_a_permission_may_end_the_run(house: Harness) -> None:
+    run = await house.start(
+        "steps: [{kind: hitl, name: may, ask: permission, message: May I?, on_decline: abort, on_error: continue}]"
+    )
+    await house.decline(run, "never")
+    assert (await house.result(run)).error.type == "aborted"

@@ -21,7 +21,7 @@ from workflows.agent import conversation as talk
 from workflows.agent.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats, with_defaults
 from workflows.agent.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
 from workflows.agents import MOST_MISFITS, Asking, ask_model, misfit_told
-from workflows.failures import HANDLED, failure, failure_of, raised
+from workflows.failures import HANDLED, failure, failure_of
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host, refused
 from workflows.interpreter import run_steps
@@ -89,22 +89,7 @@ class AgentWorkflow(Host):
 
     @workflow.run
     async def run(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
-        shown = asyncio.create_task(self.keep_shown())
-        try:
-            output = await self._work()
-        except HANDLED as error:
-            if is_cancelled(error):
-                await self.close("cancelled")
-                raise
-            await self.close("failed")
-            what = failure_of(error, self.address)
-            raise raised(what.model_copy(update={"usage": self.usage})) from error
-        except asyncio.CancelledError:
-            await self.close("cancelled")
-            raise
-        finally:
-            shown.cancel()
-        await self.close("completed")
+        output = await self.live(self._work())
         return AgentResult(
             output=output,
             turns=self.state.turn,

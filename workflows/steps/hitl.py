@@ -30,7 +30,7 @@ async def run_hitl(step: Hitl, frame: Frame) -> Any:
             return _expired(step, asked, frame)
         case _:
             meant = asked.when_declined(reply.comment)
-            return _declined(step, reply, frame) if meant is None else meant
+            return _declined(step, reply, frame) if meant is None or step.on_decline == "abort" else meant
 
 
 def _deadline(step: Hitl) -> tuple[float | None, bool]:

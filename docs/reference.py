@@ -1,0 +1,70 @@
+"""Writes docs/reference.md, every key of the language, from the grammar: `python docs/reference.py`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from blueprint.grammar import KINDS, Blueprint
+from blueprint.grammar.base import Part, Step
+from blueprint.schema import language_schema
+
+PAGE = Path(__file__).parent / "reference.md"
+HEAD = """# Which keys are there?
+
+Every key of the language, written from the grammar itself (`python docs/reference.py`); [blueprint.md](blueprint.md) explains them.
+For an editor: `holdfast schema`. Keys without a default are required.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    schema = language_schema()["$defs"]
+    parts = {name: form for name, form in schema.items() if name in _models()}
+    order = ["Blueprint", *(kind.__name__ for kind in KINDS.values())]
+    names = [*order, *sorted(name for name in parts if name not in order)]
+    common = [f"`{name}`" for name in Step.model_fields]
+    told = f"Every step may also say {', '.join(common)}, as the kind `step` does.\n"
+    return "\n".join([HEAD, told, *(_section(name, parts[name]) for name in names if name in parts)])
+
+
+def _models() -> dict[str, type[Part]]:
+    """Every part of the grammar by its name."""
+    found: dict[str, type[Part]] = {"Blueprint": Blueprint}
+    waiting: list[type[Part]] = [Part]
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            found[model.__name__] = model
+            waiting.append(model)
+    return found
+
+
+def _section(name: str, form: dict[str, Any]) -> str:
+    kind = next((kind for kind, model in KINDS.items() if model.__name__ == name), None)
+    title = f"Kind `{kind}`" if kind else f"`{name}`"
+    model = _models()[name]
+    own = {
+        key: one for key, one in form["properties"].items() if kind in (None, "step") or key not in Step.model_fields
+    }
+    rows = [_row(key, one, model) for key, one in own.items() if key != "kind"]
+    head = [f"## {title}", "", form.get("description", ""), "", "| key | meaning | default |", "|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
+
+
+def _row(key: str, form: dict[str, Any], model: type[Part]) -> str:
+    field = next((one for name, one in model.model_fields.items() if (one.alias or name) == key), None)
+    default = "" if field is None or field.is_required() else _shown(field.get_default(call_default_factory=True))
+    meaning = form.get("description", "").replace("|", "\\|")
+    return f"| `{key}` | {meaning} | {default} |"
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "none"
+    plain = value.model_dump(exclude_defaults=True) if isinstance(value, Part) else value
+    return f"`{json.dumps(plain)}`" if plain else "its defaults"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())
