@@ -53,6 +53,25 @@ agents: {planner: {model: "scripted:replies.yaml"}}
 steps: [{kind: agentic_loop, name: plan, planner: planner, registry: [look_up]}]
 """
 
+PEOPLE = """
+steps:
+  - kind: loop
+    name: round
+    loop:
+      max_loops: 1
+      body:
+        - kind: hitl
+          name: ask
+          message: Go?
+          assignees: ["user:ana", "user:bob", "user:eve"]
+          not_by: [requester]
+          quorum: 2
+          remind_every: 1h
+          on_timeout: escalate
+          escalate: [{after: 2h, assignees: ["group:heads"]}]
+  - {kind: hitl, name: end, message: Done?}
+"""
+
 
 async def loop(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
@@ -176,6 +195,15 @@ async def clarified(house: Harness) -> None:
     await house.result(run)
 
 
+async def people(house: Harness) -> None:
+    """In a loop: assignees, reminders and rungs that are waited for, a quorum of two, then a plain question."""
+    run = await house.start(PEOPLE, "start", started_by="user:max")
+    for person in ("ana", "bob"):
+        await house.answer(run, "go", by=f"user:{person}")
+    await house.answered(run, "end")
+    await house.result(run)
+
+
 FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     loop,
     continued,
@@ -188,6 +216,7 @@ FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     planner,
     several,
     clarified,
+    people,
 ]
 
 
