@@ -13,8 +13,8 @@ from blueprint.schema import language_schema
 PAGE = Path(__file__).parent / "reference.md"
 HEAD = """# Which keys are there?
 
-Every key of the language, written from the grammar itself (`python docs/reference.py`). For an editor: `holdfast schema`.
-[blueprint.md](blueprint.md) explains them. Keys without a default are required.
+Every key of the language, as the grammar has it (`python docs/reference.py` writes it).
+For an editor: `holdfast schema`. [blueprint.md](blueprint.md) explains them. Keys without a default are required.
 """
 
 
