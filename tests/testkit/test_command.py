@@ -108,7 +108,7 @@ def test_a_folder_without_tests_and_a_project_that_cannot_be_imported_are_told(p
 
 
 def in_pytest(project: Holdfast, *words: str) -> Ran:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
+    command = [sys.executable, "-m", "pytest", "-p", "testkit.plugin", "-p", "no:cacheprovider", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, **project.place())
     return Ran(done.returncode, done.stdout, done.stderr)
 
