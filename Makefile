@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := blueprint protocol workflows activities client testkit worker.py
 
-.PHONY: demo test format lint typecheck contracts check bench picture all clean
+.PHONY: demo test format lint typecheck contracts check bench fuzz picture all clean
 
 all: check test
 
@@ -20,7 +20,7 @@ demo: .venv/made
 	@$(BIN)/holdfast run examples/clarify/clarify.yaml --input 'A poem for the office party'
 
 test: .venv/made
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 format: .venv/made
 	$(BIN)/ruff format .
@@ -43,6 +43,11 @@ bench: .venv/made
 	$(BIN)/python -m benchmarks.long_loop 1000
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.start
+
+# Expressions and templates at random, for SECONDS: fails at the first that hangs, crashes or breaks a bound.
+SECONDS ?= 60
+fuzz: .venv/made
+	$(BIN)/python -m tests.fuzz.expressions $(SECONDS) $(SEED)
 
 picture: .venv/made
 	$(BIN)/python docs/picture.py

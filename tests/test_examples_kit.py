@@ -21,4 +21,4 @@ def test_an_example_has_its_tests_beside_it(path: Path) -> None:
 
 def test_the_tests_of_the_examples_are_run_with_all_others(pytestconfig: pytest.Config) -> None:
     assert "examples" in pytestconfig.getini("testpaths")
-    assert pytestconfig.pluginmanager.has_plugin("holdfast")
+    assert pytestconfig.pluginmanager.has_plugin("testkit.plugin")

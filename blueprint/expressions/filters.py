@@ -251,7 +251,7 @@ def _map(
         if attribute is None:
             found = apply_filter(bounds, args[0], element, list(args[1:]), kwargs)
         else:
-            found = by_path(element, _path("map", attribute))
+            found = _at(bounds, element, _path("map", attribute))
             found = default if isinstance(found, Undefined) and default is not _NOT_GIVEN else found
         mapped.append(given(found))
     return mapped
@@ -267,12 +267,12 @@ def _reject(bounds: Bounds, value: Any, /, *test: Any) -> list[Any]:
 
 def _selectattr(bounds: Bounds, value: Any, attribute: Any, /, *test: Any) -> list[Any]:
     path = _path("selectattr", attribute)
-    return [element for element in bounds.elements(value) if _passes(bounds, by_path(element, path), test)]
+    return [element for element in bounds.elements(value) if _passes(bounds, _at(bounds, element, path), test)]
 
 
 def _rejectattr(bounds: Bounds, value: Any, attribute: Any, /, *test: Any) -> list[Any]:
     path = _path("rejectattr", attribute)
-    return [element for element in bounds.elements(value) if not _passes(bounds, by_path(element, path), test)]
+    return [element for element in bounds.elements(value) if not _passes(bounds, _at(bounds, element, path), test)]
 
 
 def _passes(bounds: Bounds, value: Any, test: tuple[Any, ...]) -> bool:
@@ -309,7 +309,7 @@ def _slice(bounds: Bounds, value: Any, /, slices: Any, fill_with: Any = None) ->
 def _parts(bounds: Bounds, value: Any, attribute: Any) -> Iterator[Any]:
     for element in bounds.elements(value):
         bounds.pay(1)
-        yield element if attribute is None else given(by_path(element, _path("attribute", attribute)))
+        yield element if attribute is None else given(_at(bounds, element, _path("attribute", attribute)))
 
 
 def _keys(bounds: Bounds, what: str, elements: list[Any], case_sensitive: Any, attribute: Any = None) -> list[Any]:
@@ -318,7 +318,13 @@ def _keys(bounds: Bounds, what: str, elements: list[Any], case_sensitive: Any, a
     return keys if case_sensitive or not keys or not isinstance(keys[0], str) else [key.lower() for key in keys]
 
 
-def _path(what: str, attribute: Any) -> str | int:
+def _at(bounds: Bounds, element: Any, path: str) -> Any:
+    """What stands at a path of an element; each dot is a step."""
+    bounds.pay(path.count("."))
+    return by_path(element, path)
+
+
+def _path(what: str, attribute: Any) -> str:
     if isinstance(attribute, str) or is_integer(attribute):
         return attribute if isinstance(attribute, str) and len(attribute) <= 200 else str(number(attribute))
     raise ExpressionError(f"{what}: an attribute is text, not {kind(attribute)}")

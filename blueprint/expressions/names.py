@@ -53,14 +53,15 @@ def _read(node: nodes.Node, own: set[str], found: set[Chain]) -> Chain:
 
 def _visit_if(node: nodes.If, own: set[str], found: set[Chain]) -> None:
     """A name is the template's own afterwards if every branch sets it."""
-    after = []
+    in_all: set[str] | None = None
     for branch in (node, *node.elif_):
         _visit(branch.test, own, found)
-        after.append(set(own))
-        _visit_all(branch.body, after[-1], found)
-    after.append(set(own))
-    _visit_all(node.else_, after[-1], found)
-    own |= set.intersection(*after)
+        after = set(own)
+        _visit_all(branch.body, after, found)
+        in_all = after if in_all is None else in_all & after
+    after = set(own)
+    _visit_all(node.else_, after, found)
+    own |= after if in_all is None else in_all & after
 
 
 def _visit_for(node: nodes.For, own: set[str], found: set[Chain]) -> None:

@@ -108,12 +108,18 @@ def contained(bounds: Bounds, value: Any, within: Any) -> bool:
             bounds.pay(len(within) >> 6)
             return bounds.text(given(value)) in within
         case list():
-            scalar = not isinstance(given(value), (dict, list))
-            bounds.pay(len(within) >> 4 if scalar else bounds.weigh(within) >> 6)
+            bounds.pay(_steps_to_find(bounds, given(value), within))
             return value in within
         case dict():
             return isinstance(given(value), str) and value in within
     raise ExpressionError(f"`in` needs a list, an object or a text, not {kind(within)}")
+
+
+def _steps_to_find(bounds: Bounds, value: Any, within: list[Any]) -> int:
+    """A long text may be compared to the end with each element."""
+    if isinstance(value, (dict, list)):
+        return bounds.weigh(within) >> 6
+    return len(within) * (1 + (len(value) >> 10 if isinstance(value, str) else 0)) >> 4
 
 
 def not_contained(bounds: Bounds, value: Any, within: Any) -> bool:

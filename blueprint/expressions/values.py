@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 
 MAX_NUMBER = 2**63
+_SHOWN = 40
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -68,48 +69,67 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def attribute(of: Any, name: str, path: str) -> Any:
-    """`of.name`: a key, never an attribute of a Python object. `path` names it in errors."""
+Path = Callable[[], str]
+"""Names what is read, in errors; asked for only then."""
+
+
+def attribute(of: Any, name: str, path: Path) -> Any:
+    """`of.name`: a key, never an attribute of a Python object."""
     match of:
         case dict():
-            return of[name] if name in of else Undefined(path, keys=of)
+            return of[name] if name in of else Undefined(path(), keys=of)
         case Undefined():
             return of.under(f".{name}")
         case None:
-            return Undefined(path)
-    raise ExpressionError(f"{path}: {kind(of)} has no key {name!r}")
+            return Undefined(path())
+    raise ExpressionError(f"{path()}: {kind(of)} has no key {name!r}")
 
 
-def item(of: Any, key: Any, path: str) -> Any:
-    """`of[key]`: a key of an object, a place in a list or text. `path` names it in errors."""
+def item(of: Any, key: Any, path: Path) -> Any:
+    """`of[key]`: a key of an object, a place in a list or text."""
     match of:
         case Undefined():
-            return of.under(f"[{shortened(repr(key), 40)}]")
+            return of.under(f"[{shown_key(key)}]")
         case None:
-            return Undefined(path)
+            return Undefined(path())
         case dict() if isinstance(key, str):
-            return of[key] if key in of else Undefined(path, keys=of)
+            return of[key] if key in of else Undefined(path(), keys=of)
         case list() | str() if is_integer(key):
-            return of[key] if -len(of) <= key < len(of) else Undefined(path)
+            return of[key] if -len(of) <= key < len(of) else Undefined(path())
         case list() | str():
-            raise ExpressionError(f"{path}: {kind(of)} is indexed by a whole number, not by {kind(key)}")
+            raise ExpressionError(f"{path()}: {kind(of)} is indexed by a whole number, not by {kind(key)}")
         case dict():
-            raise ExpressionError(f"{path}: a key of an object is text, not {kind(key)}")
-    raise ExpressionError(f"{path}: {kind(of)} cannot be indexed")
+            raise ExpressionError(f"{path()}: a key of an object is text, not {kind(key)}")
+    raise ExpressionError(f"{path()}: {kind(of)} cannot be indexed")
 
 
-def by_path(of: Any, path: str | int) -> Any:
+def shown_key(key: Any) -> str:
+    """A key in messages, however large it is.
+
+    >>> shown_key("name"), shown_key(0), shown_key([1, 2])
+    ("'name'", '0', 'a list')
+    """
+    if isinstance(key, (list, dict)):
+        return kind(key)
+    return shortened(repr(key[:_SHOWN] if isinstance(key, str) else key), _SHOWN)
+
+
+def by_path(of: Any, path: str) -> Any:
     """What `map(attribute='a.0.b')` reads: keys and places, separated by dots."""
-    for part in str(path).split("."):
+
+    def named() -> str:
+        return f"attribute {path}"
+
+    for part in path.split("."):
         if isinstance(of, (list, str)) and part.isascii() and part.isdigit() and len(part) < 10:
-            of = item(of, int(part), f"attribute {path}")
+            of = item(of, int(part), named)
         else:
-            of = attribute(of, part, f"attribute {path}")
+            of = attribute(of, part, named)
     return of
 
 
 def number(value: Any) -> Any:
-    """The number itself, which must be finite and at most 2^63 in magnitude."""
+    """The number itself, which must be finite, and at most 2^63 in magnitude if it is whole."""
     if isinstance(value, int):
         if not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise ExpressionError("a number is over 2^63")

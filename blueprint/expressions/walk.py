@@ -10,7 +10,7 @@ from blueprint.expressions.bounds import MAX_TEXT, Bounds
 from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 from blueprint.expressions.filters import apply_filter
 from blueprint.expressions.predicates import apply_test
-from blueprint.expressions.values import Undefined, attribute, item, kind
+from blueprint.expressions.values import Path, Undefined, attribute, item, kind, shown_key
 
 
 class Walker(Bounds):
@@ -103,20 +103,20 @@ def _getattr(walker: Walker, node: nodes.Getattr) -> Any:
     of = walker.value(node.node)
     if isinstance(of, dict) and node.attr in of:
         return of[node.attr]
-    return attribute(of, node.attr, source_of(node))
+    return attribute(of, node.attr, lambda: source_of(node))
 
 
 def _getitem(walker: Walker, node: nodes.Getitem) -> Any:
     of = walker.value(node.node)
     if isinstance(node.arg, nodes.Slice):
-        return _sliced(walker, of, node.arg, source_of(node))
+        return _sliced(walker, of, node.arg, lambda: source_of(node))
     key = walker.given(node.arg)
     if isinstance(of, dict) and isinstance(key, str) and key in of:
         return of[key]
-    return item(of, key, source_of(node))
+    return item(of, key, lambda: source_of(node))
 
 
-def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: str) -> Any:
+def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: Path) -> Any:
     start, stop, step = (None if part is None else walker.given(part) for part in (node.start, node.stop, node.step))
     match of:
         case list():
@@ -128,8 +128,8 @@ def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: str) -> Any:
         case Undefined():
             return of.under("[:]")
         case None:
-            return Undefined(path)
-    raise ExpressionError(f"{path}: {kind(of)} has no slices")
+            return Undefined(path())
+    raise ExpressionError(f"{path()}: {kind(of)} has no slices")
 
 
 def source_of(node: nodes.Node | None) -> str:
@@ -140,7 +140,7 @@ def source_of(node: nodes.Node | None) -> str:
         case nodes.Getattr(node=of, attr=key):
             return f"{source_of(of)}.{key}"
         case nodes.Getitem(node=of, arg=nodes.Const(value=value)):
-            return f"{source_of(of)}[{shortened(repr(value), 40)}]"
+            return f"{source_of(of)}[{shown_key(value)}]"
         case nodes.Getitem(node=of, arg=nodes.Slice()):
             return f"{source_of(of)}[:]"
         case nodes.Getitem(node=of, arg=key):

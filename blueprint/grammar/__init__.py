@@ -19,11 +19,13 @@ from blueprint.grammar.document import Blueprint
 from blueprint.grammar.human import Escalation, Hitl, Option
 from blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
 from blueprint.grammar.planner import AgenticLoop
+from blueprint.grammar.plans import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
 from blueprint.grammar.several import Finalize, Map, MapBlock, Parallel
 from blueprint.grammar.steps import ImportConfig, PlainStep
 
 AnyStep = Annotated[
-    PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop, Field(discriminator="kind")
+    PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop | Plan,
+    Field(discriminator="kind"),
 ]
 KINDS: dict[str, type[Step]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyStep)[0])
@@ -43,6 +45,7 @@ for _model in (
     Clarify,
     Cache,
     AgenticLoop,
+    Plan,
     Blueprint,
 ):
     _model.model_rebuild(_types_namespace={"AnyStep": AnyStep})
@@ -74,6 +77,11 @@ __all__ = [
     "Option",
     "Parallel",
     "PlainStep",
+    "Plan",
+    "PlanBody",
+    "PlanLoop",
+    "PlanOption",
+    "PlanStep",
     "Retry",
     "Rule",
     "Step",

@@ -42,10 +42,14 @@ class AgentHistory(Part):
     strategy: Literal["truncate_turns", "truncate_results", "summarize"] = Field(
         description="Drop the oldest turns, shorten their tools' results, or let a model summarise them."
     )
-    max_turns: int | None = Field(None, ge=1, description="Turns above which it is done.")
-    max_tokens: int | None = Field(None, ge=100, description="Tokens (four characters each) above which it is done.")
-    keep_turns: int = Field(4, ge=1, description="The last turns, which stay as they are.")
-    agent: Name | None = Field(None, description="The agent that summarises; default: the agent's own model.")
+    max_turns: int | None = Field(None, ge=1, description="Turns above which it is done.", examples=[40])
+    max_tokens: int | None = Field(
+        None, ge=100, description="Tokens (four characters each) above which it is done.", examples=[60_000]
+    )
+    keep_turns: int = Field(4, ge=1, description="The last turns, which stay as they are.", examples=[6])
+    agent: Name | None = Field(
+        None, description="The agent that summarises; default: the agent's own model.", examples=["editor"]
+    )
 
 
 class Agent(Part):
@@ -55,22 +59,50 @@ class Agent(Part):
         description="`provider:name`, `openai-compatible:NAME@URL`, `scripted:FILE`, `echo`, or a name of `[models]`.",
         examples=["openai:gpt-5.2", "scripted:replies.yaml", "echo", "fast"],
     )
-    description: str = Field("", description="What it is for: other agents are told so when it is their tool.")
-    instructions: str = Field("", description="What the model is told before the input (also `system_prompt`).")
-    output_schema: Schema | None = Field(None, description="JSON Schema of the output; without it the output is text.")
-    settings: dict[str, Any] = Field({}, description="Model settings, such as `temperature`.")
+    description: str = Field(
+        "", description="What it is for: other agents are told so when it is their tool.", examples=["Finds flights."]
+    )
+    instructions: str = Field(
+        "",
+        description="What the model is told before the input (also `system_prompt`).",
+        examples=["Name one flight that fits.", {"from_file": "editor.md"}],
+    )
+    output_schema: Schema | None = Field(
+        None,
+        description="JSON Schema of the output; without it the output is text.",
+        examples=[{"type": "object", "required": ["score"], "properties": {"score": {"type": "number"}}}],
+    )
+    settings: dict[str, Any] = Field(
+        {}, description="Model settings, such as `temperature`.", examples=[{"temperature": 0.2}]
+    )
     timeout: Seconds | None = Field(None, description="How long one request may take.")
     retry: Retry | None = Field(None, description="How often a failed request is tried.")
-    tools: list[AgentTool] = Field([], description="What the agent may call, in turns with the model.")
+    tools: list[AgentTool] = Field(
+        [],
+        description="What the agent may call, in turns with the model.",
+        examples=[["search", {"name": "pay", "approve": "args.amount > 100"}]],
+    )
     human: list[Literal["ask", "approve"]] = Field(
-        [], description="`ask`: it may ask a person; `approve`: a person agrees to every call that no rule allows."
+        [],
+        description="`ask`: it may ask a person; `approve`: a person agrees to every call that no rule allows.",
+        examples=[["ask"], ["ask", "approve"]],
     )
     limits: Limits | None = Field(None, description="How much one use of the agent may spend.")
-    max_turns: int = Field(20, ge=1, le=10_000, description="Requests to the model at most.")
-    max_tool_calls_per_turn: int = Field(10, ge=1, le=100, description="Further calls of a turn get an error.")
-    max_tool_calls: int | None = Field(None, ge=1, description="Further calls in all get an error.")
-    permissions: list[Rule] = Field([], description="Rules of what may be called; the last that fits counts.")
-    history_management: AgentHistory | None = Field(None, description="How the conversation is kept short.")
+    max_turns: int = Field(20, ge=1, le=10_000, description="Requests to the model at most.", examples=[40])
+    max_tool_calls_per_turn: int = Field(
+        10, ge=1, le=100, description="Further calls of a turn get an error.", examples=[3]
+    )
+    max_tool_calls: int | None = Field(None, ge=1, description="Further calls in all get an error.", examples=[50])
+    permissions: list[Rule] = Field(
+        [],
+        description="Rules of what may be called; the last that fits counts.",
+        examples=[[{"tool": "*", "action": "ask"}, {"tool": "files_*", "target": "/srv/docs/*", "action": "allow"}]],
+    )
+    history_management: AgentHistory | None = Field(
+        None,
+        description="How the conversation is kept short.",
+        examples=[{"strategy": "truncate_turns", "max_turns": 40}],
+    )
 
     @property
     def works_in_turns(self) -> bool:

@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 Seconds = Annotated[
     float,
     BeforeValidator(seconds_of),
-    Field(json_schema_extra={"type": ["string", "number"], "examples": ["30s", "1h30m", "2d", "PT15M"]}),
+    Field(json_schema_extra={"type": ["string", "number"]}, examples=["30s", "1h30m", "2d", "PT15M"]),
 ]
 
 
@@ -47,43 +47,72 @@ class Block:
 class Fallback(Part):
     """Run another step when this one fails."""
 
-    fallback: AnyStep = Field(description="The step that runs instead; its output is the failed step's output.")
+    fallback: AnyStep = Field(
+        description="The step that runs instead; its output is the failed step's output.",
+        examples=[{"name": "plain", "uses": "stringify"}],
+    )
 
 
 class Limits(Part):
     """How much may be spent; at a limit the run fails, or a person is asked for more."""
 
-    model_calls: int | None = Field(None, ge=1, description="Requests to models.")
-    tokens: int | None = Field(None, ge=1, description="Tokens, of input and output together.")
-    cost_usd: float | None = Field(None, gt=0, description="Dollars, as far as prices are known.")
-    seconds: Seconds | None = Field(None, description="Time of work; waiting for people does not count.")
-    steps: int | None = Field(None, ge=1, description="Steps started.")
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model_calls": 200, "cost_usd": 5, "seconds": "1h"}]})
+
+    model_calls: int | None = Field(None, ge=1, description="Requests to models.", examples=[200])
+    tokens: int | None = Field(None, ge=1, description="Tokens, of input and output together.", examples=[500_000])
+    cost_usd: float | None = Field(None, gt=0, description="Dollars, as far as prices are known.", examples=[5])
+    seconds: Seconds | None = Field(
+        None, description="Time of work; waiting for people does not count.", examples=["1h", 86_400]
+    )
+    steps: int | None = Field(None, ge=1, description="Steps started.", examples=[10_000])
     on_limit: Literal["fail", "ask"] = Field("fail", description="At a limit: fail, or ask a person for as much again.")
 
 
 class Retry(Part):
     """How often one activity is tried."""
 
-    attempts: int = Field(3, ge=1, le=1000, description="Attempts in all.")
-    backoff: Seconds = Field(1.0, description="Wait before the second attempt.")
-    factor: float = Field(2.0, ge=1, le=100, description="What each further wait is multiplied by.")
-    max: Seconds = Field(60.0, description="The longest wait.")
+    model_config = ConfigDict(json_schema_extra={"examples": [{"attempts": 5, "backoff": "2s"}]})
+
+    attempts: int = Field(3, ge=1, le=1000, description="Attempts in all.", examples=[5])
+    backoff: Seconds = Field(1.0, description="Wait before the second attempt.", examples=["2s"])
+    factor: float = Field(2.0, ge=1, le=100, description="What each further wait is multiplied by.", examples=[1.5])
+    max: Seconds = Field(60.0, description="The longest wait.", examples=["5m"])
 
 
 class Step(Part):
     """What every step may say."""
 
-    name: Name = Field(description="Unique in its list and the lists around it: letters, digits, _ and -.")
-    input: Template = Field("{{ previous_step }}", description="What the step gets; default: the previous output.")
-    when: str | None = Field(None, description="A condition; if false the step is skipped and its output is null.")
-    sink_to: str | None = Field(None, description="The context path that receives the output, e.g. `stats.total`.")
+    name: Name = Field(
+        description="Unique in its list and the lists around it: letters, digits, _ and -.", examples=["draft"]
+    )
+    input: Template = Field(
+        "{{ previous_step }}",
+        description="What the step gets; default: the previous output.",
+        examples=["{{ steps.draft.output }}", {"title": "{{ input }}", "facts": "{{ steps.brief.output }}"}],
+    )
+    when: str | None = Field(
+        None,
+        description="A condition; if false the step is skipped and its output is null.",
+        examples=["context.tries < 3", "steps.review.output.ok"],
+    )
+    sink_to: str | None = Field(
+        None,
+        description="The context path that receives the output, e.g. `stats.total`.",
+        examples=["draft", "stats.total"],
+    )
     updates_context: bool = Field(False, description="Write an object output key by key into the context.")
-    input_schema: Schema | None = Field(None, description="JSON Schema that the input must fit.")
-    output_schema: Schema | None = Field(None, description="JSON Schema that the output must fit.")
+    input_schema: Schema | None = Field(
+        None, description="JSON Schema that the input must fit.", examples=[{"type": "object", "required": ["topic"]}]
+    )
+    output_schema: Schema | None = Field(
+        None, description="JSON Schema that the output must fit.", examples=[{"type": "string", "minLength": 1}]
+    )
     interrupt_before: bool = Field(False, description="Stop before the step: a person sees the context, may change it.")
     interrupt_after: bool = Field(False, description="Stop after the step: a person sees the context, may change it.")
     on_error: Literal["fail", "continue", "ask"] | Fallback = Field(
-        "fail", description="What a failure does: fail the list, continue with null, ask a person, run a fallback step."
+        "fail",
+        description="What a failure does: fail the list, continue with null, ask a person, run a fallback step.",
+        examples=["continue", "ask", {"fallback": {"name": "plain", "uses": "stringify"}}],
     )
 
     def reads(self) -> Mapping[str, Template]:

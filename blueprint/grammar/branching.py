@@ -17,10 +17,21 @@ class Conditional(Step):
     """Run the branch whose key is the condition's value; the output is the branch's output."""
 
     kind: Literal["conditional"]
-    condition_expression: str | None = Field(None, description="Its value, as text, is the branch key.")
-    condition: str | None = Field(None, description="`pkg.mod:function` that returns the branch key.")
-    branches: dict[str, list[AnyStep]] = Field(description="Branch key -> steps; `true` and `false` for booleans.")
-    default_branch: list[AnyStep] | None = Field(None, description="The steps for every other key.")
+    condition_expression: str | None = Field(
+        None,
+        description="Its value, as text, is the branch key.",
+        examples=["steps.review.output", "context.score >= 8"],
+    )
+    condition: str | None = Field(
+        None, description="`pkg.mod:function` that returns the branch key.", examples=["my_tools:route"]
+    )
+    branches: dict[str, list[AnyStep]] = Field(
+        description="Branch key -> steps; `true` and `false` for booleans.",
+        examples=[{"pay": [{"name": "paid", "uses": "pay"}], "refuse": [{"name": "refused"}]}],
+    )
+    default_branch: list[AnyStep] | None = Field(
+        None, description="The steps for every other key.", examples=[[{"name": "neither"}]]
+    )
 
     def conditions(self) -> Mapping[str, str]:
         own = {} if self.condition_expression is None else {"condition_expression": self.condition_expression}

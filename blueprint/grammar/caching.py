@@ -17,9 +17,16 @@ class Cache(Step):
     """Run the wrapped step, or give what it gave before for the same key; a hit writes to the context like a run."""
 
     kind: Literal["cache"]
-    wrapped_step: AnyStep = Field(description="The step that is run where nothing is stored.")
-    ttl: Seconds | None = Field(None, description="How long a value is kept; default: for ever.")
-    key: Template | None = Field(None, description="What tells values apart; default: the step and its rendered input.")
+    wrapped_step: AnyStep = Field(
+        description="The step that is run where nothing is stored.",
+        examples=[{"name": "rate", "uses": "exchange_rate"}],
+    )
+    ttl: Seconds | None = Field(None, description="How long a value is kept; default: for ever.", examples=["1d"])
+    key: Template | None = Field(
+        None,
+        description="What tells values apart; default: the step and its rendered input.",
+        examples=["{{ item.currency }}"],
+    )
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "key": self.key}

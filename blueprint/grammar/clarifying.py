@@ -18,13 +18,27 @@ class Clarify(Step):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     kind: Literal["clarify"]
-    goal: Template = Field(description="What is to be made clear; people and the agent see it.")
-    facts: Schema = Field(alias="schema", description="JSON Schema of the object that is to be known.")
-    agent: str | Agent | None = Field(
-        None, description="Words the questions, reads free text, offers options, proposes a summary. Default: none."
+    goal: Template = Field(
+        description="What is to be made clear; people and the agent see it.", examples=["A brief for {{ input.topic }}"]
     )
-    known: Template | None = Field(None, description="An object of facts that are known already; they are not asked.")
-    max_questions: int = Field(8, ge=1, le=1000, description="Questions at most, the confirmation not counted.")
+    facts: Schema = Field(
+        alias="schema",
+        description="JSON Schema of the object that is to be known.",
+        examples=[{"type": "object", "required": ["audience"], "properties": {"audience": {"type": "string"}}}],
+    )
+    agent: str | Agent | None = Field(
+        None,
+        description="Words the questions, reads free text, offers options, proposes a summary. Default: none.",
+        examples=["editor", {"model": "openai:gpt-5.2", "instructions": "Ask kindly."}],
+    )
+    known: Template | None = Field(
+        None,
+        description="An object of facts that are known already; they are not asked.",
+        examples=[{"audience": "{{ input.audience }}"}],
+    )
+    max_questions: int = Field(
+        8, ge=1, le=1000, description="Questions at most, the confirmation not counted.", examples=[5]
+    )
     on_max_questions: Literal["fail", "finish", "ask"] = Field(
         "fail", description="At the limit: fail, finish with what is known, or ask whether to go on."
     )

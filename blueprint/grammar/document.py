@@ -17,13 +17,39 @@ class Blueprint(Part):
     """A whole pipeline, in core form: every import read in, every short form spelled out."""
 
     version: Literal["0.1"] = Field("0.1", description="The language's version.")
-    name: Name = Field(description="Default: the file's stem.")
-    description: str = Field("", description="What it is for, in a sentence.")
-    inputs: Schema | None = Field(None, description="JSON Schema of the run's input.")
-    context: dict[str, Any] = Field({}, description="First value of the run's context.")
-    context_schema: Schema | None = Field(None, description="JSON Schema that the context must always fit.")
-    agents: dict[Name, Agent] = Field({}, description="Named agents.")
-    imports: dict[Name, Blueprint] = Field({}, description="Other blueprints, by path relative to this file.")
+    name: Name = Field(description="Default: the file's stem.", examples=["brief"])
+    description: str = Field(
+        "", description="What it is for, in a sentence.", examples=["Agree on a brief, then write it."]
+    )
+    inputs: Schema | None = Field(
+        None,
+        description="JSON Schema of the run's input.",
+        examples=[{"type": "object", "required": ["topic"], "properties": {"topic": {"type": "string"}}}],
+    )
+    context: dict[str, Any] = Field({}, description="First value of the run's context.", examples=[{"tries": 0}])
+    context_schema: Schema | None = Field(
+        None,
+        description="JSON Schema that the context must always fit.",
+        examples=[{"type": "object", "properties": {"tries": {"type": "integer"}}}],
+    )
+    agents: dict[Name, Agent] = Field(
+        {},
+        description="Named agents.",
+        examples=[{"editor": {"model": "openai:gpt-5.2", "instructions": "Write briefly.", "tools": ["search"]}}],
+    )
+    imports: dict[Name, Blueprint] = Field(
+        {}, description="Other blueprints, by path relative to this file.", examples=[{"review": "./review.yaml"}]
+    )
     limits: Limits | None = Field(None, description="How much a run may spend.")
-    steps: list[AnyStep] = Field(min_length=1, description="What happens, in order.")
-    output: Template | None = Field(None, description="The run's output; default: the last step's output.")
+    steps: list[AnyStep] = Field(
+        min_length=1,
+        description="What happens, in order.",
+        examples=[
+            [{"kind": "hitl", "name": "topic", "message": "What is it about?"}, {"name": "write", "agent": "editor"}]
+        ],
+    )
+    output: Template | None = Field(
+        None,
+        description="The run's output; default: the last step's output.",
+        examples=["{{ steps.write.output }}", {"text": "{{ steps.write.output }}", "tries": "{{ context.tries }}"}],
+    )

@@ -13,51 +13,82 @@ from blueprint.grammar.base import Part, Seconds, Step, Template
 class Option(Part):
     """One of the answers offered."""
 
-    id: str = Field(min_length=1)
-    label: str = ""
-    description: str | None = None
-    recommended: bool = False
-    risk: str | None = None
-    cost: str | None = None
-    time: str | None = None
-    risks: list[str] = []
+    id: str = Field(min_length=1, description="What the answer is, if it is chosen.", examples=["pay"])
+    label: str = Field("", description="What a person reads; default: the id.", examples=["Pay it"])
+    description: str | None = Field(None, description="What it means.", examples=["The invoice is paid today."])
+    recommended: bool = Field(False, description="Whether it is the one to take, all being equal.")
+    risk: str | None = Field(None, description="What may go wrong, or how much.", examples=["The money is gone"])
+    cost: str | None = Field(None, description="What it costs.", examples=["40 EUR"])
+    time: str | None = Field(None, description="How long it takes.", examples=["10 minutes"])
+    risks: list[str] = Field(
+        [], description="What may go wrong, one by one.", examples=[["The money is gone", "It may be a duplicate"]]
+    )
 
 
 class Escalation(Part):
     """One rung of the ladder."""
 
-    after: Seconds = Field(description="From the moment of asking.")
-    assignees: list[str] = Field(description="Who may answer from then on.")
+    after: Seconds = Field(description="From the moment of asking.", examples=["1d"])
+    assignees: list[str] = Field(description="Who may answer from then on.", examples=[["group:leads"]])
 
 
 class Hitl(Step):
     """Ask a person; the output is the answer. `input_schema` and `timeout` describe the answer and its deadline."""
 
     kind: Literal["hitl"]
-    message: Template = Field("{{ previous_step }}", description="The question; default: the previous output.")
-    ask: Literal["input", "clarification", "decision", "permission", "review", "hold"] = Field(
+    message: Template = Field(
+        "{{ previous_step }}",
+        description="The question; default: the previous output.",
+        examples=["Is this right? {{ steps.draft.output }}"],
+    )
+    ask: Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"] = Field(
         "input",
         description="input: text or a form; clarification: suggestions; decision: a choice with weight; "
-        "permission: an explicit yes; review: look at the input, change it; hold: a pause without a question.",
+        "permission: an explicit yes; review: look at the input, change it; secret: values that only tools get to see; "
+        "hold: a pause without a question.",
     )
-    options: list[Option] | str = Field([], description="Texts or objects with id and label, or a template of a list.")
+    options: list[Option] | str = Field(
+        [],
+        description="Texts or objects with id and label, or a template of a list.",
+        examples=[
+            ["warm", "cool"],
+            [{"id": "pay", "label": "Pay it", "risk": "The money is gone"}],
+            "{{ steps.find.output }}",
+        ],
+    )
     allow_custom: bool | None = Field(None, description="May a person answer in their own words beside the options?")
-    multiple: bool | int = Field(False, description="Several options at once; a number is the most of them.")
-    default: Template | None = Field(None, description="The answer if nobody answers by the deadline.")
-    timeout: Seconds | None = Field(None, description="The deadline, from the moment of asking. None: no deadline.")
+    multiple: bool | int = Field(
+        False, description="Several options at once; a number is the most of them.", examples=[True, 2]
+    )
+    default: Template | None = Field(
+        None, description="The answer if nobody answers by the deadline.", examples=["refuse"]
+    )
+    timeout: Seconds | None = Field(
+        None, description="The deadline, from the moment of asking. None: no deadline.", examples=["2d"]
+    )
     on_timeout: Literal["fail", "default", "skip", "escalate"] | None = Field(
         None,
         description="At the deadline: fail, take the default, or go on with null; escalate: ask others, rung by rung.",
     )
     assignees: list[str] | str = Field(
-        [], description="Who may answer: `user:x`, `group:y`, or a template of a list; default: anyone."
+        [],
+        description="Who may answer: `user:x`, `group:y`, or a template of a list; default: anyone.",
+        examples=[["user:ana", "group:editors"], "{{ context.owners }}"],
     )
-    quorum: int = Field(1, ge=1, le=100, description="How many different people must accept.")
+    quorum: int = Field(1, ge=1, le=100, description="How many different people must accept.", examples=[2])
     not_by: list[str] | str = Field(
-        [], description="Who may not answer: `requester` (who started the run), `user:x`, `group:y`, or a template."
+        [],
+        description="Who may not answer: `requester` (who started the run), `user:x`, `group:y`, or a template.",
+        examples=[["requester"], ["user:ana"]],
     )
-    remind_every: Seconds | None = Field(None, description="Reminders while nobody answers; at least 15m apart.")
-    escalate: list[Escalation] = Field([], description="The ladder: who is asked instead, after how long.")
+    remind_every: Seconds | None = Field(
+        None, description="Reminders while nobody answers; at least 15m apart.", examples=["1d"]
+    )
+    escalate: list[Escalation] = Field(
+        [],
+        description="The ladder: who is asked instead, after how long.",
+        examples=[[{"after": "1d", "assignees": ["group:leads"]}]],
+    )
     on_decline: Literal["fail", "continue", "abort"] = Field(
         "fail", description="If declined: fail the step, go on with null, or fail the run whatever `on_error` says."
     )

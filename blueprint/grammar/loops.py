@@ -16,16 +16,28 @@ if TYPE_CHECKING:
 class Write(Part):
     """Where a value goes, and the value."""
 
-    target: str = Field(description="A context path, such as `context.scratchpad.history`.")
-    value: Template
+    target: str = Field(
+        description="A context path, such as `context.scratchpad.history`.", examples=["context.scratchpad.history"]
+    )
+    value: Template = Field(description="A template, or a mapping of them.", examples=["User: {{ input }}"])
 
 
 class Operation(Part):
     """One write to the context: set a value, append to a list, merge into an object."""
 
-    set: Write | None = None
-    append: Write | None = None
-    merge: Write | None = None
+    set: Write | None = Field(
+        None, description="The target gets the value.", examples=[{"target": "context.tries", "value": 0}]
+    )
+    append: Write | None = Field(
+        None,
+        description="The value is added to the list at the target.",
+        examples=[{"target": "context.drafts", "value": "{{ previous_step }}"}],
+    )
+    merge: Write | None = Field(
+        None,
+        description="The value's keys are written into the object at the target.",
+        examples=[{"target": "context.facts", "value": {"topic": "{{ input.topic }}"}}],
+    )
 
     @model_validator(mode="after")
     def _one_of_three(self) -> Operation:
@@ -58,37 +70,80 @@ class HistoryManagement(Part):
     strategy: Literal["truncate_turns", "truncate_tokens", "summarize"] = Field(
         description="Keep the last `max_turns` turns or `max_tokens` tokens, or summarise what is before them."
     )
-    max_turns: int | None = Field(None, ge=1, description="Turns that are kept.")
-    max_tokens: int | None = Field(None, ge=10, description="Tokens (four characters each) that are kept.")
-    agent: Name | None = Field(None, description="The agent that summarises.")
+    max_turns: int | None = Field(None, ge=1, description="Turns that are kept.", examples=[20])
+    max_tokens: int | None = Field(
+        None, ge=10, description="Tokens (four characters each) that are kept.", examples=[8_000]
+    )
+    agent: Name | None = Field(None, description="The agent that summarises.", examples=["editor"])
 
 
 class LoopBlock(Part):
     """What a loop repeats, what it starts with, what it hands on, when it ends."""
 
-    body: list[AnyStep] = Field(min_length=1, description="The steps of one iteration.")
-    max_loops: int | None = Field(None, ge=1, description="Iterations in all; required unless an exit is given.")
-    exit_expression: str | None = Field(None, description="Tested after each iteration on its output and its context.")
+    body: list[AnyStep] = Field(
+        min_length=1, description="The steps of one iteration.", examples=[[{"name": "improve", "agent": "editor"}]]
+    )
+    max_loops: int | None = Field(
+        None, ge=1, description="Iterations in all; required unless an exit is given.", examples=[5]
+    )
+    exit_expression: str | None = Field(
+        None,
+        description="Tested after each iteration on its output and its context.",
+        examples=["output == 'stop'", "context.score >= 8"],
+    )
     exit_condition: str | None = Field(
-        None, description="`pkg.mod:function(output, context)` instead of an expression."
+        None, description="`pkg.mod:function(output, context)` instead of an expression.", examples=["my_tools:is_done"]
     )
     on_max_loops: Literal["fail", "finish", "ask"] | None = Field(
         None, description="fail (default when there is an exit), finish (default when there is none) or ask."
     )
-    init: list[Operation] = Field([], description="Writes to the context, once, before iteration 1, in order.")
-    state: list[Operation] = Field([], description="Writes to the context between iterations, in order.")
-    propagation: Propagation = Field(
-        Propagation(), description="What the next iteration gets: context, previous_output, auto or {next_input: …}."
+    init: list[Operation] = Field(
+        [],
+        description="Writes to the context, once, before iteration 1, in order.",
+        examples=[
+            [{"set": {"target": "context.tries", "value": 0}}],
+            {"history": {"start_with": {"from_step": "get_goal"}}},
+        ],
     )
-    output_template: str | None = Field(None, description="The loop's output, rendered at its end.")
-    output: Template | None = Field(None, description="The loop's output as a mapping of templates.")
+    state: list[Operation] = Field(
+        [],
+        description="Writes to the context between iterations, in order.",
+        examples=[[{"append": {"target": "context.drafts", "value": "{{ output }}"}}]],
+    )
+    propagation: Propagation = Field(
+        Propagation(),
+        description="What the next iteration gets: context, previous_output, auto or {next_input: …}.",
+        examples=["context", {"next_input": "{{ output.draft }}"}],
+    )
+    output_template: str | None = Field(
+        None,
+        description="The loop's output, rendered at its end.",
+        examples=["{{ context.scratchpad.history | join('\\n') }}"],
+    )
+    output: Template | None = Field(
+        None,
+        description="The loop's output as a mapping of templates.",
+        examples=[{"text": "conversation_history"}, {"draft": "{{ output }}", "rounds": "{{ iteration }}"}],
+    )
     conversation: bool = Field(False, description="Keep turns in `context.scratchpad.history`.")
-    ai_turn_source: Name | None = Field(None, description="The step whose output is the assistant's turn.")
-    history_management: HistoryManagement | None = Field(None, description="How the conversation is kept short.")
-    checkpoint_every: int = Field(50, ge=1, le=1000, description="Iterations in one history at most.")
-    initial_input_mapper: str | None = Field(None, description="`pkg.mod:function(input, context)`.")
-    iteration_input_mapper: str | None = Field(None, description="`pkg.mod:function(output, context, iteration)`.")
-    loop_output_mapper: str | None = Field(None, description="`pkg.mod:function(output, context)`.")
+    ai_turn_source: Name | None = Field(
+        None, description="The step whose output is the assistant's turn.", examples=["clarify", "last"]
+    )
+    history_management: HistoryManagement | None = Field(
+        None,
+        description="How the conversation is kept short.",
+        examples=[{"strategy": "truncate_turns", "max_turns": 20}],
+    )
+    checkpoint_every: int = Field(50, ge=1, le=1000, description="Iterations in one history at most.", examples=[20])
+    initial_input_mapper: str | None = Field(
+        None, description="`pkg.mod:function(input, context)`.", examples=["mappers:start"]
+    )
+    iteration_input_mapper: str | None = Field(
+        None, description="`pkg.mod:function(output, context, iteration)`.", examples=["mappers:again"]
+    )
+    loop_output_mapper: str | None = Field(
+        None, description="`pkg.mod:function(output, context)`.", examples=["mappers:result"]
+    )
 
     @property
     def has_exit(self) -> bool:
@@ -104,7 +159,10 @@ class Loop(Step):
     """Repeat the body in a history of its own; the output is the last iteration's unless `output` says otherwise."""
 
     kind: Literal["loop"]
-    loop: LoopBlock
+    loop: LoopBlock = Field(
+        description="What is repeated, and until when.",
+        examples=[{"body": [{"name": "improve", "agent": "editor"}], "max_loops": 5, "exit_expression": "output.done"}],
+    )
 
     def blocks(self) -> Mapping[str, Block]:
         block = self.loop

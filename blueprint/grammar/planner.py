@@ -15,11 +15,20 @@ class AgenticLoop(Step):
     """A planner whose turns are commands: run an agent or a tool, ask a person, finish."""
 
     kind: Literal["agentic_loop"]
-    planner: str | Agent = Field(description="The agent that decides: a named one, or one written here.")
-    registry: list[AgentTool] = Field([], description="What its `run_agent` may run: agents, tools, imports.")
-    max_loops: int = Field(20, ge=1, le=10_000, description="Commands at most.")
+    planner: str | Agent = Field(
+        description="The agent that decides: a named one, or one written here.",
+        examples=["director", {"model": "openai:gpt-5.2", "instructions": "Plan a trip."}],
+    )
+    registry: list[AgentTool] = Field(
+        [],
+        description="What its `run_agent` may run: agents, tools, imports.",
+        examples=[["agent:searcher", "reserve_seat"]],
+    )
+    max_loops: int = Field(20, ge=1, le=10_000, description="Commands at most.", examples=[10])
     output_template: str | None = Field(
-        None, description="The output, from `output` (what it finished with) and `log` (its commands)."
+        None,
+        description="The output, from `output` (what it finished with) and `log` (its commands).",
+        examples=["{{ output }}, in {{ log | length }} commands"],
     )
     timeout: Seconds | None = Field(None, description="How long one request of the planner may take.")
     retry: Retry | None = Field(None, description="How often a failed request of the planner is tried.")

@@ -22,8 +22,14 @@ Reducer = Literal["keys", "values", "union", "concat", "dedupe", "first", "last"
 class Finalize(Part):
     """What a map gives, from the list of its items' outputs, which is `previous_step` here."""
 
-    output_template: str | None = Field(None, description="The map's output, rendered once, at its end.")
-    output: Template | None = Field(None, description="The map's output as a mapping of templates.")
+    output_template: str | None = Field(
+        None, description="The map's output, rendered once, at its end.", examples=["{{ previous_step | join(', ') }}"]
+    )
+    output: Template | None = Field(
+        None,
+        description="The map's output as a mapping of templates.",
+        examples=[{"total": "{{ context.total }}", "each": "{{ previous_step }}"}],
+    )
 
 
 class MapBlock(Part):
@@ -33,10 +39,24 @@ class MapBlock(Part):
         description="An expression that gives the list (or JSON text of one), or the name of a context key.",
         examples=["context.events", "input.items", "events"],
     )
-    body: list[AnyStep] = Field(min_length=1, description="The steps for one item; the first one's input is `item`.")
-    init: list[Operation] = Field([], description="Writes to the context, once, before the first item.")
-    finalize: Finalize | None = Field(None, description="The map's output, once, after the last item.")
-    max_concurrency: int = Field(1, ge=1, le=MOST_AT_ONCE, description="Items at once; above 1 each has its own fork.")
+    body: list[AnyStep] = Field(
+        min_length=1,
+        description="The steps for one item; the first one's input is `item`.",
+        examples=[[{"name": "look", "uses": "exchange_rate"}]],
+    )
+    init: list[Operation] = Field(
+        [],
+        description="Writes to the context, once, before the first item.",
+        examples=[[{"set": {"target": "context.refused", "value": []}}]],
+    )
+    finalize: Finalize | None = Field(
+        None,
+        description="The map's output, once, after the last item.",
+        examples=[{"output": {"total": "{{ context.total }}"}}],
+    )
+    max_concurrency: int = Field(
+        1, ge=1, le=MOST_AT_ONCE, description="Items at once; above 1 each has its own fork.", examples=[5]
+    )
     on_item_error: Literal["fail", "continue", "ask"] = Field(
         "fail", description="A failed item: fail the map, give null for it, or ask a person."
     )
@@ -46,7 +66,10 @@ class Map(Step):
     """Run the body for every item of a list; the output is the list of the items' outputs, in their order."""
 
     kind: Literal["map"]
-    map: MapBlock
+    map: MapBlock = Field(
+        description="The list, and what is done with every item.",
+        examples=[{"iterable_input": "input.expenses", "body": [{"name": "look", "uses": "exchange_rate"}]}],
+    )
 
     def conditions(self) -> Mapping[str, str]:
         return {**super().conditions(), "map.iterable_input": self.map.iterable_input}
@@ -67,7 +90,10 @@ class Parallel(Step):
 
     kind: Literal["parallel"]
     branches: dict[str, list[AnyStep]] = Field(
-        min_length=1, max_length=MOST_AT_ONCE, description="Branch name -> steps; at most 50 branches."
+        min_length=1,
+        max_length=MOST_AT_ONCE,
+        description="Branch name -> steps; at most 50 branches.",
+        examples=[{"facts": [{"name": "search", "uses": "search"}], "tone": [{"name": "ask", "kind": "hitl"}]}],
     )
     merge_strategy: MergeStrategy = Field(
         "context_update",
@@ -81,10 +107,12 @@ class Parallel(Step):
         "propagate", description="A failing branch cancels the others and fails the step; or its output is null."
     )
     field_mapping: dict[str, list[str]] | None = Field(
-        None, description="Branch name -> context paths: of that branch only these are taken over."
+        None,
+        description="Branch name -> context paths: of that branch only these are taken over.",
+        examples=[{"facts": ["context.facts"]}],
     )
     context_include_keys: list[str] | None = Field(
-        None, description="The context keys that branches see; default: all."
+        None, description="The context keys that branches see; default: all.", examples=[["topic", "audience"]]
     )
 
     def blocks(self) -> Mapping[str, Block]:

@@ -28,8 +28,12 @@ BUILTINS = frozenset(
 class ImportConfig(Part):
     """What goes into an imported blueprint and what comes back."""
 
-    input: Template | None = Field(None, description="The import's input; default: the step's input.")
-    outputs: dict[str, str] = Field({}, description="Child context path -> parent context path.")
+    input: Template | None = Field(
+        None, description="The import's input; default: the step's input.", examples=["{{ steps.draft.output }}"]
+    )
+    outputs: dict[str, str] = Field(
+        {}, description="Child context path -> parent context path.", examples=[{"verdict": "review.verdict"}]
+    )
 
 
 class PlainStep(Step):
@@ -41,8 +45,16 @@ class PlainStep(Step):
         description="A tool by name, `pkg.mod:function`, `agents.<name>` or `imports.<alias>`.",
         examples=["stringify", "my_tools:search", "agents.editor", "imports.review"],
     )
-    agent: str | Agent | None = Field(None, description="A named agent, or one written here.")
-    config: ImportConfig | None = Field(None, description="Only with `uses: imports.<alias>`.")
+    agent: str | Agent | None = Field(
+        None,
+        description="A named agent, or one written here.",
+        examples=["editor", {"model": "openai:gpt-5.2", "instructions": "Be brief."}, {"id": "search"}],
+    )
+    config: ImportConfig | None = Field(
+        None,
+        description="Only with `uses: imports.<alias>`.",
+        examples=[{"input": "{{ steps.draft.output }}", "outputs": {"verdict": "review.verdict"}}],
+    )
     timeout: Seconds | None = Field(None, description="How long one attempt may take.")
     retry: Retry | None = Field(None, description="How often the activity is tried.")
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -504,6 +505,46 @@ def test_a_template_bomb_is_stopped(template: str) -> None:
     with pytest.raises(ExpressionError):
         render(template, names)
     assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "tree.missing[wide]", "tree.missing[big]", "tree.missing['" + "a" * 60_000 + "']", "deep" + "[0]" * 90,
+        "tree.missing" + ".a" * 90, "tree.missing" + "[:]" * 90, "almost in copies", "almost not in copies",
+        "rows | map(attribute='" + "a." * 99 + "a', default=0)", "rows | selectattr('" + "a." * 99 + "a', 'defined')",
+        "rows | rejectattr('" + "a." * 99 + "a')",
+    ],
+)  # fmt: skip
+def test_what_takes_time_takes_steps(expression: str) -> None:
+    big, deep = "a" * 200_000, [1]
+    for _ in range(95):
+        deep = [deep]
+    names = {
+        "big": big, "almost": big[:-1] + "b", "copies": [big] * 60_000, "rows": [{}] * 90_000, "tree": {}, "deep": deep,
+        "wide": [[number] for number in range(20_000)],
+    }  # fmt: skip
+    condition = "{% if (" + expression + ") is defined %}{% endif %}"
+    start = time.perf_counter()
+    with pytest.raises(ExpressionError, match="more than 100,000 evaluation steps"):
+        render("{% for a in range(1000) %}{% for b in range(1000) %}" + condition + "{% endfor %}" * 2, names)
+    assert time.perf_counter() - start < 2
+
+
+def test_a_key_in_a_message_is_no_longer_than_it_can_be_read() -> None:
+    missing = {"tree": {}, "big": "a" * 200_000, "wide": [0] * 10_000}
+    assert error_of("tree.missing[wide] + 1", missing).message == "tree.missing[a list] is undefined"
+    assert len(error_of("tree.missing[big] + 1", missing).message) < 80
+
+
+def test_names_of_many_branches_take_little_memory() -> None:
+    template = (
+        "".join(f"{{% set a{n} = 1 %}}" for n in range(1500)) + "{% if b %}" + "{% elif b %}" * 2500 + "{% endif %}"
+    )
+    tracemalloc.start()
+    assert names_in(template) == {("b",)}
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
 
 
 def test_shared_parts_are_measured_as_often_as_they_would_be_written() -> None:

@@ -1,11 +1,13 @@
 """The JSON Schema of the language: what loads fits it, what is misspelt does not."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
 from blueprint import expand, loads
+from blueprint.expressions import check_expression, check_template
 from blueprint.schema import language_schema
 from blueprint.source import plain, read
 from tests.blueprint.written import ALL
@@ -65,13 +67,52 @@ def test_what_is_misspelt_does_not_fit(text: str) -> None:
     assert not fits(text)
 
 
-def test_every_key_has_a_description_but_those_that_explain_themselves() -> None:
-    own = {"target", "value", "id", "label", "description", "recommended", "risk", "cost", "time", "risks", "kind"}
-    for name, definition in language_schema()["$defs"].items():
-        if name in ("Operation", "Steps", "FromFile"):
-            continue
-        keys: dict[str, Any] = definition["properties"]
-        assert {key for key, form in keys.items() if "description" not in form} <= own | {"loop", "map"}, name
+def keys(node: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every key of every object of a schema, as `Loop.loop`, with what the schema says of it."""
+    match node:
+        case {"properties": properties}:
+            for key, form in properties.items():
+                yield f"{at}.{key}", form
+                yield from keys(form, f"{at}.{key}")
+    for word in ("items", "additionalProperties", "then", "else", "anyOf", "oneOf", "allOf"):
+        inner = node.get(word, [])
+        for one in inner if isinstance(inner, list) else [inner]:
+            if isinstance(one, dict):
+                yield from keys(one, at)
+
+
+DEFINITIONS: dict[str, Any] = language_schema()["$defs"]
+KEYS = {key: form for name, definition in DEFINITIONS.items() for key, form in keys(definition, name)}
+
+
+def test_every_key_of_every_object_has_a_description() -> None:
+    silent = [key for key, form in KEYS.items() if not form.get("description")]
+    assert not silent, f"no description: {', '.join(silent)}"
+
+
+def test_every_key_of_every_object_has_an_example() -> None:
+    """If not: `examples=` of its field in the grammar, or of its type."""
+    bare = [key for key, form in KEYS.items() if not form.get("examples")]
+    assert not bare, f"no example: {', '.join(bare)}"
+
+
+def test_every_example_fits_the_schema_of_its_key() -> None:
+    wrong = [
+        f"{key}: {example}: {error.message}"
+        for key, form in KEYS.items()
+        for example in form.get("examples", [])
+        for error in jsonschema_rs.Draft202012Validator({**form, "$defs": DEFINITIONS}).iter_errors(example)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_template_and_condition_among_the_examples_can_be_parsed() -> None:
+    conditions = {"when", "exit_expression", "condition_expression", "iterable_input"}
+    for key, form in KEYS.items():
+        for example in form.get("examples", []):
+            check_template(example)
+            if key.rpartition(".")[2] in conditions:
+                check_expression(example)
 
 
 def test_the_schema_is_a_schema() -> None:

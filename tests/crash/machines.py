@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from temporalio.client import Client
@@ -52,7 +54,7 @@ class Machines:
         environment = {
             **os.environ,
             "TEMPORAL_ADDRESS": self.address,
-            "HOLDFAST_IMPORTS": "tests.tools,tests.interrupting",
+            "HOLDFAST_IMPORTS": "tests.tools,tests.interrupting,tests.plans.plan_tools",
             "HOLDFAST_HOME": str(self.folder / "home"),
             "PYTHONPATH": str(HOME),
         }
@@ -84,10 +86,12 @@ class Machines:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """None of those that connections get: it has to be free when the server starts again."""
+    for port in random.sample(range(10_000, 20_000), 100):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 async def asked(house: Harness, run: str, message: str) -> Question:
@@ -99,10 +103,5 @@ async def asked(house: Harness, run: str, message: str) -> Question:
         except Exception:  # noqa: BLE001 whatever an outage looks like from here
             return None
 
-    for _ in range(5):
-        try:
-            question: Question = await until(asks, message)
-            return question
-        except AssertionError:
-            continue
-    raise AssertionError(f"{run} never asked {message!r}")
+    question: Question = await until(asks, f"{message!r} of {run}")
+    return question
