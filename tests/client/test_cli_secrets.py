@@ -1,0 +1,124 @@
+"""Secrets on the command line: typed without echo, piped, from a file; kept in the store, shown nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.client.command import Holdfast, Ran, Screen
+
+VALUE = "hunter2 & more"
+KEYS = """
+name: keys
+steps:
+  - kind: hitl
+    name: keys
+    ask: secret
+    message: The keys, please
+    input_schema:
+      type: object
+      required: [API_KEY]
+      properties: {API_KEY: {type: string, description: Of the shop}, OTHER: {type: string}}
+"""
+ONE = "name: key\nsteps: [{kind: hitl, name: key, ask: secret, message: The key?}]\n"
+ONE_NAMED = """
+name: named
+steps:
+  - {kind: hitl, name: key, ask: secret, message: Key?, input_schema: {type: object, properties: {PIN: {type: string}}}}
+"""
+
+
+def shown(*ran: Ran) -> str:
+    return "".join(one.out + one.err for one in ran)
+
+
+def kept(holdfast: Holdfast, reference: str) -> str:
+    """What a reference stands for."""
+    store, _, id_ = reference.removeprefix("secret:").partition("/")
+    assert store == "dir"
+    return (holdfast.folder / "state" / "secrets" / id_).read_text()
+
+
+def state(holdfast: Holdfast) -> str:
+    """All that the client and the server have written, but the secrets."""
+    files = [
+        path for path in (holdfast.folder / "state").rglob("*") if path.is_file() and path.parent.name != "secrets"
+    ]
+    return "".join(path.read_bytes().decode(errors="replace") for path in files)
+
+
+def test_a_secret_as_a_value_goes_into_the_store_and_nowhere_else(holdfast: Holdfast) -> None:
+    run = holdfast.park(ONE)["run"]
+    asked = holdfast("questions", run)
+    assert f"holdfast attach {run}" in asked.out
+    answered = holdfast("answer", run, VALUE, "--json")
+    assert answered.code == 0
+    reference = holdfast.rest(run)["output"]
+    assert kept(holdfast, reference) == VALUE
+    history = holdfast("history", run)
+    assert reference in history.out
+    assert VALUE not in shown(asked, answered, history, holdfast("show", run), holdfast("follow", run))
+    assert VALUE not in state(holdfast)
+
+
+def test_a_wrong_form_of_a_secret_is_refused_without_a_word_of_it(holdfast: Holdfast) -> None:
+    run = holdfast.park(KEYS)["run"]
+    for content in ('{"OTHER": "hunter2"}', '{"hunter2": "x"}', '{"API_KEY": ["hunter2"]}', '"hunter2"'):
+        wrong = holdfast("answer", run, "--content", content)
+        assert wrong.code == 4
+        assert "hunter2" not in shown(wrong)
+        assert "nothing was sent" in wrong.err
+    assert not (holdfast.folder / "state" / "secrets").exists() or "hunter2" not in state(holdfast)
+    assert holdfast("answer", run, "--content", '{"API_KEY": "1", "OTHER": "2"}').code == 0
+
+
+def test_a_line_that_is_piped_in_is_a_secret(holdfast: Holdfast) -> None:
+    ran = holdfast("run", holdfast.write("key.yaml", ONE), "--json", typed=f"{VALUE}\n")
+    assert kept(holdfast, ran.json["output"]) == VALUE
+    assert VALUE not in shown(ran)
+    ran = holdfast("run", holdfast.write("named.yaml", ONE_NAMED), "--json", typed="0042\n")
+    assert kept(holdfast, ran.json["output"]["PIN"]) == "0042"
+
+
+def test_a_file_of_answers_may_hold_secrets(holdfast: Holdfast) -> None:
+    answers = holdfast.write("answers.yaml", "[{question: keys, content: {API_KEY: hunter2}}]")
+    ran = holdfast("run", holdfast.write("keys.yaml", KEYS), "--answers", answers, "--json")
+    assert kept(holdfast, ran.json["output"]["API_KEY"]) == "hunter2"
+    assert "hunter2" not in shown(ran)
+
+
+def test_a_secret_is_typed_without_echo(holdfast: Holdfast, at_terminal: Callable[..., Screen]) -> None:
+    screen = at_terminal("run", holdfast.write("keys.yaml", KEYS), "--id", "typed")
+    screen.until("what is typed is not shown")
+    screen.until("API_KEY: Of the shop: ")
+    screen.type("\r")
+    screen.until("API_KEY: this field is needed")
+    screen.until("API_KEY: ")
+    screen.type(f"{VALUE}\r")
+    screen.until("OTHER (Enter: leave out): ")
+    screen.type("\r")
+    assert screen.leave() == 0
+    assert screen.echoes
+    assert VALUE not in screen.text
+    output = holdfast("result", "typed", "--json").json["output"]
+    assert (list(output), kept(holdfast, output["API_KEY"])) == (["API_KEY"], VALUE)
+
+
+def test_a_secret_may_be_declined_where_it_is_typed(holdfast: Holdfast, at_terminal: Callable[..., Screen]) -> None:
+    screen = at_terminal("run", holdfast.write("key.yaml", ONE), "--id", "no-secret")
+    screen.until("> ")
+    screen.type("/decline\r")
+    screen.until("declined")
+    assert screen.leave() == 1
+
+
+@pytest.mark.parametrize("words", [["--signal"], ["--signal", "--owner", "OWNER"]])
+def test_a_secret_is_not_sent_by_signal(holdfast: Holdfast, words: list[str]) -> None:
+    run = holdfast.park(ONE)["run"]
+    (Path(holdfast.folder) / "state" / "questions.json").unlink()
+    refused = holdfast("answer", run, VALUE, *[run if word == "OWNER" else word for word in words], "--json")
+    assert (refused.code, refused.json["error"]["type"]) == (5, "nothing_sent")
+    assert VALUE not in shown(refused)
+    assert holdfast("history", run, "--json").json == []

@@ -1,0 +1,287 @@
+"""Secrets (CASES.md, P10): a history, an event, a query, a log holds references; tools alone get to see the values."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from activities import Interrupt, all_activities, secret, tool
+from client.answering import Answering
+from client.config import ConfigError
+from client.errors import NothingSent
+from client.events import all_events
+from client.runs import Runs
+from client.secrets import Directory, Environment
+from protocol.answers import Answer, Refusal
+from protocol.runs import CONTEXT
+from tests.conftest import TOOLS, Harness, until
+from tests.people.test_asking import straight
+from worker import create_worker
+
+VALUE = "hunter2 'and' \"more\" é"
+KEY = """
+steps:
+  - kind: hitl
+    name: key
+    ask: secret
+    message: The key, please
+    input_schema: {type: object, required: [API_KEY], properties: {API_KEY: {type: string, description: Yours}}}
+    sink_to: keys
+  - {name: use, uses: opens, input: {key: "{{ steps.key.output.API_KEY }}", how: HOW}}
+"""
+ONE = "steps: [{kind: hitl, name: key, ask: secret, message: Key?}]"
+TWO = """
+steps:
+  - {kind: hitl, name: plain, message: Name?}
+  - {kind: hitl, name: key, ask: secret, message: Key?}
+"""
+
+
+@tool
+def opens(key: str, how: str) -> object:
+    """Reads a secret, and gives it away in one way or another, or not."""
+    value = secret(key)
+    match how:
+        case "length":
+            return len(value)
+        case "return":
+            return f"It is {value}!"
+        case "key":
+            return {"a": [{value: 1}]}
+        case "json":
+            return json.dumps({"body": {"key": value}}, ensure_ascii=False)
+        case "raise":
+            raise ValueError(f"{value} is wrong")
+        case "cause":
+            try:
+                raise KeyError(value)
+            except KeyError:
+                raise ValueError("it is wrong") from None
+        case "details":
+            raise ApplicationError("it is wrong", {"key": value})
+        case "interrupt":
+            raise Interrupt(f"Is {value} right?")
+        case "many":
+            raise ExceptionGroup("several", [ValueError("a"), ValueError(value)])
+    raise ValueError("no such way")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Directory:
+    return Directory(tmp_path / "secrets")
+
+
+@pytest_asyncio.fixture
+async def house(temporal: Client, tmp_path: Path, store: Directory) -> AsyncIterator[Harness]:
+    """As everywhere, but client and worker have a secret store."""
+    queue = f"secrets-{tmp_path.name}"
+    harness = Harness(temporal, queue, tmp_path)
+    harness.runs = Runs(temporal, queue, Answering(memory=tmp_path / "questions.json", secrets=store))
+    readers = {"dir": store, "env": Environment(["LISTED"])}
+    activities = all_activities([TOOLS], {}, secrets=readers)
+    async with create_worker(temporal, task_queue=queue, activities=activities):
+        yield harness
+        await harness.replay()
+
+
+def has(text: str, value: str = "hunter2") -> bool:
+    return value in text
+
+
+async def everything(house: Harness, run: str) -> str:
+    """All that is kept of a run and told of it: histories with their payloads, events, views, the context."""
+    told = [history.to_json() for history in await house.histories(run)]
+    for history in await house.histories(run):
+        for event in history.events:
+            told.append(event.SerializeToString().decode(errors="replace"))
+    told += [event.model_dump_json() for event in await all_events(house.runs.tree, run)]
+    told += [view.model_dump_json() for view in await house.runs.tree.views(run)]
+    told.append(json.dumps(await house.runs.tree.query(run, CONTEXT, None, dict[str, Any])))
+    described = await house.client.get_workflow_handle(run).describe()
+    told.append(str(described.raw_description))
+    return "\n".join(told)
+
+
+async def test_a_secret_reaches_the_tool_and_nothing_else(house: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    run = await house.start(KEY.replace("HOW", "length"))
+    await house.one(run)
+    await house.answer(run, {"API_KEY": VALUE})
+    assert await house.output(run) == len(VALUE)
+    assert not has(await everything(house, run))
+    assert not has(caplog.text)
+    assert not has((house.folder / "questions.json").read_text())
+
+
+async def test_an_unnamed_secret_is_a_reference_in_the_store(house: Harness, store: Directory) -> None:
+    run = await house.start(ONE)
+    await house.answer(run, VALUE)
+    reference = await house.output(run)
+    id_ = reference.removeprefix("secret:dir/")
+    assert (len(id_), store.read(id_)) == (32, VALUE)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (store.folder, store.folder / id_)]
+    assert modes == [0o700, 0o600]
+
+
+@pytest.mark.parametrize("content", ["hunter2", {"API_KEY": "hunter2"}, {"hunter2": "x"}, {"API_KEY": 17}, {}, None])
+async def test_a_raw_value_by_update_is_refused_and_leaves_no_trace(house: Harness, content: object) -> None:
+    run = await house.start(KEY.replace("HOW", "length"))
+    question = await house.one(run)
+    refusal = await straight(house, question, {"question": question.id, "content": content})
+    assert refusal.type == "invalid_answer"
+    assert "rotate it" in refusal.message
+    assert not has(refusal.message)
+    assert not has(await everything(house, run))
+    await house.answer(run, {"API_KEY": VALUE})
+    assert await house.output(run) == len(VALUE)
+
+
+async def test_a_raw_value_by_signal_is_refused_and_to_be_rotated(house: Harness) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+    await house.client.get_workflow_handle(run).signal("answer", {"question": question.id, "content": "hunter2"})
+
+    async def refused() -> Any:
+        return (await house.runs.tree.view(run)).refused
+
+    [told] = await until(refused)
+    assert (told.code, "rotate it" in told.message) == ("not_allowed", True)
+    described = await house.client.get_workflow_handle(run).describe()
+    told_of = (await house.runs.tree.view(run)).model_dump_json() + str(described.raw_description)
+    assert not has(told_of)
+    await house.answer(run, VALUE)
+    assert (await house.output(run)).startswith("secret:dir/")
+
+
+async def test_the_client_sends_no_secret_by_signal(house: Harness, store: Directory) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+    with pytest.raises(NothingSent, match="takes no signals"):
+        await house.answer(run, VALUE, question, signal=True)
+    assert not has(await everything(house, run))
+    assert not store.folder.exists()
+    await house.answer(run, VALUE, question)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+async def test_where_no_worker_is_nothing_is_sent(house: Harness, tmp_path: Path, remembered: bool) -> None:
+    question = await house.one(await house.start(ONE))
+    alone = Runs(house.client, f"nobody-{tmp_path.name}", Answering(memory=tmp_path / "seen.json"))
+    run = await alone.start(house.load(ONE))
+    if remembered:
+        alone.answering.remember([question.model_copy(update={"run": run, "owner": run})])
+    with pytest.raises(NothingSent, match="nothing was sent") as caught:
+        await alone.answer(run, [Answer(question=question.id, content=VALUE)], owner=run)
+    assert "secret" in str(caught.value)
+    history = await alone.handle(run).fetch_history()
+    assert [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")] == []
+    await alone.handle(run).terminate()
+    await house.answer(question.run, VALUE, question)
+
+
+async def test_without_a_store_the_setting_is_named_and_nothing_is_sent(house: Harness) -> None:
+    run = await house.start(ONE)
+    house.runs.answering, kept = Answering(), house.runs.answering
+    with pytest.raises(ConfigError, match=r"store in \[secrets\].*HOLDFAST_SECRETS") as caught:
+        await house.answer(run, VALUE)
+    assert not has(str(caught.value))
+    house.runs.answering = kept
+    await house.answer(run, VALUE)
+
+
+async def test_a_reference_to_a_variable_needs_no_store(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LISTED", "hunter2")
+    house.runs.answering = Answering()
+    run = await house.start(KEY.replace("HOW", "length"))
+    await house.answer(run, {"API_KEY": "secret:env/LISTED"})
+    assert await house.output(run) == 7
+
+
+@pytest.mark.parametrize("name", ["UNLISTED", "LISTED"])
+async def test_a_variable_that_is_not_listed_or_not_set_is_unknown(
+    house: Harness, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("UNLISTED", "hunter2")
+    run = await house.start(KEY.replace("HOW", "length"))
+    await house.answer(run, {"API_KEY": f"secret:env/{name}"})
+    error = (await house.result(run)).error
+    assert error is not None
+    assert (error.type, f"secret:env/{name} is not there" in error.message) == ("unknown_secret", True)
+
+
+async def test_a_value_that_is_gone_is_unknown(house: Harness) -> None:
+    run = await house.start(KEY.replace("HOW", "length"))
+    await house.answer(run, {"API_KEY": "secret:dir/" + "0" * 32})
+    error = (await house.result(run)).error
+    assert error is not None
+    assert error.type == "unknown_secret"
+
+
+@pytest.mark.parametrize("how", ["return", "key", "json", "raise", "cause", "details", "interrupt", "many"])
+async def test_a_tool_that_gives_a_secret_away_fails(
+    house: Harness, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    run = await house.start(KEY.replace("HOW", how))
+    await house.answer(run, {"API_KEY": VALUE})
+    error = (await house.result(run)).error
+    assert error is not None
+    assert error.type == "secret_leaked"
+    assert not has(await everything(house, run))
+    assert not has(caplog.text)
+
+
+async def test_a_failure_that_tells_no_secret_is_itself(house: Harness) -> None:
+    run = await house.start(KEY.replace("HOW", "other"))
+    await house.answer(run, {"API_KEY": VALUE})
+    error = (await house.result(run)).error
+    assert error is not None
+    assert (error.type, error.message) == ("tool_error", "opens: ValueError: no such way")
+
+
+async def test_the_same_key_and_value_again_get_the_same_receipt(house: Harness) -> None:
+    run = await house.start(TWO)
+    await house.answer(run, "Ana")
+    question = await house.one(run)
+    first = await house.answer(run, VALUE, question, key="k")
+    assert await house.answer(run, VALUE, question, key="k") == first
+    with pytest.raises(Refusal) as other:
+        await house.answer(run, "another", question, key="k")
+    assert other.value.code == "key_conflict"
+    with pytest.raises(Refusal) as late:
+        await house.answer(run, "another", question, key="k2")
+    assert late.value.code in ("already_answered", "run_closed")
+
+
+async def test_of_many_at_the_same_instant_one_is_kept(house: Harness, store: Directory) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+    sent = [house.answer(run, f"{VALUE} {n}", question) for n in range(8)]
+    taken = [one for one in await asyncio.gather(*sent, return_exceptions=True) if not isinstance(one, Exception)]
+    assert len(taken) == 1
+    reference = await house.output(run)
+    assert [path.name for path in store.folder.iterdir()] == [reference.removeprefix("secret:dir/")]
+
+
+@pytest.mark.parametrize(("says", "status"), [("fail", "failed"), ("continue", "completed")])
+async def test_declining_is_as_on_decline_says(house: Harness, says: str, status: str) -> None:
+    run = await house.start(ONE.replace("Key?", f"Key?, on_decline: {says}"))
+    await house.decline(run)
+    assert (await house.result(run)).status == status
+
+
+def test_a_folder_that_others_may_look_into_keeps_no_secret(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(ConfigError, match="chmod 700"):
+        Directory(tmp_path).put("x")
+    assert list(tmp_path.iterdir()) == []
