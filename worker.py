@@ -49,6 +49,7 @@ from client.connection import (
     missing_search_attributes,
     payload_place,
 )
+from client.secrets import stores
 from protocol.guard import DEPLOYMENT
 from workflows import RUNNER, WORKFLOWS
 
@@ -193,7 +194,7 @@ def activities_of(config: Config, servers: McpServers, cache: CacheStore) -> Seq
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
     models = {name: ModelAlias(**section.model_dump()) for name, section in config.models.items()}
-    return all_activities(config.worker.imports, models, servers, cache)
+    return all_activities(config.worker.imports, models, servers, cache, stores(config))
 
 
 async def _run(

@@ -8,6 +8,7 @@ from activities.interrupt import Interrupt, level, resumed
 from activities.mcp_servers import McpServer, McpServers
 from activities.models import ModelActivities, ModelAlias
 from activities.registry import tool
+from activities.secrets import SecretStore, secret
 from activities.tools import ToolActivities
 from protocol.questions import Clarification, Decision, Hold, Input, Permission, Review
 
@@ -17,14 +18,22 @@ def all_activities(
     models: Mapping[str, ModelAlias],
     servers: McpServers | None = None,
     cache: CacheStore | None = None,
+    secrets: Mapping[str, SecretStore] | None = None,
 ) -> list[Callable[..., Any]]:
     """Every activity of a worker that lists these packages and names these models.
 
     The caller closes the servers and the cache; without one, what is kept lasts as long as the worker.
     """
-    tools = ToolActivities(imports, servers or McpServers({}))
+    tools = ToolActivities(imports, servers or McpServers({}), secrets or {})
     kept = CacheActivities(cache or store_at("sqlite::memory:"))
-    return [ModelActivities(models).call_model, tools.call_tool, tools.describe_tools, kept.cache_get, kept.cache_put]
+    return [
+        ModelActivities(models).call_model,
+        tools.call_tool,
+        tools.describe_tools,
+        tools.find_tool,
+        kept.cache_get,
+        kept.cache_put,
+    ]
 
 
 __all__ = [
@@ -39,9 +48,11 @@ __all__ = [
     "ModelAlias",
     "Permission",
     "Review",
+    "SecretStore",
     "all_activities",
     "level",
     "resumed",
+    "secret",
     "store_at",
     "tool",
 ]

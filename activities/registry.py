@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints, overload
@@ -108,6 +109,29 @@ def find(reference: str, allowed: Sequence[str]) -> Tool:
     raise wrong(
         "unknown_tool", f"no tool named {reference!r} ({hint}; packages with tools are listed in [worker] imports)"
     )
+
+
+_FEW_LETTERS = 3
+_NEARLY = 0.8
+
+
+def nearest_tool(service: str, instruction: str, among: Sequence[str] = (), missing: str = "") -> str | None:
+    """The registered tool that is nearly called like the missing one, or whose whole name is in what is wanted.
+
+    One word in common is not enough: what is called in the place of another tool must be the same thing.
+    """
+    known = [name for name in sorted(among or _tools) if name in _tools and name != missing]
+    if close := difflib.get_close_matches(missing, known, n=1, cutoff=_NEARLY):
+        return close[0]
+    wanted = _words(f"{service} {instruction}")
+    fitting = [name for name in known if _words(name) and _words(name) <= wanted]
+    return max(fitting, key=lambda name: len(_words(name)), default=None)
+
+
+def _words(text: str) -> set[str]:
+    """The words of a text or of a name, without their plural, and without what is too short to say anything."""
+    words = re.findall(r"[^\W_]+", text.casefold())
+    return {word.removesuffix("s") for word in words if len(word) >= _FEW_LETTERS}
 
 
 def _function(reference: str, allowed: Sequence[str]) -> Tool:

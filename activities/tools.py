@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,10 +16,12 @@ from temporalio.exceptions import ApplicationError
 from activities.beating import beating
 from activities.interrupt import Interrupt, interrupted, resuming
 from activities.mcp_servers import LOST, UNREACHABLE, McpServers
-from activities.registry import Tool, find, wrong
+from activities.registry import Tool, find, nearest_tool, wrong
+from activities.secrets import SecretStore, opening, unleaked
 from blueprint.jsonschemas import BadSchema, validator
-from protocol.agents import Completed, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
+from protocol.agents import Completed, FindTool, FoundTool, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
 from protocol.questions import Permission
+from protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, status_in
 
 MCP = "mcp:"
 UNREACHED_PAUSES = (1.0, 2.0, 4.0, 8.0)
@@ -34,13 +36,17 @@ _FOREIGN = {
 class ToolActivities:
     """Calls and describes the tools and functions of the packages that the worker lists, and those of MCP servers."""
 
-    def __init__(self, allowed: Sequence[str], servers: McpServers) -> None:
-        self._allowed, self._servers = allowed, servers
+    def __init__(self, allowed: Sequence[str], servers: McpServers, secrets: Mapping[str, SecretStore]) -> None:
+        self._allowed, self._servers, self._secrets = allowed, servers, secrets
 
     @activity.defn(name="call_tool")
     async def call_tool(self, request: ToolRequest) -> ToolOutcome:
         if request.tool.startswith(MCP):
             return await self._call_mcp(request)
+        with opening(self._secrets) as opened:
+            return await unleaked(self._call(request), opened, request.tool)
+
+    async def _call(self, request: ToolRequest) -> ToolOutcome:
         found = find(request.tool, self._allowed)
         idempotent = found.idempotent if request.idempotent is None else request.idempotent
         idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
@@ -92,6 +98,14 @@ class ToolActivities:
             for name in request.tools:
                 specs += await self._described(name)
         return specs
+
+    @activity.defn(name="find_tool")
+    async def find_tool(self, wanted: FindTool) -> FoundTool:
+        """The tool whose name and description fit best what is wanted."""
+        among = [name for name in wanted.among if not name.startswith(MCP)]
+        if wanted.among and not among:
+            return FoundTool()
+        return FoundTool(name=nearest_tool(wanted.service or "", wanted.instruction, among, wanted.missing))
 
     async def _described(self, name: str) -> list[ToolSpec]:
         if name.startswith(MCP):
@@ -159,7 +173,20 @@ async def _run(found: Tool, request: ToolRequest, *, retryable: bool) -> Any:
         if (leave := _foreign(error)) is not None:
             raise _of_library(found, request, leave) from error
         text = f"{found.name}: {type(error).__name__}: {error}"
-        raise ApplicationError(text, type="tool_error", non_retryable=not retryable) from error
+        type_ = _type_of(error)
+        unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
+        final = not retryable or unsure or type_ in NEVER_AGAIN
+        raise ApplicationError(text, type=type_, non_retryable=final) from error
+
+
+def _type_of(error: Exception) -> str:
+    """What kind of failure it is: the HTTP status that an exception carries or its text tells of, a lost time."""
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    holders = (error, getattr(error, "response", None))  # an exception of any library: nothing else is known of it
+    codes = [getattr(one, name, None) for one in holders for name in ("status_code", "status", "code")]
+    status = next((code for code in codes if type(code) is int and 400 <= code < 600), None) or status_in(str(error))
+    return "tool_error" if status is None else f"http_{status}"
 
 
 def _foreign(error: Exception) -> bool | None:

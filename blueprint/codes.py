@@ -1,18 +1,20 @@
 """The codes of problems: names that stay the same, for programs and for comments that silence a warning."""
 
 ERRORS = {
+    "bad_condition": "A condition of a plan cannot be read.",
     "bad_entry": "An entry of a file of answers says too much or too little.",
     "bad_expression": "An expression or a template cannot be read.",
+    "bad_reference": "A reference of a plan stands for nothing, or looks into a value.",
     "bad_schema": "A JSON Schema is not valid, or refers to something outside itself.",
     "bad_target": "A write goes somewhere else than into the context.",
     "bad_value": "A value is not of the form that its key wants.",
     "bad_yaml": "The text is not YAML, or uses a part of YAML that this language leaves out.",
     "conflict": "Two keys exclude each other, or a key does not belong where it stands.",
+    "cycle": "Steps of a plan wait for each other.",
     "duplicate_key": "A key is there twice.",
     "duplicate_name": "A name is taken.",
     "import_cycle": "A blueprint imports itself.",
     "missing_key": "A key that is needed is not there.",
-    "not_in_this_version": "Part of the language, but not of this version.",
     "unknown_filter": "No filter has this name.",
     "unknown_key": "No such key is known where it stands.",
     "unknown_kind": "No step kind has this name.",

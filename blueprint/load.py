@@ -15,6 +15,7 @@ from blueprint.expressions.error import did_you_mean
 from blueprint.grammar import Blueprint, PlainStep
 from blueprint.ignoring import heeded
 from blueprint.places import Parts, shown
+from blueprint.plan.document import blueprint_of, is_plan, told_of_plan
 from blueprint.shape import shaped
 from blueprint.source import MAX_BYTES, Place, PlacedDict, Source, read
 from blueprint.sugar import Notes, core_form
@@ -107,10 +108,12 @@ class _Loading:
             hint = "write at least `steps:` with a list of steps"
             problems.append(place.problem("", "bad_value", f"a blueprint is an object with keys, this is {what}", hint))
             return Parsed(None, in_order(problems))
-        parsed = self._document(value, folder, name, ())
+        plan = is_plan(value)
+        parsed = self._document(blueprint_of(value) if plan else value, folder, name, ())
         if not parsed.problems:
             self._heed(place.source)
-        return Parsed(parsed.blueprint, in_order([*problems, *parsed.problems]), parsed.size)
+        found = [replace(one, path=told_of_plan(one.path)) for one in parsed.problems] if plan else parsed.problems
+        return Parsed(parsed.blueprint, in_order([*problems, *found]), parsed.size)
 
     def _heed(self, source: Source) -> None:
         """Leave out what comments of this file silence."""

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from blueprint.grammar import Agent, AgenticLoop, AgentTool, AnyStep, Blueprint, Clarify, Fallback, Loop, PlainStep
+from blueprint.grammar import (
+    Agent,
+    AgenticLoop,
+    AgentTool,
+    AnyStep,
+    Blueprint,
+    Clarify,
+    Fallback,
+    Loop,
+    PlainStep,
+    Plan,
+    PlanBody,
+)
 
 AGENT = "agent:"
 IMPORT = "imports."
@@ -44,10 +56,25 @@ def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Reach:
                 _add_agent(name, blueprint, reach)
             case Loop() if (rule := step.loop.history_management) is not None and rule.agent is not None:
                 _add_agent(rule.agent, blueprint, reach)
+            case Plan():
+                _add_plan(step.plan, blueprint, reach)
             case PlainStep(uses=str(uses)) if uses.startswith(IMPORT):
                 _add_import(uses.removeprefix(IMPORT), blueprint, reach)
         _add_tools(tools_of(step, blueprint), blueprint, reach)
     return reach
+
+
+def _add_plan(plan: PlanBody, blueprint: Blueprint, reach: Reach) -> None:
+    """The agents of a plan; of one that is read, any that the blueprint names."""
+    if plan.source is not None:
+        for name in blueprint.agents:
+            _add_agent(name, blueprint, reach)
+    _add_tools([AgentTool(name=tool) for step in plan.steps for tool in step.tools], blueprint, reach)
+    for agent in (plan.agent, *(step.agent for step in plan.steps)):
+        if isinstance(agent, str):
+            _add_agent(agent, blueprint, reach)
+        elif agent is not None:
+            _add_tools(agent.tools, blueprint, reach)
 
 
 def planners_of(steps: Iterable[AnyStep]) -> set[str]:

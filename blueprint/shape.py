@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from blueprint import later
 from blueprint.errors import Problem
 from blueprint.expressions.error import did_you_mean
 from blueprint.grammar import KINDS, Blueprint, Step
@@ -133,8 +132,6 @@ class _Finding:
                 return "bad_value", f"{self.key!r} is empty", None
             case "value_error":
                 return "bad_value", self.expected, None
-        if later.is_later_value(self.key, self.value):
-            return "not_in_this_version", later.told(self.value), None
         expected = self.expected or _TYPE_WORDS.get(self.error, "another value")
         subject = repr(self.key) if self.parts and isinstance(self.parts[-1], str) else "an item here"
         return "bad_value", f"{subject} must be {expected}, not {_brief(self.value)}", self._correction()
@@ -148,9 +145,7 @@ class _Finding:
 
     def _unknown_kind(self) -> tuple[str, str, str | None]:
         kind = self._kind()
-        if kind in later.KINDS:
-            return "not_in_this_version", later.told(kind), None
-        hint = did_you_mean(kind, [*KINDS, *later.KINDS]) or f"known kinds: {', '.join(KINDS)}"
+        hint = did_you_mean(kind, KINDS) or f"known kinds: {', '.join(KINDS)}"
         return "unknown_kind", f"unknown kind {_brief(kind)}", hint
 
     def _description(self) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from blueprint import later
 from blueprint.expressions.error import did_you_mean
 from blueprint.grammar import KINDS, Agent, LoopBlock, Operation, Step
 from blueprint.grammar.base import Part
@@ -33,8 +32,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def unknown_key(part: type[Part], key: str) -> tuple[str, str, str | None]:
     """Code, message and hint."""
-    if later.is_later_key(part, key):
-        return "not_in_this_version", later.told(key), None
     return "unknown_key", f"unknown key {key!r}", _hint(part, key)
 
 

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from client.answering import Answering
     from client.connection import connect
     from client.runs import Runs
+    from client.secrets import keeper
     from protocol.answers import Answer, Refusal
 
-__all__ = ["Answer", "Answering", "Refusal", "Runs", "connect"]
+__all__ = ["Answer", "Answering", "Refusal", "Runs", "connect", "keeper"]
 
 _HOMES = {
     "Answer": "protocol.answers",
@@ -19,6 +20,7 @@ _HOMES = {
     "Refusal": "protocol.answers",
     "Runs": "client.runs",
     "connect": "client.connection",
+    "keeper": "client.secrets",
 }
 
 

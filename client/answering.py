@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from blueprint.jsonschemas import BadSchema
 from client.errors import Ambiguous, NothingSent
 from client.events import chain
+from client.secrets import Directory, forget, kept, says_the_same
 from client.tree import NoWorker, Tree, UnknownRun, questions_of
 from protocol.address import parts
-from protocol.answers import REFUSALS, Answer, Answers, Receipt, Refusal
+from protocol.answers import Answer, Answers, Receipt, Refusal
 from protocol.guard import sign
 from protocol.people import who_may
 from protocol.questions import InvalidAnswer, Question
@@ -29,9 +28,6 @@ from protocol.runs import ANSWER, BORN, Event
 from protocol.values import Value
 
 TOKEN_LIFE = timedelta(minutes=10)
-UPDATE_LIMIT = timedelta(seconds=10)
-ATTEMPTS = 5
-PASSING = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
 REMEMBERED = 500
 
 
@@ -53,6 +49,8 @@ class Answering:
     key: str | None = None
     memory: Path | None = None
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    secrets: Directory | None = None
+    """Where the values of secrets are put; what is sent refers to them."""
 
     async def answer(
         self, tree: Tree, run: str, batch: Answers, *, signal: bool = False, owner: str | None = None
@@ -82,65 +80,99 @@ class Answering:
         try:
             open_ = questions_of(await _views(tree, run))
         except Refusal:  # the run has ended; it may be by this very answer
-            if again := await _again(tree, run, batch):
+            if again := await self._again(tree, run, batch):
                 return again
             raise
         self.remember(open_)
-        by_owner: dict[str, list[Answer]] = defaultdict(list)
-        for answer in batch.answers:
-            owner, made = await self._checked(tree, run, answer, open_)
-            by_owner[owner].append(made)
+        waiting: dict[str, list[tuple[Answer, Answer]]] = defaultdict(list)
         receipts: list[Receipt] = []
-        for owner, answers in by_owner.items():
-            receipts += await self._update(tree, owner, self._signed(run, batch, answers))
+        try:
+            for answer in batch.answers:
+                owner, made = await self._checked(tree, run, answer, open_, batch.key)
+                waiting[owner].append((answer, made))
+            for owner in list(waiting):
+                answers = [made for _, made in waiting[owner]]
+                receipts += await self._update(tree, owner, self._signed(run, batch, answers))
+                del waiting[owner]
+        except Refusal:
+            for given, made in [pair for pairs in waiting.values() for pair in pairs]:
+                forget(made, given, self.secrets)
+            raise
         return receipts
 
-    async def _checked(self, tree: Tree, run: str, answer: Answer, open_: Sequence[Question]) -> tuple[str, Answer]:
+    async def _checked(
+        self, tree: Tree, run: str, answer: Answer, open_: Sequence[Question], key: str | None
+    ) -> tuple[str, Answer]:
         """The owner, and the answer with the question's id; one that cannot be taken is refused before it is sent."""
         question = find_question(open_, answer.question)
         if question is not None:
+            answer = answer.model_copy(update={"question": question.id})
+            if (secret := question.secret) is not None and answer.action == "accept":
+                answer = kept(secret, answer, self.secrets)
             check(question, answer)
-            return question.owner, answer.model_copy(update={"question": question.id})
+            return question.owner, answer
         closed = await _taking_event(tree, run, _closes(answer.question))
         if closed is not None:  # it may be the same answer once more: the owner knows
-            return closed[0], answer
+            return closed[0], self._once_more(answer, closed[1], key)
         names = ", ".join(f"{one.id} ({one.address})" for one in open_[:20]) or "none"
         raise Refusal("unknown_question", f"no question {answer.question!r} is open in {run}; open: {names}")
 
+    def _once_more(self, answer: Answer, event: Event, key: str | None) -> Answer:
+        """An answer to a question that is closed, as it may be sent: of a secret the references of that time.
+
+        Raises `Refusal` if it is not the answer that was taken under this key: nothing of it is sent.
+        """
+        if answer.action != "accept" or not event.data.get("secret"):
+            return answer
+        before = event.data.get("content")
+        if key is None or key != event.data.get("key"):
+            raise _gone(event)
+        if not says_the_same(answer.content, before, self.secrets):
+            raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
+        return answer.model_copy(update={"content": before})
+
     async def _update(self, tree: Tree, owner: str, batch: Answers) -> list[Receipt]:
-        handle = tree.client.get_workflow_handle(owner)
-        failed: WorkflowUpdateFailedError | RPCError | None = None
-        for _ in range(ATTEMPTS):
-            try:
-                receipts: list[Receipt] = await handle.execute_update(
-                    ANSWER,
-                    batch,
-                    id=f"{batch.key}:{batch.digest}",
-                    result_type=list[Receipt],
-                    rpc_timeout=UPDATE_LIMIT,
-                )
-                return receipts
-            except WorkflowUpdateFailedError as error:
-                if (refusal := _refusal(error)) is not None:
-                    raise refusal from None
-                failed = error  # the server gave the update up, as its workflow task was lost: it may be sent again
-            except WorkflowUpdateRPCTimeoutOrCancelledError:
-                continue  # it may have been applied: the same key gets the same receipt
-            except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND:
-                    return await _of_closed(tree, owner, batch)
-                if error.status not in PASSING:
-                    raise
-                failed = error if error.status == RPCStatusCode.UNAVAILABLE else failed
-        raise failed or NoWorker(tree.task_queue)
+        id_ = f"{batch.key}:{batch.digest}"
+        try:
+            receipts: list[Receipt] = await tree.update(owner, ANSWER, batch, list[Receipt], id=id_)
+            return receipts
+        except UnknownRun:  # it has ended
+            return await self._of_closed(tree, owner, batch)
+
+    async def _of_closed(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+        """What a workflow that has ended says: the receipts once more, if it was this answer; else who was first."""
+        if receipts := await self._again(tree, workflow, batch):
+            return receipts
+        for answer in batch.answers:
+            if (found := await _taking_event(tree, workflow, _closes(answer.question))) is not None:
+                raise _gone(found[1])
+        raise Refusal("run_closed", f"{workflow} has ended; it asks nothing any more")
+
+    async def _again(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+        """The receipts of the same answers under the same key, if they were taken before."""
+        found = await _taking_event(tree, workflow, _under(batch.key)) if batch.key is not None else None
+        if found is None:
+            return []
+        event, answers = found[1], list(batch.answers)
+        if len(answers) == 1:  # it may have named its question by address; those of a batch carry ids
+            answers = [answers[0].model_copy(update={"question": event.data["id"]})]
+            answers = [self._once_more(answers[0], event, batch.key)]
+        if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
+            raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
+        by = event.data.get("by")
+        status: Literal["answered", "waiting_quorum"] = "waiting_quorum" if event.type == ACCEPTED else "answered"
+        return [Receipt(question=one.question, status=status, by=by, at=event.time) for one in answers]
 
     def _signed(self, run: str, batch: Answers, answers: list[Answer]) -> Answers:
         part = batch.model_copy(update={"answers": answers})
-        if self.key is None:
-            return part
         asked = ",".join(answer.question for answer in answers)
-        token = sign(self.key, run=run, question=asked, by=batch.by, expiry=datetime.now(UTC) + TOKEN_LIFE)
-        return part.model_copy(update={"token": token})
+        return part.model_copy(update={"token": self.token(run, asked, batch.by)})
+
+    def token(self, run: str, question: str, by: str | None) -> str | None:
+        """What shows the run's owner that this deployment sends it; None where there is no key."""
+        if self.key is None:
+            return None
+        return sign(self.key, run=run, question=question, by=by, expiry=datetime.now(UTC) + TOKEN_LIFE)
 
     # By signal
 
@@ -156,6 +188,9 @@ class Answering:
             if found is None:
                 text = f"no worker answers, and who asked {answer.question!r} is not known here"
                 raise NothingSent(f"{text}; nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
+            if question is None and answer.action == "accept" and await _may_ask_secrets(tree, found):
+                text = f"no worker tells what {answer.question!r} asks, and {found} may ask for secrets"
+                raise NothingSent(f"{text}, which are never sent by signal; nothing was sent. Start a worker.")
             by_owner[found].append(answer)
         for workflow, answers in by_owner.items():
             await _signal(tree, workflow, batch.model_copy(update={"answers": answers}))
@@ -221,6 +256,9 @@ def check(question: Question, answer: Answer) -> None:
 
 def _check_signal(question: Question) -> None:
     """A signal is refused where it matters who answers: tell it now, as nobody would hear of it later."""
+    if question.kind == "secret":
+        told = f"question {question.id} asks for a secret, and takes no signals, as they stand in the history"
+        raise NothingSent(f"{told}; nothing was sent. Answer it without --signal, while a worker is there.")
     if question.people.restricted:
         told = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
         raise NothingSent(f"{told}; nothing was sent. Answer it without --signal, while a worker is there.")
@@ -236,6 +274,28 @@ async def _views(tree: Tree, run: str) -> list[Any]:
     return views
 
 
+async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
+    """Whether what the workflow was started with says `ask: secret` anywhere."""
+    handle = tree.client.get_workflow_handle(workflow)
+    try:
+        first = await anext(handle.fetch_history_events(page_size=1))
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return False  # the signal will tell that there is none
+        raise
+    payloads = first.workflow_execution_started_event_attributes.input.payloads
+    return any(map(_says_secret, await tree.client.data_converter.decode(payloads)))
+
+
+def _says_secret(value: Any) -> bool:
+    match value:
+        case dict():
+            return value.get("ask") == "secret" or any(map(_says_secret, value.values()))
+        case list():
+            return any(map(_says_secret, value))
+    return False
+
+
 async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
     try:
         await tree.client.get_workflow_handle(workflow).signal(ANSWER, batch)
@@ -245,39 +305,6 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
                 "run_closed", f"{workflow} has ended, or there is no such workflow; nothing was sent"
             ) from None
         raise
-
-
-def _refusal(error: WorkflowUpdateFailedError) -> Refusal | None:
-    """What the workflow said, if it was the workflow that refused."""
-    cause = error.cause
-    if isinstance(cause, ApplicationError) and cause.type in REFUSALS:
-        return Refusal(cause.type, cause.message)
-    return None
-
-
-async def _of_closed(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
-    """What a workflow that has ended says: the receipts once more, if it was this answer; else who was first."""
-    if receipts := await _again(tree, workflow, batch):
-        return receipts
-    for answer in batch.answers:
-        if (found := await _taking_event(tree, workflow, _closes(answer.question))) is not None:
-            raise _gone(found[1])
-    raise Refusal("run_closed", f"{workflow} has ended; it asks nothing any more")
-
-
-async def _again(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
-    """The receipts of the same answers under the same key, if they were taken before."""
-    found = await _taking_event(tree, workflow, _under(batch.key)) if batch.key is not None else None
-    if found is None:
-        return []
-    event, answers = found[1], list(batch.answers)
-    if len(answers) == 1:  # it may have named its question by address; those of a batch carry ids
-        answers = [answers[0].model_copy(update={"question": event.data["id"]})]
-    if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
-        raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
-    by = event.data.get("by")
-    status: Literal["answered", "waiting_quorum"] = "waiting_quorum" if event.type == ACCEPTED else "answered"
-    return [Receipt(question=one.question, status=status, by=by, at=event.time) for one in answers]
 
 
 def _gone(event: Event) -> Refusal:

@@ -6,6 +6,7 @@ The file is found in the current folder or a parent. Environment variables win o
 `HOLDFAST_TASK_QUEUE`  `[worker] task_queue`
 `HOLDFAST_IMPORTS`     `[worker] imports`, separated by commas
 `HOLDFAST_PAYLOADS`    `[payloads] external`
+`HOLDFAST_SECRETS`     `[secrets] store`
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ LATER_KEYS = (["payloads", "encryption_key_env"],)
 """Keys the protocol knows and this version does not serve."""
 PLACE = re.compile(r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|")
 PLACES: Final = 'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal'
+SECRET_STORES: Final = "must be dir:PATH, a folder that clients and workers share"
 STORE = re.compile(r"sqlite:(?!//|:).+|rediss?://[^/?#@\s]+(/\d*)?")
 
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -168,6 +170,20 @@ class CacheSection(Section):
         return self
 
 
+def _folder(text: str) -> str:
+    if not re.fullmatch(r"dir:.+", text):
+        raise PydanticCustomError(UNSHOWN, SECRET_STORES)
+    return text
+
+
+class SecretsSection(Section):
+    """`[secrets]`: where answers to `ask: secret` lie; None where nobody said, see `PayloadsSection`."""
+
+    store: Annotated[str, AfterValidator(_folder)] | None = None
+    env: list[Variable] = []
+    """Variables of the worker's environment that an answer may refer to, as `secret:env/NAME`."""
+
+
 class File(Section):
     """The whole file."""
 
@@ -178,6 +194,7 @@ class File(Section):
     answers: AnswersSection = AnswersSection()
     payloads: PayloadsSection = PayloadsSection()
     cache: CacheSection = CacheSection()
+    secrets: SecretsSection = SecretsSection()
 
 
 @dataclass(frozen=True)
@@ -196,6 +213,7 @@ class Config:
     answers: AnswersSection = AnswersSection()
     payloads: PayloadsSection = PayloadsSection()
     cache: CacheSection = CacheSection()
+    secrets: SecretsSection = SecretsSection()
 
     def answer_key(self) -> str | None:
         """The key that signs answer tokens; None when answers need none."""
@@ -223,10 +241,17 @@ class Config:
         external = self.payloads.external
         if external is None:
             return f"dir:{self.home / 'payloads'}" if embedded else ""
-        if external.startswith("dir:"):
-            path = Path(external.removeprefix("dir:")).expanduser()
-            return f"dir:{(self.folder / path).resolve()}"
-        return external
+        return f"dir:{self._resolved(external)}" if external.startswith("dir:") else external
+
+    def secret_folder(self, *, embedded: bool) -> Path | None:
+        """Where answers to `ask: secret` lie; None where nobody said."""
+        if self.secrets.store is None:
+            return self.home / "secrets" if embedded else None
+        return self._resolved(self.secrets.store)
+
+    def _resolved(self, place: str) -> Path:
+        """The folder of a `dir:` setting."""
+        return (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
 
 
 def load_config(start: Path | None = None) -> Config:
@@ -247,6 +272,7 @@ def load_config(start: Path | None = None) -> Config:
         answers=file.answers,
         payloads=_payloads(file.payloads),
         cache=file.cache,
+        secrets=_secrets(file.secrets),
     )
 
 
@@ -270,6 +296,15 @@ def _payloads(section: PayloadsSection) -> PayloadsSection:
         return PayloadsSection(external=place) if place else section
     except ValidationError as error:
         raise ConfigError(f"HOLDFAST_PAYLOADS={place}: {PLACES}") from error
+
+
+def _secrets(section: SecretsSection) -> SecretsSection:
+    """The secrets' section with the environment's value over it."""
+    store = os.environ.get("HOLDFAST_SECRETS")
+    try:
+        return SecretsSection(store=store, env=section.env) if store else section
+    except ValidationError as error:
+        raise ConfigError(f"HOLDFAST_SECRETS: {SECRET_STORES}") from error
 
 
 def _read(path: Path) -> File:
@@ -325,6 +360,7 @@ def _known(key: list[str]) -> list[str]:
         "answers": AnswersSection,
         "payloads": PayloadsSection,
         "cache": CacheSection,
+        "secrets": SecretsSection,
     }
     return list((File if len(key) == 1 else tables[key[0]]).model_fields)
 

@@ -48,6 +48,20 @@ async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int 
         run = view.previous_run
 
 
+async def below(tree: Tree, workflow: str, last_iterations: int | None = None) -> list[Event]:
+    """A workflow's events, with those of each child behind the event that tells of its start."""
+    try:
+        own = await chain(tree, workflow, last_iterations=last_iterations)
+    except UnknownRun:  # its retention has ended
+        return []
+    events: list[Event] = []
+    for event in own:
+        events.append(event)
+        if event.type in BORN:
+            events += await below(tree, event.data["workflow"], last_iterations)
+    return events
+
+
 async def _span(tree: Tree, view: WorkflowView, offset: int) -> list[Event]:
     """What one run of a chain holds from an offset on, page by page."""
     events: list[Event] = []

@@ -61,10 +61,16 @@ def _paths(address: str, span: dict[str, Any]) -> list[Path]:
 
 
 def _spans(span: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The span with all below it; of a loop those of the last iteration."""
+    """The span with all below it; of a loop those of the last iteration, and of others that are under way."""
     yield span
-    repeated = [*span.get("iterations", [])[-1:], *span.get("items", [])]
+    repeated = [*_current(span.get("iterations", [])), *span.get("items", [])]
     lists = [span.get("steps", []), *(one["steps"] for one in repeated), *span.get("branches", {}).values()]
     for steps in lists:
         for step in steps:
             yield from _spans(step)
+
+
+def _current(iterations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last one, and those before it that still run: a plan's loop may do several items at once."""
+    running = [one for one in iterations[:-1] if any(STATES.get(step["status"]) == "running" for step in one["steps"])]
+    return [*running, *iterations[-1:]]

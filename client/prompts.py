@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import select
 import signal
@@ -70,7 +71,7 @@ class Lines:
         line = read_line()
         if line is None:
             return None
-        self.out.print(f"> {line}")
+        self.out.print("> …" if question.kind == "secret" else f"> {line}")
         return Answer(question=question.id, content=content_of(line, question))
 
     def refused(self, question: Question, reason: str) -> None:
@@ -132,7 +133,7 @@ class Terminal:
     def _ask(self, prompt: str, question: Question) -> str:
         """What was typed, unless it is a command: then raises `_Left`."""
         while True:
-            text = read_edited(prompt) if self.editing else read_line(prompt)
+            text = self._read(prompt, hidden=question.kind == "secret")
             match text and text.strip():
                 case None | "/later":
                     raise _Left(None)
@@ -145,10 +146,15 @@ class Terminal:
                 case _:
                     return text or ""
 
+    def _read(self, prompt: str, *, hidden: bool) -> str | None:
+        if hidden:
+            return read_hidden(prompt)
+        return read_edited(prompt) if self.editing else read_line(prompt)
+
 
 def _how(question: Question) -> str:
     """How this question is answered in a terminal."""
-    words = []
+    words = ["what is typed is not shown"] if question.kind == "secret" else []
     if fields := _fields_of(question):
         words.append(f"{len(fields)} fields, or one JSON object")
     elif question.options:
@@ -185,6 +191,8 @@ def _fields_of(question: Question) -> Mapping[str, dict[str, Any]]:
         return {}
     schema = question.requestedSchema
     properties = schema.get("properties", {})
+    if question.kind == "secret":  # of what is typed nothing is known but that it is text
+        return {name: {key: field[key] for key in field if key != "pattern"} for name, field in properties.items()}
     if question.options or schema.get("type") != "object" or not all(isinstance(p, dict) for p in properties.values()):
         return {}
     return properties  # type: ignore[no-any-return]
@@ -259,6 +267,16 @@ def read_edited(prompt: str) -> str | None:
     try:
         with _ctrl_c():
             return input(prompt)
+    except EOFError:
+        print(file=sys.stderr)
+        return None
+
+
+def read_hidden(prompt: str) -> str | None:
+    """One line of a terminal that does not show it; None at Ctrl-D. Raises `Interrupted`."""
+    try:
+        with _ctrl_c():
+            return getpass.getpass(prompt)
     except EOFError:
         print(file=sys.stderr)
         return None

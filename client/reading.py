@@ -6,6 +6,7 @@ import difflib
 import getpass
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,7 +17,7 @@ from blueprint.errors import BlueprintError, Problem
 from blueprint.source import PlacedDict, PlacedList, plain, read
 from protocol.address import parts
 from protocol.answers import Answer
-from protocol.questions import InvalidAnswer, Question
+from protocol.questions import InvalidAnswer, Question, Secret
 
 ENTRY_KEYS = ("question", "content", "decline", "times")
 
@@ -64,6 +65,8 @@ def content_of(text: str, question: Question | None) -> Any:
     """An answer's content as typed; `a,b` is a list where several options may be chosen."""
     if question is None:
         return value_of(text, None)
+    if question.secret is not None:
+        return _secret_of(text, question.secret)
     if question.needs_no_data and not text.strip():
         return None
     if question.max_selections == 1:
@@ -78,6 +81,18 @@ def content_of(text: str, question: Question | None) -> Any:
         return listed
     names = {name for option in question.options for name in (option.id, option.label)}
     return [text] if text in names else [part.strip() for part in text.split(",")]
+
+
+def _secret_of(text: str, asked: Secret) -> Any:
+    """A secret as typed: literal text, or a JSON object of several; for the only name its text will do."""
+    if asked.form is None:
+        return text
+    try:
+        value = from_json(text)
+    except ValueError:
+        value = text
+    names = list(asked.form["properties"])
+    return value if isinstance(value, dict) or len(names) > 1 else {names[0]: text}
 
 
 def _fact_of(text: str, question: Question) -> Any:
@@ -110,6 +125,16 @@ def text_of_file(path: Path) -> str:
         raise BadUsage(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BadUsage(f"{path} is not UTF-8 text (byte {error.start})") from error
+
+
+def text_of_input() -> str:
+    """All of standard input. Raises `BadUsage`."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise BadUsage("there is no standard input to read from")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadUsage(f"standard input is not UTF-8 text (byte {error.start})") from error
 
 
 def document(text: str, file: str) -> Any:
@@ -216,9 +241,9 @@ def answers_for(entries: Sequence[Entry], questions: Sequence[Question]) -> tupl
 
 
 def accepted(question: Question, content: Any) -> str | None:
-    """Why the question would refuse the content; None if it takes it."""
+    """Why the question would refuse the content; None if it takes it, or what will stand for it."""
     try:
-        question.accept(content)
+        question.accept(content) if question.secret is None else question.secret.by_name(content)
     except InvalidAnswer as error:
         return str(error)
     return None

@@ -26,8 +26,9 @@ QUOTES = "'\""
 MOST_ITERATIONS = 10
 """Of a loop, in a tree for people."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
+MARKS |= {"pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
-STYLES |= {"skipped": "dim"}
+STYLES |= {"skipped": "dim", "pending": "dim", "waiting_input": "yellow", "completed_with_errors": "yellow"}
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -111,6 +112,8 @@ def answer_command(question: Question) -> str:
     """The command that answers the question."""
     if question.kind in ("hold", "checkpoint"):
         return f"holdfast resume {shlex.quote(question.run)}"
+    if question.kind == "secret":
+        return f"holdfast attach {shlex.quote(question.run)}"
     if question.example != "…":
         return f"holdfast answer {shlex.quote(question.run)} {question.id} --content '{json.dumps(question.example)}'"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
@@ -134,10 +137,11 @@ def progress(event: Event) -> Text | None:
     match event.type:
         case "loop.iteration":
             line = Text(f"{name} {data['iteration']}", "bold")
+            line.append(f": {preview(data['item'])}" if "item" in data else "", "dim")
         case "step.completed" if data["kind"] == "step":
             line = Text(f"✓ {name}  ").append(preview(data.get("output")), "dim")
         case "step.skipped":
-            line = Text(f"· {name} skipped", "dim")
+            line = Text(f"· {name} skipped{_why(data)}", "dim")
         case "tool.returned" if kind == "tool":
             line = Text(f"  ✓ {name} was called", "dim")
         case "tool.denied":
@@ -152,6 +156,11 @@ def progress(event: Event) -> Text | None:
             line = Text(f"→ {name}", "dim")
         case "loop.completed":
             line = Text(f"{name}: {data['iterations']} iterations, {data['reason']}", "dim")
+        case "plan.revised":
+            line = Text(f"↻ {name} is at revision {data['revision']}", "yellow").append(_by(data), "dim")
+            line.append(f"  {preview_text(data.get('reason', ''))}", "dim")
+        case "plan.completed" if data["status"] == "completed_with_errors":
+            line = Text(f"{name}: {data['status']}", "yellow")
         case "question.answered":
             line = Text(f"← {name}  ").append(preview(data.get("content")), "cyan").append(_by(data), "dim")
         case "question.accepted":
@@ -174,6 +183,10 @@ def progress(event: Event) -> Text | None:
 
 def preview_text(text: str) -> str:
     return clean(text.replace("\n", " "))
+
+
+def _why(data: dict[str, Any]) -> str:
+    return f": {clean(data['reason'])}" if data.get("reason") else ""
 
 
 def _by(data: dict[str, Any]) -> str:
@@ -200,7 +213,20 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
         return f"run {run}: {status}"
     where = f"\n  at {error.address}" if error.address else ""
     why = f" ({error.reason})" if error.reason else ""
-    return f"run {run} {status}: {clean(error.message)}{why}{where}"
+    return f"run {run} {status}: {clean(error.message)}{why}{where}{_given_all_the_same(error.output)}"
+
+
+def _given_all_the_same(output: Any) -> str:
+    """How the steps of a failed plan ended, a line for each way of ending."""
+    match output:
+        case {"steps": dict() as steps, "loops": dict() as loops}:
+            by_status: dict[str, list[str]] = {}
+            for id_, told in {**steps, **loops}.items():
+                by_status.setdefault(told["status"], []).append(
+                    f"{id_} ({told['reason']})" if told.get("reason") else id_
+                )
+            return "".join(f"\n  {status}: {clean(', '.join(ids))}" for status, ids in by_status.items())
+    return ""
 
 
 def when(moment: datetime) -> str:
@@ -246,13 +272,22 @@ def tree_text(trace: dict[str, Any], last: int | None = MOST_ITERATIONS) -> Text
 
 
 def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) -> None:
-    text.append(f"{'  ' * depth}{MARKS.get(span['status'], '?')} {span['name']}", STYLES.get(span["status"], ""))
+    status = span.get("outcome", span["status"])
+    text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span['name']}", STYLES.get(status, ""))
+    if span.get("title"):
+        text.append(f" {preview_text(span['title'])}")
     if span["kind"] not in ("step", "hitl"):
         text.append(f" ({span['kind']}{' → ' + span['branch'] if 'branch' in span else ''})", "dim")
     if span.get("error"):
         text.append(f"  {preview_text(span['error']['message'] or '')}", "red")
+    elif span["status"] == "skipped" and span.get("reason"):
+        text.append(f"  {preview_text(span['reason'])}", "dim")
+    elif "outcome" in span:
+        text.append(f"  {status}", "dim")
     elif span["status"] == "completed":
         text.append(f"  {preview(span['output'])}", "dim")
+    for revision in span.get("revisions", [])[-1:]:
+        text.append(f"  revision {revision['revision']}{_by(revision)}", "dim")
     text.append("\n")
     for step in span.get("steps", []):
         _add_step(text, step, depth + 1, last)
@@ -265,7 +300,8 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
     if hidden := span.get("iterations_left_out", span.get("items_left_out", 0)) + len(iterations) - len(kept):
         text.append(f"{'  ' * (depth + 1)}… {hidden} earlier ones: --all\n", "dim")
     for iteration in kept:
-        text.append(f"{'  ' * (depth + 1)}{iteration['n']}\n", "dim")
+        item = f": {preview(iteration['item'])}" if "item" in iteration else ""
+        text.append(f"{'  ' * (depth + 1)}{iteration['n']}{item}\n", "dim")
         for step in iteration["steps"]:
             _add_step(text, step, depth + 2, last)
 

@@ -30,18 +30,19 @@ from blueprint.grammar import Blueprint
 from blueprint.jsonschemas import problems_of
 from client.answering import Answering, Sent
 from client.errors import Ambiguous, BadInput, RunExists, failure_from
-from client.events import all_events, chain, follow
-from client.trace import trace_of
+from client.events import all_events, below, follow
+from client.plans import Planned, check_change, planned, send_change
+from client.trace import Span, trace_of
 from client.tree import Tree, UnknownRun, questions_of, rests
 from protocol.address import parts, root
 from protocol.agents import Usage
-from protocol.answers import Answer, Answers, Receipt
+from protocol.answers import Answer, Answers, Receipt, Refusal
 from protocol.context import BadWrite, written
 from protocol.people import ANYONE, MANY, names_of
+from protocol.plans import change_id
 from protocol.questions import Question
 from protocol.runs import (
     BLUEPRINT_ATTRIBUTE,
-    BORN,
     CONTEXT,
     LONGEST_RUN_ID,
     PAUSE,
@@ -77,7 +78,10 @@ STATUSES: dict[WorkflowExecutionStatus, Status] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run stands: its output once it has completed, the error once it has failed."""
+    """How a run stands: its output once it has completed, the error once it has failed.
+
+    A run that fails by a plan has an output too: what the plan's steps gave all the same.
+    """
 
     run: str
     status: Status
@@ -265,7 +269,8 @@ class Runs:
             result = await self.client.get_workflow_handle(run, result_type=RunResult).result()
         except WorkflowFailureError as error:
             status, failure = failure_from(error)
-            return Outcome(run, "cancelled" if status == "cancelled" else "failed", error=failure)
+            ended: Status = "cancelled" if status == "cancelled" else "failed"
+            return Outcome(run, ended, failure.output, error=failure)
         return Outcome(run, "completed", result.output, result.context)
 
     async def context(self, standing: Standing) -> dict[str, Any]:
@@ -278,22 +283,7 @@ class Runs:
 
     async def trace(self, standing: Standing, last: int | None = 100) -> dict[str, Any]:
         """The run as a tree; of each loop the last iterations, or all of them with `last=None`."""
-        events = await self._events_below(standing.run, last)
-        address = root(standing.blueprint)
-        return trace_of(events, name=standing.blueprint, address=address, status=standing.status, last=last)
-
-    async def _events_below(self, workflow: str, last: int | None) -> list[Event]:
-        """A workflow's events, with those of each loop behind the event that tells of its start."""
-        try:
-            own = await chain(self.tree, workflow, last_iterations=last)
-        except UnknownRun:  # its retention has ended
-            return []
-        events: list[Event] = []
-        for event in own:
-            events.append(event)
-            if event.type in BORN:
-                events += await self._events_below(event.data["workflow"], last)
-        return events
+        return _traced(standing, await below(self.tree, standing.run, last), last)
 
     async def events(self, run: str) -> list[Event]:
         """Every event of the run so far, in the run's order, with offsets of the run."""
@@ -338,6 +328,41 @@ class Runs:
             context = _set(context, path, value)
         answer = Answer(question=stops[0].id, content=context, digest=stops[0].digest)
         return await self.answer(run, [answer], by=by)
+
+    async def plan(self, run: str, address: str | None = None, *, last: int | None = 100) -> Planned:
+        """A plan of a run, under way or over: what it says, and where its steps stand.
+
+        `address` names it where there are several: its step's name, or its address. Raises `BadInput` or `Ambiguous`.
+        """
+        standing = await self.standing(run)
+        events = await below(self.tree, run, last)
+        return await planned(self.tree, run, _traced(standing, events, last), events, standing.questions, address)
+
+    async def change_plan(
+        self,
+        run: str,
+        plan: Any,
+        address: str | None = None,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        revision: int | None = None,
+    ) -> int:
+        """Go on with another plan; gives its revision.
+
+        What has begun or is over must stay as it is. With `revision`, only if the plan has not changed since then.
+        Raises `Refusal` with everything that is wrong.
+        """
+        check_change(plan)
+        change = {"plan": plan, "reason": reason, "by": by, "token": self.answering.token(run, change_id(plan), by)}
+        found = await self.plan(run, address)
+        while True:
+            try:
+                return await send_change(self.tree, found, {**change, "revision": revision or found.view.revision})
+            except Refusal:
+                before, found = found.view.workflow, await self.plan(run, found.address)
+                if found.view.workflow == before:  # else a loop has taken the plan over, or given it back
+                    raise
 
     async def tell(self, run: str, text: str, *, agent: str | None = None, by: str | None = None) -> str:
         """Say something to an agent that works in turns, for its next turn; gives the agent's address.
@@ -389,6 +414,11 @@ def _status(views: Sequence[WorkflowView]) -> Status:
     if views[0].status == "paused":
         return "paused"
     return "waiting" if questions_of(views) and rests(views) else "running"
+
+
+def _traced(standing: Standing, events: Sequence[Event], last: int | None) -> Span:
+    address = root(standing.blueprint)
+    return trace_of(events, name=standing.blueprint, address=address, status=standing.status, last=last)
 
 
 def _set(context: Any, path: str, value: Any) -> Any:

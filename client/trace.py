@@ -25,12 +25,11 @@ class Trace:
             case "step.started":
                 self._open(event, "running")
             case "step.skipped":
-                self._open(event, "skipped")
+                self._skip(event)
             case "step.completed":
                 self._change(event, status="completed", output=event.data.get("output"))
             case "step.failed":
-                error = {key: event.data.get(key) for key in ("error", "message")}
-                self._change(event, status="failed", error={"type": error["error"], "message": error["message"]})
+                self._fail(event)
             case "tool.called":
                 self._tool(event)
             case "tool.returned":
@@ -47,16 +46,38 @@ class Trace:
                 self._item(event)
             case "branch.started":
                 self._branch(event)
+            case "plan.completed":
+                self._change(event, outcome=event.data["status"])
+            case "plan.revised":
+                self._revise(event)
 
     def _open(self, event: Event, status: str) -> None:
         """A step's span, below the step, iteration or branch where it stands."""
         data = event.data
         span: Span = {"name": data["name"], "kind": data["kind"], "address": event.address, "status": status}
         span |= {"output": None, "error": None}
+        span |= {key: data[key] for key in ("title", "reason") if key in data}
         if data["kind"] == "loop":
             span["iterations"] = []
         self._spans[event.address] = span
         self._list_at(self._nearest(event.address)).append(span)
+
+    def _skip(self, event: Event) -> None:
+        """A step that was not run; a question of a plan may have been asked before."""
+        if self._spans.get(event.address, {}).get("status") == "running":
+            self._change(event, status="skipped", reason=event.data.get("reason"))
+        else:
+            self._open(event, "skipped")
+
+    def _fail(self, event: Event) -> None:
+        if event.address not in self._spans:  # it could not even start
+            self._open(event, "failed")
+        error = {"type": event.data.get("error"), "message": event.data.get("message")}
+        self._change(event, status="failed", error=error)
+
+    def _revise(self, event: Event) -> None:
+        if event.address in self._spans:
+            self._spans[event.address].setdefault("revisions", []).append(event.data)
 
     def _change(self, event: Event, **values: Any) -> None:
         if event.address in self._spans:
@@ -66,7 +87,8 @@ class Trace:
         loop = event.address.rpartition(":")[0]
         steps = self._lists[event.address] = []
         if loop in self._spans:
-            self._spans[loop]["iterations"].append({"n": event.data["iteration"], "steps": steps})
+            item = {"item": event.data["item"]} if "item" in event.data else {}
+            self._spans[loop]["iterations"].append({"n": event.data["iteration"], **item, "steps": steps})
 
     def _tool(self, event: Event) -> None:
         """A call of an agent's tool; what runs inside it, such as another agent, stands below it."""
@@ -125,7 +147,7 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
 
 def _end(span: Span) -> None:
     """In a run that has ended, what has no end of its own was cancelled."""
-    for step in _inside(span):
+    for step in inside(span):
         if step["status"] == "running":
             step["status"] = "cancelled"
         _end(step)
@@ -136,11 +158,12 @@ def _cut(span: Span, last: int) -> None:
         if len(span.get(key, [])) > last:
             span[f"{key}_left_out"] = len(span[key]) - last
             span[key] = span[key][-last:]
-    for step in _inside(span):
+    for step in inside(span):
         _cut(step, last)
 
 
-def _inside(span: Span) -> list[Span]:
+def inside(span: Span) -> list[Span]:
+    """What stands right below a span."""
     repeated = [*span.get("iterations", []), *span.get("items", [])]
     inner = [step for one in repeated for step in one["steps"]]
     return [*span.get("steps", []), *inner, *(step for steps in span.get("branches", {}).values() for step in steps)]

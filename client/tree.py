@@ -1,4 +1,4 @@
-"""Walking a run: the workflow itself, its loops, and theirs, by query. Costs no history."""
+"""Asking the workflows of a run, by query, which costs no history, and changing one, by update."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from typing import Any, TypeVar
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.client import (
+    Client,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from protocol.answers import REFUSALS, Refusal
 from protocol.questions import Question
 from protocol.runs import VIEW, WorkflowView
 
@@ -21,6 +28,9 @@ Result = TypeVar("Result")
 QUERY_LIMIT = timedelta(seconds=3)
 ATTEMPTS = 3
 PAUSE_SECONDS = 0.1
+UPDATE_LIMIT = timedelta(seconds=10)
+UPDATE_ATTEMPTS = 5
+_PASSING = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
 _UNREACHED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
 
 
@@ -95,6 +105,33 @@ class Tree:
                 raise NoWorker(self.task_queue) from None
             raise
 
+    async def update(self, workflow: str, name: str, argument: Any, type_: type[Result], *, id: str) -> Result:
+        """One update, sent again under the same id as long as it may not have arrived.
+
+        Raises `Refusal`, `NoWorker`, or `UnknownRun` if the workflow has ended.
+        """
+        handle = self.client.get_workflow_handle(workflow)
+        failed: WorkflowUpdateFailedError | RPCError | None = None
+        for _ in range(UPDATE_ATTEMPTS):
+            try:
+                result: Result = await handle.execute_update(
+                    name, argument, id=id, result_type=type_, rpc_timeout=UPDATE_LIMIT
+                )
+                return result
+            except WorkflowUpdateFailedError as error:
+                if (refusal := _refusal(error)) is not None:
+                    raise refusal from None
+                failed = error  # the server gave the update up, as its workflow task was lost: it may be sent again
+            except WorkflowUpdateRPCTimeoutOrCancelledError:
+                continue  # it may have been applied: the same id gets the same result
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    raise UnknownRun(workflow) from None
+                if error.status not in _PASSING:
+                    raise
+                failed = error if error.status == RPCStatusCode.UNAVAILABLE else failed
+        raise failed or NoWorker(self.task_queue)
+
     async def view(self, workflow: str, run: str | None = None) -> WorkflowView:
         """One workflow's view, with all of its open questions."""
         view = await self.query(workflow, VIEW, 0, WorkflowView, run)
@@ -117,6 +154,14 @@ class Tree:
             return await self.views(child)
         except UnknownRun:  # ended, and its retention too, since its parent was asked
             return []
+
+
+def _refusal(error: WorkflowUpdateFailedError) -> Refusal | None:
+    """What the workflow said, if it was the workflow that refused."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type in REFUSALS:
+        return Refusal(cause.type, cause.message)
+    return None
 
 
 def questions_of(views: Sequence[WorkflowView]) -> list[Question]:

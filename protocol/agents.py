@@ -124,6 +124,8 @@ class ToolRequest(Value):
     """The paths that interrupted this call so far."""
     idempotent: bool | None = None
     """Whether it may be run twice, where the blueprint says so; else the tool knows."""
+    unsure_is_final: bool = False
+    """Whether a call that timed out elsewhere, and may have taken effect there, is not tried again."""
 
 
 class Completed(Value):
@@ -184,3 +186,19 @@ class ToolsRequest(Value):
     """Tools to describe to a model: names, `pkg.mod:function`, or `mcp:<server>` for all that a server has."""
 
     tools: list[str]
+
+
+class FindTool(Value):
+    """What a tool is wanted for; `among` are those that may be used, all that the worker has if there are none."""
+
+    service: str | None = None
+    instruction: str = ""
+    missing: str = ""
+    """The tool that is not there."""
+    among: list[str] = []
+
+
+class FoundTool(Value):
+    """The tool that fits best; None: none does."""
+
+    name: str | None = None

@@ -13,9 +13,11 @@ from blueprint.grammar import Option
 from blueprint.jsonschemas import problems_of
 from protocol.address import Address
 from protocol.people import EVERYBODY, People
+from protocol.secrets import PATTERN, reference_in
 from protocol.values import Value, digest_of
 
 TEXT = {"type": "string"}
+REFERENCE = {"type": "string", "pattern": PATTERN}
 FACT = "x-fact"
 """In the schema of a `Fact`: its name."""
 PERMISSION = {
@@ -201,6 +203,73 @@ class Review(_Question):
         return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
 
 
+ROTATE = "it has been sent: rotate it, and answer with `holdfast answer` or `holdfast attach`, which send a reference"
+
+
+class Secret(_Question):
+    """Values that nothing may show: accepted content is a reference to the secret store, or an object of several.
+
+    No message of it repeats what was given.
+    """
+
+    kind: Literal["secret"] = "secret"
+    form: dict[str, Any] | None = None
+    """JSON Schema of an object of names; None: one value without a name."""
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        if self.form is None:
+            return REFERENCE
+        told = ("title", "description")
+        return {
+            "type": "object",
+            "required": self._needed,
+            "minProperties": 1,
+            "properties": {
+                name: {**{key: field[key] for key in told if key in field}, **REFERENCE}
+                for name, field in self.form["properties"].items()
+            },
+            "additionalProperties": False,
+        }
+
+    @property
+    def _needed(self) -> list[str]:
+        return [] if self.form is None else list(self.form.get("required", []))
+
+    def accept(self, content: Any) -> Any:
+        """The content itself, if it holds references only."""
+        try:
+            given = self.by_name(content)
+        except InvalidAnswer as error:
+            raise InvalidAnswer(f"{error.reason}; if a value stood there, {ROTATE}", error.path) from None
+        for name, value in given.items():
+            if reference_in(value) is None:
+                raise InvalidAnswer(f"this is no reference secret:<store>/<id>; if it is the value, {ROTATE}", name)
+        return content
+
+    def by_name(self, content: Any) -> dict[str, str]:
+        """What was given for each name, a value or a reference; for the one without a name under ""."""
+        if self.form is None:
+            given = {"": content}
+        elif isinstance(content, dict):
+            given = self._known(content)
+        else:
+            raise InvalidAnswer(f"expected an object with {', '.join(self.form['properties'])}")
+        for name, value in given.items():
+            if not isinstance(value, str) or not value.strip():
+                raise InvalidAnswer("expected text that is not blank", name)
+        return given
+
+    def _known(self, content: dict[str, Any]) -> dict[str, Any]:
+        names = self.form["properties"] if self.form else {}
+        if not content or not content.keys() <= names.keys():
+            raise InvalidAnswer(f"expected an object of nothing but {', '.join(names)}")
+        for name in self._needed:
+            if name not in content:
+                raise InvalidAnswer("is missing", name)
+        return content
+
+
 class Checkpoint(_Question):
     """Before or after a step: go on, with the context as it is or as it is given back."""
 
@@ -230,6 +299,8 @@ class _Choice(_Question):
     options: list[Option] = []
     allow_custom: bool = False
     max_selections: int = 1
+    by_index: bool = False
+    """Whether a number means an option too, counted from 0."""
 
     @property
     def choices(self) -> Sequence[Option]:
@@ -257,6 +328,9 @@ class _Choice(_Question):
         return chosen
 
     def _one(self, content: Any, path: str) -> str:
+        if self.by_index and type(content) is int and 0 <= content < len(self.options):
+            called_so = self._option(str(content))
+            return self.options[content].id if called_so is None else called_so.id
         if isinstance(content, str) and (option := self._option(content)):
             return option.id
         if self.allow_custom or not self.options:
@@ -292,7 +366,7 @@ class Choice(_Choice):
     kind: Literal["choice"] = "choice"
 
 
-Asked = Input | Clarification | Decision | Choice | Permission | Review | Checkpoint | Hold
+Asked = Input | Clarification | Decision | Choice | Permission | Review | Secret | Checkpoint | Hold
 _asked: TypeAdapter[Asked] = TypeAdapter(Annotated[Asked, Field(discriminator="kind")])
 
 
@@ -309,6 +383,7 @@ class Question(Value):
     options: list[Option] = []
     allow_custom: bool = False
     max_selections: int = 1
+    by_index: bool = False
     default: Any = None
     info: Any = None
     parents: list[dict[str, Any]] = []
@@ -362,9 +437,18 @@ class Question(Value):
                 return {"granted": True}
             case "review":
                 return {"verdict": "unchanged"}
+            case "secret":
+                names = self.requestedSchema.get("properties")
+                return "secret:env/NAME" if names is None else {name: f"secret:env/{name}" for name in names}
             case "hold" | "checkpoint":
                 return None
         return "…"
+
+    @property
+    def secret(self) -> Secret | None:
+        """What is asked, if it is a secret: its values must not be sent."""
+        asked = self._as_asked() if self.kind == "secret" else None
+        return asked if isinstance(asked, Secret) else None
 
     def _as_asked(self) -> Asked:
         told: dict[str, Any] = {"message": self.message}
@@ -379,11 +463,19 @@ class Question(Value):
                 return Input(**told, form=form, optional=self.requestedSchema == {})
             case "review":
                 return Input(**told, form=self.requestedSchema)
+            case "secret":
+                form = self.requestedSchema if self.requestedSchema.get("type") == "object" else None
+                return Secret(**told, form=form)
             case "checkpoint":
                 return Checkpoint(**told, context_schema=self.requestedSchema)
             case "permission" | "hold":
                 return _asked.validate_python({"kind": self.kind, **told})
-        own = {"allow_custom": self.allow_custom, "max_selections": self.max_selections, "options": self.options}
+        own = {
+            "allow_custom": self.allow_custom,
+            "max_selections": self.max_selections,
+            "by_index": self.by_index,
+            "options": self.options,
+        }
         return _asked.validate_python({"kind": "choice" if self.kind == "input" else self.kind, **told, **own})
 
 
@@ -403,7 +495,11 @@ def question_of(
     """The open question that stands for what is asked; its id is the same on every replay."""
     own: dict[str, Any] = {}
     if isinstance(asked, _Choice):
-        own = {"allow_custom": asked.allow_custom, "max_selections": asked.max_selections}
+        own = {
+            "allow_custom": asked.allow_custom,
+            "max_selections": asked.max_selections,
+            "by_index": asked.by_index,
+        }
     options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
     return Question(
         id=digest_of(owner, address, round_),

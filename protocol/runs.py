@@ -27,7 +27,7 @@ VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
 
-BORN = ("loop.started", "agent.started", "map.started", "clarify.started")
+BORN = ("loop.started", "agent.started", "map.started", "clarify.started", "plan.started")
 """Events that tell of a child workflow, whose id is in their data."""
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
@@ -295,6 +295,8 @@ class Failure(Value):
     """Whether `on_error` may not handle it."""
     context: dict[str, Any] | None = None
     """Of a loop: the context of its completed iterations."""
+    output: Any = None
+    """Of a plan: what its steps gave all the same."""
     usage: Usage = Usage()
 
 

@@ -84,6 +84,13 @@ def read_cases(path: Path, config: Config) -> CaseFile:
     return CaseFile(path.resolve(), str(path), reader.blueprint, reader.names, cases)
 
 
+def _beside(tests: Path) -> str:
+    """The blueprint or plan that a file of tests stands beside."""
+    stem = tests.name.removesuffix(SUFFIX)
+    is_plan = not (tests.parent / f"{stem}.yaml").exists() and (tests.parent / f"{stem}.json").exists()
+    return f"{stem}.json" if is_plan else f"{stem}.yaml"
+
+
 class _Reader:
     """Reads one file; `problems` is what was found on the way."""
 
@@ -107,7 +114,7 @@ class _Reader:
     def _load(self, written: PlacedDict) -> None:
         """The blueprint: the one that is named, else the one beside the tests."""
         name = self._value(written, "blueprint", str, "the path of a blueprint", "")
-        path = self.path.parent / (name or self.path.name.removesuffix(SUFFIX) + ".yaml")
+        path = self.path.parent / (name or _beside(self.path))
         try:
             self.blueprint = load(path)
         except BlueprintError as error:
@@ -286,7 +293,7 @@ class _Reader:
 
     def _known(self, name: str, known: Iterable[str], what: str, place: Place, path: str) -> None:
         names = sorted(known)
-        if self.blueprint is not None and name not in names:
+        if self.blueprint is not None and not self.names.open and name not in names:
             hint = did_you_mean(name, names) or f"the blueprint has: {', '.join(names) or 'none'}"
             self._add(place, f"{path}.{name}", "unknown_name", f"the blueprint has no {what} {name!r}", hint)
 

@@ -17,6 +17,8 @@ from blueprint.grammar import (
     Hitl,
     LoopBlock,
     PlainStep,
+    PlanBody,
+    PlanStep,
     Step,
 )
 from blueprint.grammar.base import Part
@@ -39,6 +41,8 @@ class Names:
     """Tools and functions as the blueprint refers to them."""
     called: set[str] = field(default_factory=lambda: {ASKING})
     """Tools as the trace calls them."""
+    open: bool = False
+    """Whether there may be others: those of a plan that is read when it runs."""
     ladders: dict[str, list[float]] = field(default_factory=dict)
     """By the step that asks: after how many seconds others are asked instead."""
 
@@ -81,6 +85,13 @@ def _take(part: Part, names: Names) -> None:
         case AgentTool(name=name):
             _take_tool(name, names)
             names.called.add(re.sub(r"[^A-Za-z0-9_-]+", "_", re.split(r"[:/.]", name)[-1]))
+        case PlanBody(source=source) as plan:
+            names.steps |= plan.loop_blocks.keys()
+            names.open = names.open or source is not None
+        case PlanStep(id=id_, tools=tools):
+            names.steps.add(id_)
+            for tool in tools:
+                _take(AgentTool(name=tool), names)
         case LoopBlock():
             mappers = (part.initial_input_mapper, part.iteration_input_mapper, part.loop_output_mapper)
             names.tools.update(filter(None, (*mappers, part.exit_condition)))

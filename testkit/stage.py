@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowReplayResult
 
 from client.answering import Answering
-from client.config import Config
+from client.config import Config, SecretsSection
 from client.connection import converter
 from client.embedded import ServerUnreachable
 from client.embedded.server import temporal_binary
 from client.runs import Runs
+from client.secrets import keeper
 from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
 from testkit.doors import OwnCaches, Tools
 from worker import activities_of, create_worker, mcp_servers
@@ -88,6 +89,7 @@ class Stage:
 
     async def _opened(self, config: Config, queue: str) -> House:
         client = self._environment.client
+        config = replace(config, secrets=SecretsSection(store=f"dir:{self.folder / 'secrets'}", env=config.secrets.env))
         servers, caches = mcp_servers(config), OwnCaches()
         activities = activities_of(config, servers, caches)
         tools = Tools(_real_tools(activities))
@@ -97,7 +99,7 @@ class Stage:
         everything = [*others, tools.call_tool]
         worker = create_worker(client, task_queue=queue, activities=everything, runner=UNGUARDED)
         await self._exits.enter_async_context(worker)
-        return House(config, Runs(client, queue, Answering()), tools)
+        return House(config, Runs(client, queue, Answering(secrets=keeper(config, embedded=False))), tools)
 
     async def replay(self, history: WorkflowHistory) -> Exception | None:
         """Why a history is not followed; None if it is. One replayer serves all: to make one takes its time."""

@@ -14,7 +14,7 @@ from blueprint.grammar import KINDS
 from blueprint.grammar import steps as plain
 from protocol.questions import Asked
 from workflows.builtins import BUILTINS
-from workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS
+from workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
 from workflows.steps import STEPS
 
 HOME = Path(__file__).parent.parent
@@ -29,7 +29,7 @@ def test_the_import_contracts_hold(monkeypatch) -> None:
 
 def test_the_door_and_the_activities_agree_on_names() -> None:
     names = {activity._Definition.must_from_callable(one).name for one in all_activities([], {})}
-    assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS}
+    assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL}
 
 
 def test_every_kind_of_the_grammar_has_a_deed() -> None:

@@ -8,8 +8,18 @@ from workflows.human import HumanInTheLoop
 from workflows.loop import LoopWorkflow
 from workflows.map import MapWorkflow
 from workflows.pipeline import PipelineWorkflow
+from workflows.plan import DrivenPlanWorkflow, PlanLoopWorkflow, PlanWorkflow
 
-WORKFLOWS: list[type] = [PipelineWorkflow, LoopWorkflow, AgentWorkflow, MapWorkflow, ClarifyWorkflow]
+WORKFLOWS: list[type] = [
+    PipelineWorkflow,
+    LoopWorkflow,
+    AgentWorkflow,
+    MapWorkflow,
+    ClarifyWorkflow,
+    PlanWorkflow,
+    PlanLoopWorkflow,
+    DrivenPlanWorkflow,
+]
 
 PASSED_THROUGH = ("blueprint", "protocol", "pydantic", "pydantic_core", "jinja2", "markupsafe", "jsonschema_rs")
 """Pure, or deterministic: loaded once, not once a workflow."""

@@ -36,18 +36,29 @@ class Asking:
         return Asking(blueprint.agents[written], written, step, **more)
 
 
-async def run_agent(asking: Asking, value: Any, frame: Frame) -> AgentResult:
-    """What the agent gives for the value. The frame stands at the agent's own address."""
+async def run_agent(asking: Asking, value: Any, frame: Frame, told: str = "") -> AgentResult:
+    """What the agent gives for the value. The frame stands at the agent's own address.
+
+    `told` is what the model is told beside its instructions, word for word.
+    """
     instructions = text_of(frame.render(asking.agent.instructions))
-    if asking.agent.limits is not None:
-        own = Budget(limits=asking.agent.limits, of=f"agent {asking.name or asking.step}")
-        frame = replace(frame, meter=frame.meter.within(own))
+    if told:
+        instructions = f"{instructions}\n\n{told}".strip()
+    frame = within_own_limits(frame, asking)
     if not asking.agent.works_in_turns and asking.registry is None:
         return AgentResult(output=await _single(asking, instructions, value, frame), turns=1)
     state = AgentState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
-    result: AgentResult = await frame.run_child(_definition(asking, instructions, value, frame), state)
+    result: AgentResult = await frame.run_child(agent_definition(asking, instructions, value, frame), state)
     frame.note("agent.completed", turns=result.turns, output=result.output)
     return result
+
+
+def within_own_limits(frame: Frame, asking: Asking) -> Frame:
+    """The frame with what one use of the agent may spend."""
+    if asking.agent.limits is None:
+        return frame
+    own = Budget(limits=asking.agent.limits, of=f"agent {asking.name or asking.step}")
+    return replace(frame, meter=frame.meter.within(own))
 
 
 async def _single(asking: Asking, instructions: str, value: Any, frame: Frame) -> Any:
@@ -98,7 +109,7 @@ def misfit_told(reply: ModelReply, problem: str) -> list[Message]:
     return [said, *(Message(role="tool", call=call.id, tool=call.name, content=text) for call in reply.tool_calls)]
 
 
-def _definition(asking: Asking, instructions: str, value: Any, frame: Frame) -> AgentDefinition:
+def agent_definition(asking: Asking, instructions: str, value: Any, frame: Frame) -> AgentDefinition:
     """The agent with what it may use, and the names that its agents' instructions read."""
     agent = asking.agent
     reach = reach_of_tools([*agent.tools, *(asking.registry or ())], frame.blueprint)

@@ -13,6 +13,8 @@ from protocol.agents import (
     CacheEntry,
     CacheHit,
     CacheLookup,
+    FindTool,
+    FoundTool,
     ModelReply,
     ModelRequest,
     ToolOutcome,
@@ -25,6 +27,7 @@ from protocol.runs import summary_of
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
 DESCRIBE_TOOLS = "describe_tools"
+FIND_TOOL = "find_tool"
 CACHE_GET = "cache_get"
 CACHE_PUT = "cache_put"
 
@@ -69,6 +72,13 @@ async def describe_tools(request: ToolsRequest) -> list[ToolSpec]:
         DESCRIBE_TOOLS, request, list[ToolSpec], ", ".join(request.tools), DESCRIBE_SECONDS, MODEL_RETRY
     )
     return specs
+
+
+async def find_tool(request: FindTool) -> FoundTool:
+    """The tool that fits best, if one does."""
+    summary = f"find a tool: {request.service or request.instruction}"
+    found: FoundTool = await _call(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
+    return found
 
 
 async def _call(

@@ -166,8 +166,9 @@ class ClarifyWorkflow(Host):
 
     async def _ask_for(self, lacking: list[str], read: Read | None, frame: Frame) -> None:
         """Put one question, and take what the answer tells."""
-        if read is not None and read.question and read.question not in self.questions_put:
-            return await self._ask_in_words(read, read.question, frame)
+        question = "" if read is None or read.question is None else " ".join(read.question.split())  # in one line
+        if read is not None and question and question not in self.questions_put:
+            return await self._ask_in_words(read, question, frame)
         if (name := next(iter([*self.wrong, *lacking]), None)) is None:
             return await self._ask_for_all(frame)
         reply = await self._put(self._fact(name), name, frame)

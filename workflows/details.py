@@ -38,6 +38,9 @@ def _question(question: Question) -> list[str]:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
     if question.people.restricted:
         lines += ["", f"Waits for {who_may(question.people)}. {question.so_far}".strip()]
+    if question.kind == "secret":
+        told = "It asks for a secret: send no value from here, not by signal and not by update."
+        return [*lines, "", told, "", "```", f"holdfast attach {question.run}", "```"]
     return [
         *lines,
         "",

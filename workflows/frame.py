@@ -14,7 +14,17 @@ from blueprint.expressions import evaluate, holds, render, text_of
 from blueprint.grammar import AnyStep, Blueprint, Step
 from blueprint.jsonschemas import misfit
 from protocol.address import Address, within
-from protocol.agents import CacheEntry, CacheHit, ModelReply, ModelRequest, ToolOutcome, ToolRequest, ToolSpec, Usage
+from protocol.agents import (
+    CacheEntry,
+    CacheHit,
+    FindTool,
+    ModelReply,
+    ModelRequest,
+    ToolOutcome,
+    ToolRequest,
+    ToolSpec,
+    Usage,
+)
 from protocol.context import BadWrite, applied, read
 from protocol.people import EVERYBODY, People
 from protocol.questions import Asked, Decision
@@ -59,6 +69,7 @@ class Host(Protocol):
     async def look_up(self, key: str) -> CacheHit: ...
     async def keep(self, entry: CacheEntry) -> None: ...
     async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]: ...
+    async def find_tool(self, wanted: FindTool) -> str | None: ...
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any: ...
 
 

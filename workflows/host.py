@@ -17,6 +17,7 @@ from protocol.agents import (
     CacheEntry,
     CacheHit,
     CacheLookup,
+    FindTool,
     ModelReply,
     ModelRequest,
     ToolOutcome,
@@ -27,6 +28,17 @@ from protocol.agents import (
 )
 from protocol.answers import Closed, Receipt, Refusal, read_answers
 from protocol.people import EVERYBODY, People, awaited
+from protocol.plans import (
+    DRIVEN_PLAN_WORKFLOW,
+    PLAN_LOOP_WORKFLOW,
+    PLAN_WORKFLOW,
+    DrivenDefinition,
+    DrivenResult,
+    PlanDefinition,
+    PlanLoopDefinition,
+    PlanLoopResult,
+    PlanResult,
+)
 from protocol.questions import Asked, Question
 from protocol.runs import (
     AGENT_WORKFLOW,
@@ -74,6 +86,9 @@ CHILDREN: dict[type[Definition], tuple[str, str, type[Any]]] = {
     AgentDefinition: (AGENT_WORKFLOW, "agent.started", AgentResult),
     MapDefinition: (MAP_WORKFLOW, "map.started", MapResult),
     ClarifyDefinition: (CLARIFY_WORKFLOW, "clarify.started", ClarifyResult),
+    PlanDefinition: (PLAN_WORKFLOW, "plan.started", PlanResult),
+    PlanLoopDefinition: (PLAN_LOOP_WORKFLOW, "loop.started", PlanLoopResult),
+    DrivenDefinition: (DRIVEN_PLAN_WORKFLOW, "plan.started", DrivenResult),
 }
 """By what a child executes: its workflow, the event that tells of its start, what it gives."""
 
@@ -170,6 +185,10 @@ class Host:
         with self._under_way():
             await calls.keep(entry)
 
+    async def find_tool(self, wanted: FindTool) -> str | None:
+        with self._under_way():
+            return (await calls.find_tool(wanted)).name
+
     async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]:
         with self._under_way():
             return await calls.describe_tools(ToolsRequest(tools=list(tools)))
@@ -177,6 +196,8 @@ class Host:
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
         """Start a child with a history of its own, and wait for its end; gives its result."""
         name, event, result_type = CHILDREN[type(definition)]
+        if isinstance(definition, DrivenDefinition) and definition.loop is not None:
+            event = "loop.started"
         return await self._run_child(name, event, definition, state, result_type)
 
     async def _run_child(
@@ -272,6 +293,19 @@ class Host:
             shown.cancel()
         await self.close("completed")
         return output
+
+    async def carried(self) -> dict[str, Any]:
+        """What the same workflow takes along into a fresh history, beside what it has done: no events."""
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self.show()
+        return {
+            "closed": self.questions.closed,
+            "next_offset": self.journal.next,
+            "previous_run": workflow.info().run_id,
+            "paused": self.paused,
+            "usage": self.usage,
+            "permits": self.permits,
+        }
 
     async def close(self, status: Status) -> None:
         """The last words of a run of the chain: every handler done, everything shown."""

@@ -19,6 +19,7 @@ from blueprint.grammar import (
     Map,
     Parallel,
     PlainStep,
+    Plan,
     Step,
 )
 from blueprint.jsonschemas import misfit
@@ -96,7 +97,7 @@ def segment_type(step: Step) -> str:
             return "step"
         case AgenticLoop():
             return "agent"
-        case Hitl() | Conditional() | Loop() | Map() | Parallel() | Cache() | Clarify():
+        case Hitl() | Conditional() | Loop() | Map() | Parallel() | Cache() | Clarify() | Plan():
             return step.kind
         case _:
             raise TypeError(f"no segment for {type(step).__name__}")

@@ -296,19 +296,7 @@ class LoopWorkflow(Host):
 
     async def _continue(self) -> None:
         """The same loop in a fresh history. What is carried: the state, no events."""
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        self.show()
-        state = self.state.model_copy(
-            update={
-                "closed": self.questions.closed,
-                "next_offset": self.journal.next,
-                "previous_run": workflow.info().run_id,
-                "paused": self.paused,
-                "usage": self.usage,
-                "permits": self.permits,
-                "budgets": self.meter.budgets,
-            }
-        )
+        state = self.state.model_copy(update={**await self.carried(), "budgets": self.meter.budgets})
         workflow.continue_as_new(args=[self.definition, state])
 
 

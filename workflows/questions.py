@@ -16,11 +16,12 @@ from protocol.address import Address
 from protocol.answers import Answer, Answers, Closed, Receipt, Refusal
 from protocol.guard import BadToken, check_token
 from protocol.people import EVERYBODY, People, user_of, who_may, why_not
-from protocol.questions import Asked, InvalidAnswer, Question, question_of
+from protocol.questions import ROTATE, Asked, InvalidAnswer, Question, question_of
 from workflows.journal import Journal
 from workflows.timetable import Timetable
 
 REMEMBERED = 200
+_ONLY_UPDATES = f"a secret takes no signals, as each stands in the history; if a value stood in this one, {ROTATE}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,11 @@ class Questions:
             raise Refusal("bad_token", str(error)) from None
 
     def check_signal(self, answers: Answers) -> None:
-        """A signal has no validator: it is not taken by a guarded run, nor where it matters who answers."""
+        """A signal has no validator, and stands in the history: not for secrets, guarded runs, or certain people."""
+        for answer in answers.answers:
+            one = self._open.get(self._id_of(answer.question))
+            if one is not None and one.question.kind == "secret":
+                raise Refusal("not_allowed", f"question {one.question.id}: {_ONLY_UPDATES}")
         if self._guarded:
             raise Refusal("not_allowed", "this run is guarded and takes answers by update only: use holdfast answer")
         for answer in answers.answers:
@@ -227,7 +232,9 @@ class Questions:
     ) -> Closed:
         one = self._open.pop(question.id)
         said = {"by": reply.by, "content": reply.content, "comment": reply.comment}
-        event = {**said, "default": default, "key": key, "digest": digest, "accepted_by": list(one.accepted) or None}
+        secret = question.kind == "secret" or None
+        event = {**said, "default": default, "key": key, "digest": digest, "secret": secret}
+        event["accepted_by"] = list(one.accepted) or None
         self._journal.note(question.address, f"question.{reply.status}", id=question.id, **event)
         if not one.reply.done():
             one.reply.set_result(reply)

@@ -61,11 +61,11 @@ def check_tools(tools: Sequence[AgentTool], path: str, blueprint: Blueprint, fin
         if tool.name in seen:
             findings.add(f"{here}.name", "duplicate_name", f"the tool {tool.name!r} is there twice", "keep one of them")
         seen.add(tool.name)
-        _check_name(tool.name, f"{here}.name", blueprint, findings)
+        check_tool_name(tool.name, f"{here}.name", blueprint, findings)
         _check_approve(tool, here, findings)
 
 
-def _check_name(name: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
+def check_tool_name(name: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if name.startswith(AGENT):
         known(name.removeprefix(AGENT), "agent", blueprint.agents, path, findings)
     elif name.startswith(IMPORT):

@@ -17,12 +17,14 @@ def check_hitl(step: Hitl, path: str, findings: Findings) -> None:
     if isinstance(step.options, str) and is_literal(step.options):
         hint = 'write a list, or a template of one: "{{ … }}"'
         findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
-    if step.ask in ("permission", "review", "hold"):
+    if step.ask == "secret":
+        _secret(step, path, findings)
+    elif step.ask in ("permission", "review", "hold"):
         for key, value in (("options", step.options), ("multiple", step.multiple)):
             if value:
                 told = f"{key!r} belongs to questions with a choice; what a {step.ask} takes is fixed"
                 findings.add_key(f"{path}.{key}", "conflict", told, "remove it, or write ask: decision")
-    if step.options and step.input_schema is not None:
+    if step.options and step.input_schema is not None and step.ask != "secret":
         told = "'options' and 'input_schema' both describe the answer"
         findings.add_key(f"{path}.input_schema", "conflict", told, "keep one of them")
     if not isinstance(step.multiple, bool) and step.multiple < 1:
@@ -31,8 +33,52 @@ def check_hitl(step: Hitl, path: str, findings: Findings) -> None:
         _distinct(step.options, path, findings)
     _deadline(step, path, findings)
     check_people(step, path, findings)
-    if step.default is not None and is_literal(step.default) and (why := _misfit(step)):
+    if step.default is None or step.ask == "secret":
+        return
+    if is_literal(step.default) and (why := _misfit(step)):
         findings.add(f"{path}.default", "bad_value", f"the default is no answer to the question: {why}")
+
+
+_TOLD = ("title", "description")
+_NEVER_SECRET = {
+    "options": "what can be chosen from is no secret",
+    "multiple": "what can be chosen from is no secret",
+    "default": "a value in the blueprint is no secret; it would stand in every history",
+    "quorum": "nobody can see whether two secrets are the same",
+}
+
+
+def _secret(step: Hitl, path: str, findings: Findings) -> None:
+    for key, why in _NEVER_SECRET.items():
+        if step.model_dump(include={key}, exclude_defaults=True):
+            findings.add_key(f"{path}.{key}", "conflict", f"{key!r} does not go with ask: secret: {why}", "remove it")
+    if step.on_timeout == "default":
+        told = "'on_timeout: default' does not go with ask: secret: a secret has no default"
+        findings.add(f"{path}.on_timeout", "conflict", told, "write on_timeout: skip, or remove it")
+    if step.input_schema is not None:
+        _names(step.input_schema, f"{path}.input_schema", findings)
+
+
+def _names(schema: dict[str, Any], path: str, findings: Findings) -> None:
+    """Only names can be asked for: no value is ever seen that more could be asked of."""
+    hint = "write {type: object, required: [NAME], properties: {NAME: {type: string, description: …}}}"
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, dict) or not properties:
+        told = "the input_schema of ask: secret must be an object of the names that are asked for"
+        findings.add(path, "bad_value", told, hint)
+        return
+    for key in schema:
+        if key not in ("type", "properties", "required", *_TOLD):
+            told = f"{key!r} cannot be checked: nothing but tools gets to see a secret"
+            findings.add_key(f"{path}.{key}", "bad_value", told, hint)
+    required = schema.get("required")
+    for name in required if isinstance(required, list) else []:
+        if name not in properties:
+            findings.add(f"{path}.required", "bad_value", f"{name!r} is required, but none of the properties", hint)
+    for name, field in properties.items():
+        if not isinstance(field, dict) or field.get("type") != "string" or field.keys() - {"type", *_TOLD}:
+            told = f"{name!r} must be {{type: string}}, with a title or description: nothing else of it can be checked"
+            findings.add(f"{path}.properties.{name}", "bad_value", told)
 
 
 def _deadline(step: Hitl, path: str, findings: Findings) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from blueprint.check.agents import check_agent, check_tools
 from blueprint.check.findings import Findings, check_function, known
 from blueprint.check.human import check_hitl
+from blueprint.check.plans import check_plan
 from blueprint.expressions.error import did_you_mean
 from blueprint.grammar import (
     Agent,
@@ -26,6 +27,7 @@ from blueprint.grammar import (
     MapBlock,
     Parallel,
     PlainStep,
+    Plan,
 )
 from blueprint.grammar.steps import BUILTINS
 
@@ -55,6 +57,8 @@ def check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Finding
             _check_parallel(step, path, findings)
         case Clarify():
             _check_clarify(step, path, blueprint, findings)
+        case Plan():
+            check_plan(step, path, blueprint, findings)
         case Loop():
             _check_loop(step.loop, f"{path}.loop", findings)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from blueprint.explain.agents import LIMIT
-from blueprint.explain.cost import Requests, requests_of, spent
+from blueprint.explain.amounts import Amount
+from blueprint.explain.cost import requests_of, spent
 from blueprint.explain.outline import EMPTY, Line, laid_out
 from blueprint.explain.page import Book, Page
 from blueprint.explain.people import Ask
@@ -54,7 +55,7 @@ def explain(blueprint: Blueprint) -> Explanation:
     own = Page(blueprint, book).sections()
     imported = _imports(book)
     lines = _spaced([[_headed(blueprint.name, blueprint)], *own, _end(blueprint, requests, book), *imported])
-    return Explanation(blueprint.name, laid_out(lines), tuple(book.asks), requests.most)
+    return Explanation(blueprint.name, laid_out(lines), tuple(book.asks), requests.bound)
 
 
 def _imports(book: Book) -> list[list[Line]]:
@@ -71,9 +72,9 @@ def _headed(title: str, blueprint: Blueprint) -> Line:
     return Line(f"{title}: {one_line(blueprint.description, 400)}" if blueprint.description else title)
 
 
-def _end(blueprint: Blueprint, requests: Requests, book: Book) -> list[Line]:
+def _end(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
     """What the run may cost, how long it may wait, and what is not known."""
-    said = [f"Requests to models: {_most(requests)}."]
+    said = [f"Requests to models: {requests}."]
     limits = blueprint.limits
     if limits is not None and (most := spent(limits)):
         more = "a person is asked for more" if limits.on_limit == "ask" else "it fails"
@@ -84,12 +85,6 @@ def _end(blueprint: Blueprint, requests: Requests, book: Book) -> list[Line]:
     if book.tools:
         said.append("What a tool asks of people, if it does, is known to its code alone.")
     return [Line(text) for text in said]
-
-
-def _most(requests: Requests) -> str:
-    if requests.most is None:
-        return f"no upper bound: {'; '.join(requests.why)}"
-    return f"at most {requests.most:,}" if requests.most else "none"
 
 
 def _spaced(sections: Iterable[list[Line]]) -> list[Line]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from blueprint.explain.cost import spent
+from blueprint.explain.cost import spent, turns_of_driver
 from blueprint.explain.people import Ask
 from blueprint.explain.schemas import shape
 from blueprint.explain.words import RUN, Names, condition, counted, ended, filled, listed, one_line
 from blueprint.grammar import Agent, AgentHistory, AgentTool, Blueprint, Rule
 from blueprint.reach import AGENT, IMPORT, MCP, reach_of_tools
 
+ANY_TOOL = "a tool"
+"""Of a plan that is known only when it runs."""
 CALL = Names({"args": "the call"})
 _HISTORY = {
     "truncate_turns": "the oldest turns are dropped",
@@ -31,6 +34,17 @@ class Used:
     label: str
     agent: Agent
     registry: tuple[AgentTool, ...] | None = None
+    turns: bool = True
+    """Whether it works by itself, in turns; not where it only calls the tools of a plan's steps, or drives a plan."""
+    drives: bool = False
+    """Whether it drives a plan."""
+    plan_tools: bool = False
+    """Whether it calls tools that a plan names."""
+
+    def also(self, other: Used) -> Used:
+        """The same agent, used in another way, too."""
+        plan_tools = self.plan_tools or other.plan_tools
+        return replace(self, turns=self.turns or other.turns, drives=self.drives or other.drives, plan_tools=plan_tools)
 
     @property
     def tools(self) -> Iterable[AgentTool]:
@@ -44,11 +58,15 @@ def described(used: Used, names: Names = RUN) -> str:
     said = [ended(f"{used.label} ({model(agent.model)}){told}")]
     if agent.output_schema is not None:
         said.append(f"It gives {shape(agent.output_schema)}.")
-    if agent.works_in_turns and used.registry is None:
+    if agent.works_in_turns and used.registry is None and used.turns:
         said.append(_turns(agent))
+    if used.drives:
+        said.append(f"It drives a plan in at most {counted(turns_of_driver(agent), 'turn')}.")
     tools = [_tool(tool, agent) for tool in used.tools]
     if tools:
         said.append(f"It may {'run' if used.registry is not None else 'call'} {listed(tools)}.")
+    if used.plan_tools and "approve" in agent.human and not agent.tools:
+        said.append("A person must agree to each call of a tool.")
     if "ask" in agent.human and used.registry is None:
         said.append("It may ask a person whenever it wants to know something.")
     said += [_rule(rule) for rule in agent.permissions]
@@ -133,6 +151,22 @@ def asks_of(used: Used, blueprint: Blueprint) -> list[Ask]:
     inner = reach_of_tools(used.tools, blueprint).agents.values()
     every = [used, *(Used("", agent) for agent in inner)]
     return [ask for one in every for ask in _asks(one)]
+
+
+def asks_of_calls(used: Used, tools: Sequence[str], blueprint: Blueprint, *, may_ask: bool) -> list[Ask]:
+    """What a person may be asked where the agent calls tools that a plan names."""
+    agent = used.agent
+    known = {tool.name: tool for tool in agent.tools}
+    settings = [known.get(name) or known.get(name.partition("/")[0]) or AgentTool(name=name) for name in tools]
+    human = [word for word in agent.human if may_ask or word != "ask"]
+    rules = [rule for rule in agent.permissions if any(_may_speak_of(rule, name) for name in tools)]
+    here = agent.model_copy(update={"tools": settings, "human": human, "permissions": rules})
+    return asks_of(replace(used, agent=here), blueprint)
+
+
+def _may_speak_of(rule: Rule, tool: str) -> bool:
+    """Whether a rule may be one for the tool; a server's tools have other names for the model, which only it knows."""
+    return tool.startswith(MCP) or tool == ANY_TOOL or fnmatchcase(tool, rule.tool)
 
 
 def _asks(used: Used) -> list[Ask]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jinja2 import nodes
 
+from blueprint.explain.amounts import LARGEST, Amount, largest, total
 from blueprint.explain.words import lasting
 from blueprint.expressions import ExpressionError
 from blueprint.expressions.parse import parsed_expression
@@ -27,57 +29,37 @@ from blueprint.grammar import (
     Map,
     Parallel,
     PlainStep,
+    Plan,
+    PlanBody,
+    PlanStep,
 )
+from blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
 from blueprint.reach import AGENT, IMPORT
 
 MISFITS = 3
 """Requests for one output at most, where it must fit a schema: it is asked for again, corrected."""
-LARGEST = 1_000_000_000
-"""A bound above it is as good as none."""
 READINGS = 3
 """Requests for one answer in a `clarify`, at most."""
+DRIVER_TURNS = 10_000
+"""Of an agent that drives a plan, unless its author says otherwise."""
+RETRIES = 2
+"""How often a step of a plan is tried again where its tools err, at most."""
 
 
-@dataclass(frozen=True)
-class Requests:
-    """A number of requests at most; None where nothing bounds it, with the reasons."""
-
-    most: int | None = 0
-    why: tuple[str, ...] = ()
-
-    def times(self, number: int | None, why: str) -> Requests:
-        if self.most is None or self.most == 0:
-            return self
-        return Requests(self.most * number) if number is not None else Requests(None, (why,))
-
-    def within(self, limits: Limits | None) -> Requests:
-        """No more than limits allow, where nobody is asked for more."""
-        if limits is None or limits.model_calls is None or limits.on_limit == "ask":
-            return self
-        return Requests(limits.model_calls if self.most is None else min(self.most, limits.model_calls))
-
-
-def total(several: Iterable[Requests]) -> Requests:
-    every = list(several)
-    return _joined(every, sum(one.most or 0 for one in every))
-
-
-def largest(several: Iterable[Requests]) -> Requests:
-    every = list(several)
-    return _joined(every, max((one.most or 0 for one in every), default=0))
-
-
-def _joined(every: Sequence[Requests], most: int) -> Requests:
-    why = tuple(dict.fromkeys(reason for one in every for reason in one.why))
-    return Requests(None, why) if any(one.most is None for one in every) else Requests(most)
-
-
-def requests_of(blueprint: Blueprint) -> Requests:
+def requests_of(blueprint: Blueprint) -> Amount:
     """What a run can ask of models at most; failed requests that are made again are not counted."""
-    requests = _Counting(blueprint).steps(blueprint.steps).within(blueprint.limits)
+    requests = _within(_Counting(blueprint).steps(blueprint.steps), blueprint.limits)
     if requests.most is not None and requests.most > LARGEST:
-        return Requests(None, (f"its loops, turns and calls allow for more than {LARGEST:,}",))
+        return Amount(None, (f"its loops, turns and calls allow for more than {LARGEST:,}",))
     return requests
+
+
+def _within(amount: Amount, limits: Limits | None) -> Amount:
+    """No more than limits allow, where nobody is asked for more."""
+    if limits is None or limits.model_calls is None or limits.on_limit == "ask":
+        return amount
+    bound = amount.bound
+    return amount if bound is not None and bound <= limits.model_calls else Amount(limits.model_calls)
 
 
 @dataclass
@@ -85,15 +67,15 @@ class _Counting:
     """One blueprint; what is used in several places is counted once and remembered."""
 
     blueprint: Blueprint
-    agents: dict[str, Requests] = field(default_factory=dict)
-    imports: dict[str, Requests] = field(default_factory=dict)
+    agents: dict[str, Amount] = field(default_factory=dict)
+    imports: dict[str, Amount] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
     """Agents that are being counted: one that is found again would call itself."""
 
-    def steps(self, steps: Iterable[AnyStep]) -> Requests:
+    def steps(self, steps: Iterable[AnyStep]) -> Amount:
         return total(self._step(step) for step in steps)
 
-    def _step(self, step: AnyStep) -> Requests:
+    def _step(self, step: AnyStep) -> Amount:
         own = self._own(step)
         match step.on_error:
             case Fallback(fallback=other):
@@ -102,10 +84,10 @@ class _Counting:
                 return own.times(None, f"{step.name} is tried again as often as a person wants")
         return own
 
-    def _own(self, step: AnyStep) -> Requests:
+    def _own(self, step: AnyStep) -> Amount:
         match step:
             case Hitl():
-                return Requests()
+                return Amount()
             case PlainStep():
                 return self._plain(step)
             case Conditional():
@@ -123,87 +105,147 @@ class _Counting:
                 return self._clarify(step)
             case AgenticLoop():
                 return self._planner(step)
+            case Plan():
+                return self._plan(step)
 
-    def _plain(self, step: PlainStep) -> Requests:
+    def _plain(self, step: PlainStep) -> Amount:
         if step.agent is not None:
             return self._asked(step.agent)
         if step.uses is not None and step.uses.startswith(IMPORT):
             return self._imported(step.uses.removeprefix(IMPORT))
-        return Requests()
+        return Amount()
 
-    def _loop(self, step: Loop) -> Requests:
+    def _loop(self, step: Loop) -> Amount:
         block = step.loop
         shortened = block.history_management is not None and block.history_management.strategy == "summarize"
-        body = total([self.steps(block.body), Requests(1 if shortened else 0)])
+        body = total([self.steps(block.body), Amount(1 if shortened else 0)])
         if block.max_loops is None:
             return body.times(None, f"{step.name} goes on until its exit is met")
         if block.at_the_limit == "ask":
             return body.times(None, f"{step.name} goes on for as long as a person wants")
         return body.times(block.max_loops, "")
 
-    def _map(self, step: Map) -> Requests:
+    def _map(self, step: Map) -> Amount:
         body = self.steps(step.map.body)
         if step.map.on_item_error == "ask":
             return body.times(None, f"an item of {step.name} is tried again as often as a person wants")
         return body.times(items_of(step), f"{step.name} has as many items as its list")
 
-    def _clarify(self, step: Clarify) -> Requests:
+    def _clarify(self, step: Clarify) -> Amount:
         if step.agent is None:
-            return Requests()
+            return Amount()
         if step.on_max_questions == "ask":
-            return Requests(None, (f"{step.name} asks for as long as a person wants",))
+            return Amount(None, (f"{step.name} asks for as long as a person wants",))
         if step.confirm:
-            return Requests(None, (f"{step.name} begins again as often as a person rejects what was understood",))
-        return Requests((step.max_questions + 1) * READINGS)
+            return Amount(None, (f"{step.name} begins again as often as a person rejects what was understood",))
+        return Amount((step.max_questions + 1) * READINGS)
 
-    def _planner(self, step: AgenticLoop) -> Requests:
+    def _planner(self, step: AgenticLoop) -> Amount:
         agent = self._agent(step.planner)
         if agent is None:
-            return Requests(step.max_loops)
+            return Amount(step.max_loops)
         turns = agent.model_copy(update={"max_turns": step.max_loops})
-        return self._in_turns(turns, step.registry).within(agent.limits)
+        return _within(self._in_turns(turns, step.registry), agent.limits)
+
+    def _plan(self, step: Plan) -> Amount:
+        plan = step.plan
+        if plan.driver == "agent":
+            agent = None if plan.agent is None else self._agent(plan.agent)
+            return Amount(turns_of_driver(agent) * (1 if agent is None else _requests_a_turn(agent)))
+        if plan.source is not None:
+            return Amount(None, (f"{step.name} is known only when it runs",))
+        if plan.confirm:
+            return Amount(None, (f"a person may change {step.name} before it runs",))
+        return over_units(laid_out(plan)[0].units, lambda one: self._plan_step(one, plan))
+
+    def _plan_step(self, step: PlanStep, plan: PlanBody) -> Amount:
+        """One step of a plan that the engine drives: with tools, a request a tool, and more where they err."""
+        if asks(step) and not step.tools:
+            return Amount()
+        written = plan.agent if step.agent is None else step.agent
+        if not step.tools:
+            return Amount(1) if written is None else self._asked(written)
+        agent = None if written is None else self._agent(written)
+        if agent is not None and "ask" in agent.human:
+            return Amount(None, (f"the agent of step {step.id} may ask a person as often as it wants",))
+        return Amount(len(step.tools) + RETRIES)
 
     def _agent(self, written: str | Agent) -> Agent | None:
         return written if isinstance(written, Agent) else self.blueprint.agents.get(written)
 
-    def _asked(self, written: str | Agent) -> Requests:
+    def _asked(self, written: str | Agent) -> Amount:
         """One use of an agent."""
         if isinstance(written, Agent):
             return self._used(written)
         if written in self.open:
-            return Requests(None, (f"the agent {written} may call itself",))
+            return Amount(None, (f"the agent {written} may call itself",))
         if written not in self.agents and written in self.blueprint.agents:
             self.open.add(written)
             self.agents[written] = self._used(self.blueprint.agents[written])
             self.open.remove(written)
-        return self.agents.get(written, Requests(1))
+        return self.agents.get(written, Amount(1))
 
-    def _used(self, agent: Agent) -> Requests:
+    def _used(self, agent: Agent) -> Amount:
         if not agent.works_in_turns:
-            single = Requests(1 if agent.output_schema is None else MISFITS)
-            return single.within(agent.limits)
-        return self._in_turns(agent, agent.tools).within(agent.limits)
+            single = Amount(1 if agent.output_schema is None else MISFITS)
+            return _within(single, agent.limits)
+        return _within(self._in_turns(agent, agent.tools), agent.limits)
 
-    def _in_turns(self, agent: Agent, tools: Sequence[AgentTool]) -> Requests:
+    def _in_turns(self, agent: Agent, tools: Sequence[AgentTool]) -> Amount:
         """A request a turn, one more where the conversation is summarised, and what is asked by what it calls."""
-        summarised = agent.history_management is not None and agent.history_management.strategy == "summarize"
-        own = Requests(agent.max_turns * (2 if summarised else 1))
+        own = Amount(agent.max_turns * _requests_a_turn(agent))
         calls = agent.max_turns * agent.max_tool_calls_per_turn
         most = calls if agent.max_tool_calls is None else min(calls, agent.max_tool_calls)
         return total([own, largest(self._tool(tool) for tool in tools).times(most, "")])
 
-    def _tool(self, tool: AgentTool) -> Requests:
+    def _tool(self, tool: AgentTool) -> Amount:
         if tool.name.startswith(AGENT):
             return self._asked(tool.name.removeprefix(AGENT))
         if tool.name.startswith(IMPORT):
             return self._imported(tool.name.removeprefix(IMPORT))
-        return Requests()
+        return Amount()
 
-    def _imported(self, alias: str) -> Requests:
+    def _imported(self, alias: str) -> Amount:
         if alias not in self.imports and alias in self.blueprint.imports:
             child = self.blueprint.imports[alias]
             self.imports[alias] = _Counting(child).steps(child.steps)
-        return self.imports.get(alias, Requests())
+        return self.imports.get(alias, Amount())
+
+
+def _requests_a_turn(agent: Agent) -> int:
+    """One, and one more where the conversation is summarised."""
+    return 2 if agent.history_management is not None and agent.history_management.strategy == "summarize" else 1
+
+
+def turns_of_driver(agent: Agent | None) -> int:
+    """How many turns an agent that drives a plan has; None: the default model."""
+    return agent.max_turns if agent is not None and "max_turns" in agent.model_fields_set else DRIVER_TURNS
+
+
+def over_units(units: Iterable[Unit], amount_of: Callable[[PlanStep], Amount]) -> Amount:
+    """What the steps of a plan come to, those of its loops for each item."""
+    return total(_over_unit(unit, amount_of) for unit in units)
+
+
+def _over_unit(unit: Unit, amount_of: Callable[[PlanStep], Amount]) -> Amount:
+    if isinstance(unit, StepUnit):
+        return amount_of(unit.step)
+    assert isinstance(unit, LoopUnit)
+    body = over_units(unit.body, amount_of)
+    if unit.on_item_error == "ask":
+        return body.times(None, f"an item of {unit.id} is tried again as often as a person wants")
+    items = written_items(unit.over)
+    return body.for_each(unit.id, unit.max_items) if items is None else body.times(len(items), "")
+
+
+def written_items(over: Any) -> list[Any] | None:
+    """The items of a plan's loop, where they stand in the plan."""
+    match over:
+        case list():
+            return over
+        case str():
+            return _list(over)
+    return None
 
 
 def items_of(step: Map) -> int | None:
@@ -216,18 +258,19 @@ def items_of(step: Map) -> int | None:
         case nodes.List() | nodes.Tuple():
             return len(node.items)
         case nodes.Const(value=str(text)):
-            return _length(text)
+            listed = _list(text)
+            return None if listed is None else len(listed)
         case nodes.Call(node=nodes.Name(name="range"), args=[nodes.Const(value=int(count))]):
             return max(count, 0)
     return None
 
 
-def _length(text: str) -> int | None:
+def _list(text: str) -> list[Any] | None:
     try:
         listed = json.loads(text)
     except ValueError:
         return None
-    return len(listed) if isinstance(listed, list) else None
+    return listed if isinstance(listed, list) else None
 
 
 def spent(limits: Limits) -> list[str]:

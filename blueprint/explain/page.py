@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from blueprint.explain.agents import Used, asks_of, described
+from blueprint.explain.agents import ANY_TOOL, Used, asks_of, asks_of_calls, described
 from blueprint.explain.outline import Line
 from blueprint.explain.people import RESCUE, Ask
 from blueprint.explain.schemas import shape
-from blueprint.explain.steps import Inner, Told, answers_in, result_of, told_of
+from blueprint.explain.steps import answers_in, result_of, told_of
+from blueprint.explain.told import Inner, Part, Told, Work
 from blueprint.explain.words import RUN, Names, condition, constant, ended, filled, listed, one_line
 from blueprint.grammar import Agent, AgentTool, AnyStep, Blueprint, Fallback, Hitl, Step
 from blueprint.reach import AGENT, IMPORT, reach_of_tools
@@ -77,7 +78,8 @@ class Page:
         told = told_of(step, names)
         lines = [Line(f"{step.name}: {_whole(step, told, names)}", label, depth)]
         self._collect(step, told, self.prefix + label.rstrip("."))
-        number = 0
+        lines += self._parts(told.parts, label.rstrip("."), depth + 1)
+        number = len(told.parts)
         for inner in [*told.inner, *_fallback(step, names)]:
             lines += [Line(inner.title, depth=depth + 1)] if inner.title else []
             seen = inner.names
@@ -86,6 +88,32 @@ class Page:
                 lines += self._step(one, seen, f"{label.rstrip('.')}.{number}", depth + 1)
                 seen = seen.after(result_of(one, seen))
         return lines
+
+    def _parts(self, parts: Iterable[Part], label: str, depth: int) -> list[Line]:
+        """The steps of a plan, those of its loops below them."""
+        lines: list[Line] = []
+        for number, part in enumerate(parts, 1):
+            own = f"{label}.{number}"
+            lines.append(Line(f"{part.name}: {part.text}", own, depth))
+            asks = [*part.asks, *self._asks_of_work(part.work)]
+            self.book.asks += [ask.standing(part.id, self.prefix + own) for ask in asks]
+            lines += self._parts(part.parts, own, depth + 1)
+        return lines
+
+    def _asks_of_work(self, work: Work | None) -> list[Ask]:
+        """What a person may be asked where an agent works on a plan; the agent is kept."""
+        if work is None:
+            return []
+        self.book.tools |= bool(work.tools)
+        used = self._used(work.owner, work.agent, None)
+        if used is None:
+            return []
+        tools = work.tools or ([tool.name for tool in used.agent.tools] or [ANY_TOOL] if work.read else [])
+        turns = not (work.tools or work.driven)
+        self._keep(replace(used, turns=turns, drives=work.driven and not work.tools, plan_tools=bool(tools)))
+        if tools:
+            return asks_of_calls(used, tools, self.blueprint, may_ask=not work.driven)
+        return [] if work.driven else asks_of(used, self.blueprint)
 
     def _collect(self, step: AnyStep, told: Told, at: str) -> None:
         """Keep what is asked, the agent, and what is imported."""
@@ -97,6 +125,7 @@ class Page:
         if used is not None:
             asks += asks_of(used, self.blueprint)
             self._keep(used)
+        asks += self._asks_of_work(told.work)
         asks = [*_stop(step.interrupt_before), *asks, *_stop(step.interrupt_after), *_rescue(step)]
         self.book.asks += [ask.standing(step.name, at) for ask in asks]
 
@@ -110,7 +139,8 @@ class Page:
 
     def _keep(self, used: Used) -> None:
         """The agent, those that it may call, and the blueprints that it may run."""
-        self.agents.setdefault(used.label, used)
+        known = self.agents.get(used.label)
+        self.agents[used.label] = used if known is None else known.also(used)
         reach = reach_of_tools(used.tools, self.blueprint)
         inner = [Used(name, agent) for name, agent in reach.agents.items()]
         for one in inner:

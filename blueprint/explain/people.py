@@ -104,12 +104,25 @@ def _asks(step: Hitl, names: Names) -> str:
             told = "." if step.message == PREVIOUS or message == shown else f": {ended(message)}"
             like = f" It must stay {form(step.input_schema)}." if step.input_schema else ""
             return f"shows {shown} to {who}, who may change or reject it{told}{like}"
+        case "secret":
+            wanted = "a secret" if step.input_schema is None else _secrets(step.input_schema)
+            return f"asks {who} for {wanted}, to be seen by tools alone: {ended(message)}"
         case "clarification":
             return f"asks {who}: {ended(message)}"
     if step.options:
         return f"asks {who} to choose{_several(step)}: {ended(message)}"
     wanted = "text" if step.input_schema is None else form(step.input_schema)
     return f"asks {who} for {wanted}: {ended(message)}"
+
+
+def _secrets(schema: dict[str, Any]) -> str:
+    """
+    >>> _secrets({"required": ["KEY"], "properties": {"KEY": {}, "ID": {}}})
+    'the secrets KEY and ID (optional)'
+    """
+    needed, names = schema.get("required", []), schema["properties"]
+    told = [one_line(name, 60) + ("" if name in needed else " (optional)") for name in names]
+    return f"the secret{'s' if len(told) > 1 else ''} {listed(told)}"
 
 
 def _several(step: Hitl) -> str:

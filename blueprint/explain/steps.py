@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blueprint.explain.agents import model, tool_name
 from blueprint.explain.cost import items_of
 from blueprint.explain.people import PREVIOUS, RESCUE, Ask, ask_of, asked
+from blueprint.explain.plans import told_of_plan
 from blueprint.explain.schemas import fields, shape
+from blueprint.explain.told import Inner, Told
 from blueprint.explain.words import (
     Names,
     choice,
@@ -27,7 +28,6 @@ from blueprint.expressions.parse import is_plain
 from blueprint.grammar import (
     Agent,
     AgenticLoop,
-    AgentTool,
     AnyStep,
     Cache,
     Clarify,
@@ -41,40 +41,12 @@ from blueprint.grammar import (
     Operation,
     Parallel,
     PlainStep,
+    Plan,
     Retry,
     Step,
 )
 from blueprint.grammar.steps import BUILTINS
 from blueprint.reach import IMPORT
-
-
-@dataclass(frozen=True)
-class Inner:
-    """Steps below a step, and what is said before them."""
-
-    title: str
-    steps: Sequence[AnyStep]
-    names: Names
-    label: str = ""
-    """A branch in a word."""
-    key: str | None = None
-    """A branch's own key; None where there is none, as for a default."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What is said of a step: what it does, in sentences, and the steps below it."""
-
-    text: str
-    inner: tuple[Inner, ...] = ()
-    asks: tuple[Ask, ...] = ()
-    agent: str | Agent | None = None
-    registry: tuple[AgentTool, ...] | None = None
-    """What a planner may run."""
-    runs: str | None = None
-    """The alias of the import that it runs."""
-    calls: bool = False
-    """Whether it calls a tool, which may have questions of its own."""
 
 
 def told_of(step: AnyStep, names: Names) -> Told:
@@ -472,4 +444,5 @@ WORDS: Mapping[type[Step], Callable[[Any, Names], Told]] = {
     Clarify: _clarify,
     Cache: _cache,
     AgenticLoop: _planner,
+    Plan: told_of_plan,
 }

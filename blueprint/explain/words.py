@@ -447,12 +447,12 @@ def quoted(text: str) -> str:
 
 
 def ended(text: str) -> str:
-    """The end of a sentence, which a text in quotes may hold already.
+    """The end of a sentence, which the author's text may hold already.
 
-    >>> ended('"Which tone?"'), ended("what say gave")
-    ('"Which tone?"', 'what say gave.')
+    >>> ended('"Which tone?"'), ended("text: A goal."), ended("what say gave")
+    ('"Which tone?"', 'text: A goal.', 'what say gave.')
     """
-    return text if text.endswith(('?"', '."', '!"', '…"')) else f"{text}."
+    return text if text.removesuffix('"').endswith((".", "?", "!", "…")) else f"{text}."
 
 
 def one_line(text: str, limit: int = LONGEST) -> str:

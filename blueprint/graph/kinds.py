@@ -21,11 +21,13 @@ from blueprint.grammar import (
     Map,
     Parallel,
     PlainStep,
+    Plan,
     Step,
 )
 from blueprint.grammar.steps import BUILTINS
 from blueprint.graph.drawing import DEFAULT, Drawing, Drawn, Ends, Place, place_of
 from blueprint.graph.mermaid import Shape
+from blueprint.graph.plans import plan
 from blueprint.reach import AGENT, IMPORT
 
 LARGEST = 200
@@ -223,4 +225,5 @@ DRAWN: Mapping[type[Step], Callable[[Drawing, Any, Place, Ends], Drawn]] = {
     Clarify: _clarify,
     Cache: _cache,
     AgenticLoop: _planner,
+    Plan: plan,
 }

@@ -13,6 +13,7 @@ from blueprint.sugar.agents import agent_core, tools_core
 from blueprint.sugar.loops import loop_core
 from blueprint.sugar.maps import map_core
 from blueprint.sugar.notes import Notes
+from blueprint.sugar.plans import plan_core
 
 _FLUJO = "flujo.builtins."
 
@@ -60,6 +61,8 @@ def step_core(written: Any, path: str, notes: Notes) -> Any:
             step["map"] = map_core(step["map"], f"{path}.map", notes, steps_core)
         case "parallel":
             _branches(step, path, notes)
+        case "plan" if isinstance(step.get("plan"), PlacedDict):
+            step["plan"] = plan_core(step["plan"], f"{path}.plan", notes)
         case "clarify" if isinstance(step.get("agent"), str | PlacedDict):
             _agent(step, path, notes)
         case "cache" if "wrapped_step" in step:

@@ -38,9 +38,10 @@ GROUPS = {
         "cancel": ("steering", "End a run."),
         "tell": ("steering", "Say something to an agent of a run."),
         "edit": ("steering", "Change the context of a run that has stopped."),
+        "plan": ("planning", "The plan of a run: see where it stands, change what is left."),
     },
     "Write": {
-        "create": ("creating", "Answer some questions, and get a blueprint that runs."),
+        "create": ("creating", "A first blueprint: of your answers, or of a plan."),
         "validate": ("authoring", "Check a blueprint; every problem at once."),
         "explain": ("authoring", "What a blueprint will do, in plain words."),
         "graph": ("looking", "A blueprint as a Mermaid flowchart; with --run, where it stands."),

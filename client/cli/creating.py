@@ -1,4 +1,4 @@
-"""`create`: a first blueprint, made of what a person answers."""
+"""`create`: a first blueprint, made of what a person answers, or of a plan."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from pydantic import ValidationError
 from blueprint import loads
 from client.cli.attending import Attendance, Parked
 from client.cli.flags import AnswersFile, AsJson
+from client.cli.from_plan import Origin, create_from
 from client.cli.output import DONE, USAGE, WAITING, print_json, say
 from client.cli.perform import perform
 from client.cli.running import print_outcome
 from client.cli.session import Session, open_session
+from client.cli.writing import check_free, tell_command, write_all
 from client.prompts import Interrupted, Lines, Source, Terminal, Written
 from client.reading import BadUsage, person, read_entries
 from client.render import console
@@ -28,9 +30,9 @@ from client.wizard import Wanted, blueprint_text, questions, replies_text
 
 app = typer.Typer(rich_markup_mode=None)
 KINDS_OF_BEGINNING = """\
-holdfast create [FILE] --wizard    answer some questions, and get a blueprint that runs
+holdfast create [FILE] --wizard       answer some questions, and get a blueprint that runs
+holdfast create [FILE] --from PLAN    make a blueprint of a plan: JSON, or a text of ReWOO, LLMCompiler, HuggingGPT
 examples to copy and change: examples/ of the source tree; the language: docs/blueprint.md"""
-NO_PLANS = "create --from is not in this version: a plan in JSON cannot be turned into a blueprint yet; use --wizard"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
@@ -43,7 +45,15 @@ def create(
     run: Annotated[
         str | None, typer.Option("--run", metavar="RUN", help="Go on with the questions of an earlier --wizard.")
     ] = None,
-    plan: Annotated[Path | None, typer.Option("--from", metavar="PLAN", help="Not in this version.")] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="PLAN", help="Make it of a plan: JSON, or ReWOO, LLMCompiler, HuggingGPT; - is piped in."
+        ),
+    ] = None,
+    goal: Annotated[
+        str | None, typer.Option("--goal", metavar="TEXT", help="What a plan of --from is for, if it does not say.")
+    ] = None,
     answers: AnswersFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,9 +62,16 @@ def create(
     The questions of --wizard are a run themselves: a blueprint of the `clarify` kind. They are answered as those of
     `holdfast run` are: from --answers first, then at a terminal, or by a line each from what is piped in. Where nobody
     answers, they wait, the exit code is 3, and --run goes on with them.
+
+    With --from nothing is asked, and no server is needed. A FILE that ends in .json gets the plan itself.
     """
     if plan is not None:
-        say(NO_PLANS)
+        if wizard or run is not None or answers is not None:
+            say("--from asks nothing: leave out --wizard, --run and --answers")
+            raise typer.Exit(USAGE)
+        perform(create_from(Origin(plan, goal), file, as_json), as_json)
+    if goal is not None:
+        say("--goal is that of a plan: it goes with --from")
         raise typer.Exit(USAGE)
     if not wizard and run is None:
         say(KINDS_OF_BEGINNING)
@@ -93,7 +110,7 @@ class _Creation:
 
 async def _create(creation: _Creation) -> int:
     if creation.file is not None:
-        _check_free(creation.file)
+        check_free(creation.file)
     sources = creation.sources()
     session = await open_session()
     run = await _begun(session, creation)
@@ -139,17 +156,8 @@ def _write(creation: _Creation, end: Outcome) -> int:
     text, replies = blueprint_text(wanted, beside.name), replies_text(wanted)
     loads(text, file=str(file), folder=file.parent)
     files = {file: text, **({beside: replies} if replies is not None else {})}
-    for path in files:
-        _check_free(path)
-    for path, content in files.items():
-        _write_new(path, content)
-        say(f"wrote {path}")
-    command = shlex.join(["holdfast", "run", str(file)])
-    if creation.as_json:
-        print_json({"run": end.run, "files": list(map(str, files)), "command": command})
-    else:
-        say("run it with:")
-        print(command)
+    write_all(files)
+    tell_command(file, creation.as_json, run=end.run, files=list(map(str, files)))
     return DONE
 
 
@@ -158,19 +166,3 @@ def _wanted(end: Outcome) -> Wanted:
         return Wanted.model_validate(end.output)
     except ValidationError as error:
         raise BadUsage(f"the output of {end.run} is none of the wizard's") from error
-
-
-def _check_free(path: Path) -> None:
-    """Raises `BadUsage` if something is there already, or if there is no such folder."""
-    if path.exists() or path.is_symlink():
-        raise BadUsage(f"{path} is there already, and is not overwritten")
-    if not path.parent.is_dir():
-        raise BadUsage(f"{path} cannot be written: there is no folder {path.parent}")
-
-
-def _write_new(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as opened:
-            opened.write(text)
-    except OSError as error:
-        raise BadUsage(f"{path} cannot be written: {error.strerror}") from error

@@ -152,7 +152,7 @@ class Seen:
         """The workflows below the run, as the trace and those under way tell of them."""
         ended = {
             child_workflow_id(self.standing.run, span["address"]): {"status": span["status"]}
-            for span in _loops(self.trace)
+            for span in _children(self.trace)
         }
         living = {
             view.workflow: {"status": view.status, "iteration": view.iteration} for view in self.standing.views[1:]
@@ -160,13 +160,13 @@ class Seen:
         return [{"workflow": workflow, **told} for workflow, told in (ended | living).items()]
 
 
-def _loops(span: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The loops in a trace, outer ones first."""
-    if span["kind"] == "loop":
+def _children(span: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The loops and plans in a trace, outer ones first."""
+    if span["kind"] in ("loop", "plan") and span["status"] != "skipped":
         yield span
     inner = [step for iteration in span.get("iterations", []) for step in iteration["steps"]]
     for step in [*span.get("steps", []), *inner]:
-        yield from _loops(step)
+        yield from _children(step)
 
 
 async def _show(run: str, every: bool, as_json: bool) -> int:

@@ -9,6 +9,7 @@ from client.answering import Answering
 from client.config import Config, load_config
 from client.connection import Connection, connect
 from client.runs import Runs
+from client.secrets import keeper
 
 
 @dataclass(frozen=True)
@@ -31,5 +32,10 @@ async def open_session() -> Session:
     """Connect, to the embedded server if no other is configured."""
     config = load_config()
     connection = await connect(config)
-    answering = Answering(key=config.answer_key(), memory=config.home / "questions.json", groups=config.groups)
+    answering = Answering(
+        key=config.answer_key(),
+        memory=config.home / "questions.json",
+        groups=config.groups,
+        secrets=keeper(config, embedded=connection.embedded),
+    )
     return Session(config, connection, Runs(connection.client, connection.task_queue, answering))

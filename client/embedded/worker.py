@@ -28,7 +28,7 @@ WORKER = ROOT / "worker.py"
 """By its path, not by `-m`: a project may have modules of the same names as ours."""
 OUR_CODE = (
     *("blueprint", "protocol", "workflows", "activities", "worker.py"),
-    *("client/connection.py", "client/config.py", "client/payloads"),
+    *("client/connection.py", "client/config.py", "client/payloads", "client/secrets.py"),
 )
 PATIENCE = 60.0
 """Seconds a worker may take to import the user's packages."""
@@ -96,6 +96,7 @@ def _environment(config: Config, server: Server) -> dict[str, str]:
         "HOLDFAST_TASK_QUEUE": config.worker.task_queue,
         "HOLDFAST_IMPORTS": ",".join(config.worker.imports),
         "HOLDFAST_PAYLOADS": config.place(embedded=True),
+        "HOLDFAST_SECRETS": f"dir:{config.secret_folder(embedded=True)}",
         "PYTHONPATH": os.pathsep.join([str(config.folder), path] if path else [str(config.folder)]),
         "PYTHONUNBUFFERED": "1",
     }
@@ -108,8 +109,8 @@ PROVIDER_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMIN
 def _fingerprint(config: Config, server: Server) -> str:
     """Stands for everything the worker was started with; another one means another worker."""
     text = config.path.read_text(encoding="utf-8") if config.path else ""
-    place = config.place(embedded=True)
-    parts = [sys.executable, server.address, str(config.folder), repr(config.worker), place, text]
+    places = [config.place(embedded=True), str(config.secret_folder(embedded=True))]
+    parts = [sys.executable, server.address, str(config.folder), repr(config.worker), *places, text]
     ours = [file for name in OUR_CODE for file in _python_files(ROOT / name)]
     theirs = [file for name in config.worker.imports for file in _module_files(name, config.folder)]
     for file in sorted({*ours, *theirs}):
@@ -120,7 +121,7 @@ def _fingerprint(config: Config, server: Server) -> str:
 
 def _keys(config: Config) -> dict[str, str]:
     """Digests of the keys that the configuration names and that are set here."""
-    names = {config.answers.key_env, config.cache.url_env, *PROVIDER_KEYS}
+    names = {config.answers.key_env, config.cache.url_env, *PROVIDER_KEYS, *config.secrets.env}
     names |= {model.api_key_env for model in config.models.values()}
     names |= {name for server in config.mcp.values() for name in (*server.env, *server.headers_env.values())}
     values = {name: os.environ.get(name) for name in names if name}

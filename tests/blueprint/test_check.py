@@ -1,4 +1,4 @@
-"""Rules of the whole blueprint: names, exclusions, schemas, what this version does not have."""
+"""Rules of the whole blueprint: names, exclusions, schemas, what goes together."""
 
 import pytest
 
@@ -304,15 +304,41 @@ def test_a_value_too_deep_for_the_validator_is_a_problem_not_a_crash() -> None:
     assert misfit({"items": {"$ref": "#"}}, value) == "the value is nested deeper than 200 levels"
 
 
-@pytest.mark.parametrize("kind", ["plan"])
-def test_kinds_of_later_versions_are_told(kind: str) -> None:
-    problem = only(f"steps: [{{kind: {kind}, name: m, {kind}: {{}}, body: []}}]")
-    assert problem.code == "not_in_this_version"
-    assert problem.message == f"{kind!r} is part of the language but not of this version"
+SECRET = "steps: [{{kind: hitl, name: h, ask: secret, {}}}]"
 
 
-@pytest.mark.parametrize(("text", "name"), [(HITL.format("ask: secret"), "secret")])
-def test_keys_and_values_of_later_versions_are_told(text: str, name: str) -> None:
-    problem = only(text)
-    assert problem.code == "not_in_this_version"
-    assert problem.message == f"{name!r} is part of the language but not of this version"
+@pytest.mark.parametrize(
+    ("keys", "path", "told"),
+    [
+        ("options: [a, b]", "options", "what can be chosen from is no secret"),
+        ("multiple: 2", "multiple", "what can be chosen from is no secret"),
+        ("default: x, timeout: 1h, on_timeout: fail", "default", "it would stand in every history"),
+        ("quorum: 2", "quorum", "nobody can see whether two secrets are the same"),
+        ("input_schema: {type: string}", "input_schema", "must be an object of the names"),
+        ("input_schema: {type: object, properties: {}}", "input_schema", "must be an object of the names"),
+        (
+            "input_schema: {type: object, properties: {A: {type: string, minLength: 9}}}",
+            "input_schema.properties.A",
+            "nothing else of it can be checked",
+        ),
+        (
+            "input_schema: {type: object, properties: {A: {type: string}}, required: [B]}",
+            "input_schema.required",
+            "'B' is required, but none of the properties",
+        ),
+        (
+            "input_schema: {type: object, properties: {A: {type: string}}, minProperties: 2}",
+            "input_schema.minProperties",
+            "'minProperties' cannot be checked",
+        ),
+    ],
+)
+def test_a_secret_is_no_choice_has_no_default_and_is_not_looked_into(keys: str, path: str, told: str) -> None:
+    problem = only(SECRET.format(keys))
+    assert problem.path == f"steps[0].{path}"
+    assert told in problem.message
+
+
+def test_secrets_are_asked_for_by_name_or_one_without() -> None:
+    assert found(SECRET.format("timeout: 1h, on_timeout: skip, assignees: [user:ana], not_by: [requester]")) == []
+    assert found(SECRET.format("input_schema: {type: object, properties: {A: {type: string, title: T}}}")) == []

@@ -12,7 +12,17 @@ from tests.test_architecture import HOME
 
 PAGE = (HOME / "docs" / "validate.md").read_text()
 CODE = re.compile(r"[a-z]+(_[a-z]+)*")
-WHERE = {"Problem": [4], "problem": [1], "add": [1, 2], "add_at": [2], "add_key": [1], "_add": [1], "_failed": [2]}
+WHERE = {
+    "Problem": [4],
+    "problem": [1],
+    "add": [1, 2],
+    "add_at": [2],
+    "add_key": [1],
+    "_add": [1],
+    "_failed": [2],
+    "fault": [1],
+    "_problem": [1],
+}
 """Functions that make problems, and which of their arguments may be the code."""
 TOLD = re.compile(r"unused_\{what\}")
 """A code that is put together."""

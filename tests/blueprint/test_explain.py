@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueprint import Blueprint, load, loads
@@ -16,10 +18,20 @@ from blueprint.explain.steps import WORDS
 from blueprint.explain.words import RUN, Names, condition, filled, value
 from blueprint.grammar import KINDS
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER, HOME
-from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES, flow
+from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
 from tests.blueprint.written import ALL, yaml
 from workflows.agents import MOST_MISFITS
 from workflows.clarify import MOST_READINGS
+from workflows.plan.errors import MOST_RETRIES
+from workflows.steps.plan import _ROOM as DRIVER
+
+PLAN = "{name: work, kind: plan, plan: {goal: Invite them, steps: [{id: guests, instruction: List the guests}]}}"
+OF_EVERY_KIND = {"plan": PLAN, **SAMPLES}
+
+
+def flow(kind: str) -> str:
+    """A flow of one step of a kind."""
+    return f"{AGENTS}\nsteps:\n  - {OF_EVERY_KIND[kind]}\n"
 
 
 def text_of(written: str, **how: Any) -> str:
@@ -62,6 +74,13 @@ def test_the_page_about_it_shows_what_it_says() -> None:
     assert (FOLDER / "approval.mmd").read_text(encoding="utf-8") in page, "put the new graph into docs/explain.md"
 
 
+def test_what_the_page_shows_of_a_plan_is_what_is_said() -> None:
+    page = (HOME / "docs" / "explain.md").read_text(encoding="utf-8")
+    shown = page.partition("$ holdfast explain examples/plans/condition.fr.json\n")[2].partition("```")[0]
+    said = (FOLDER / "condition.fr.txt").read_text(encoding="utf-8").splitlines()
+    assert set(shown.splitlines()) - set(said) == {"   steps, one step at a time. …", "…"}
+
+
 def test_a_flow_of_eight_steps_fits_a_screen() -> None:
     lines = explain(loads(EIGHT)).text.splitlines()
     assert len(lines) <= 48
@@ -73,7 +92,7 @@ def test_a_flow_of_eight_steps_fits_a_screen() -> None:
 
 def test_every_kind_has_words() -> None:
     assert set(WORDS) == set(KINDS.values())
-    assert set(SAMPLES) == set(KINDS)
+    assert set(OF_EVERY_KIND) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -237,6 +256,11 @@ def test_a_question_says_which_kind_of_answer_it_takes() -> None:
     )
     assert "Suggestions: warm or cold; or own words." in ask("ask: clarification, options: [warm, cold]")
     assert ask("ask: permission") == 'asks a person for an explicit yes: "Which?" Declining is a no.'
+    assert ask("ask: secret") == (
+        'asks a person for a secret, to be seen by tools alone: "Which?" Declining fails the step.'
+    )
+    named = "input_schema: {type: object, required: [KEY], properties: {KEY: {type: string}, ID: {type: string}}}"
+    assert ask(f"ask: secret, {named}").startswith("asks a person for the secrets KEY and ID (optional), to be seen")
     assert step("{name: r, kind: hitl, ask: review, input: '{{ context.draft }}'}") == (
         "shows draft from the context to a person, who may change or reject it. Declining is a rejection."
     )
@@ -343,6 +367,276 @@ def test_a_planner_says_what_it_may_run() -> None:
     assert "20 turns at most; if that is not enough, it fails." in said
 
 
+# Plans
+
+
+def plan(steps: list[dict[str, Any]], **keys: Any) -> Any:
+    """The explanation of a plan file."""
+    document = {"goal": "Invite them", "agent": "echo", "steps": steps, **keys}
+    return explain(loads(json.dumps(document), file="plan.json", name="test"))
+
+
+def parts(steps: list[dict[str, Any]], **keys: Any) -> list[str]:
+    """What is said of each step and loop, without its number."""
+    text = plan(steps, **keys).text.partition(" 1.1 ")[2].partition("\nThe run gives ")[0]
+    lines = " ".join(text.split())
+    return [part.strip() for part in re.split(r"\b1(?:\.\d+)+ ", lines)]
+
+
+def whole(steps: list[dict[str, Any]], **keys: Any) -> str:
+    """What is said of the plan itself."""
+    return " ".join(plan(steps, **keys).text.split()).partition("1. plan: ")[2].partition(" 1.1 ")[0]
+
+
+def test_a_plan_is_told_by_its_goal_its_driver_and_its_steps_as_they_run() -> None:
+    steps = [
+        {"id": "last", "instruction": "Report RESULT_FROM_1", "dependencies": ["2"]},
+        {"id": "1", "title": "Guests", "instruction": "List the guests", "expected_result": "One a line"},
+        {"id": "step_2", "instruction": "Write the letter", "optional": True},
+    ]
+    assert parts(steps) == [
+        'step 1 (Guests): works on "List the guests". It should give "One a line".',
+        'step_2: works on "Write the letter". If it fails, the plan does not.',
+        'last: after step 1 and step_2, works on "Report [what step 1 gave]".',
+    ]
+    assert whole(steps) == (
+        'works off a plan: "Invite them". The engine picks the steps, one step at a time. An agent (echo: repeats what'
+        " it gets) works on the steps, told the goal and the input. What depends on a step that failed is skipped, and"
+        " so is what depends on skipped steps alone. If a step that is not optional fails, the rest goes on, and then"
+        " the plan fails. It gives how each step ended, and with what."
+    )
+
+
+def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
+    steps = [
+        {"id": "1", "instruction": "Lister les événements", "service": "agenda", "tools": ["list_events"]},
+        {"id": "2", "instruction": "CONFIRM_ACTION: Envoyer RESULT_FROM_1 ?", "options": ["Oui, envoyer", "Non"]},
+        {"id": "3", "instruction": "Prévenir l'équipe", "condition": "RESULT_FROM_2 equals confirmé"},
+    ]
+    assert parts(steps, goal="Prévenir tout le monde") == [
+        'step 1: calls list_events (agenda) for "Lister les événements".',
+        "step 2: after step 1, asks a person to choose: \"Envoyer [what step 1 gave] ?\" Choices: 'Oui, envoyer'"
+        " (a yes) or 'Non' (a no). Declining is a no.",
+        "step 3: after step 2, if the answer to step 2 is 'confirmé' (else it is skipped), works on \"Prévenir"
+        " l'équipe\".",
+    ]
+
+
+BODY = [{"id": "4", "instruction": "Update CURRENT_ITEM"}, {"id": "5", "instruction": "Tell RESULT_FROM_4"}]
+TOLD_BODY = [
+    'step 4: works on "Update [the item]".',
+    'step 5: after step 4, works on "Tell [what step 4 gave]".',
+]
+
+
+def test_the_three_ways_to_write_a_loop_are_told_the_same() -> None:
+    first = {"id": "1", "instruction": "List"}
+    after_4 = BODY[1] | {"dependencies": ["4"]}
+    block = parts([first, *BODY], loop_blocks={"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}})
+    head = parts([first, {"id": "all", "loopover": "RESULT_FROM_1", "start_step": "4"}, BODY[0], after_4])
+    told = "after step 1, does these steps for each item of what step 1 gave (at most 1,000), one after the other;"
+    told += " if one fails, the next one begins, and if all fail, so does the loop."
+    assert block == head == ['step 1: works on "List".', f"loop all: {told}", *TOLD_BODY]
+    alone = parts([first, BODY[0] | {"loopover": "RESULT_FROM_1"}])
+    assert alone[1:] == [f"loop_4: {told.replace('these steps', 'this step')}", TOLD_BODY[0]]
+
+
+def test_a_loop_says_how_many_at_once_and_what_becomes_of_an_item_that_fails() -> None:
+    def of(**keys: Any) -> str:
+        return parts(BODY, loop_blocks={"loop_x": {"over": ["Ann", 2], "steps": ["4", "5"], **keys}})[0]
+
+    assert of() == (
+        "loop_x: does these steps for each item of a list of 2: 'Ann' and 2, one after the other; if one fails, the"
+        " next one begins, and if all fail, so does the loop."
+    )
+    assert of(max_parallel=5, on_item_error="fail").endswith(" and 2, up to 5 at once; if one fails, so does the loop.")
+    assert of(on_item_error="ask").endswith("one after the other; if one fails, a person says what to do.")
+    assert "what step 1 gave (at most 20), one" in parts(
+        [{"id": "1", "instruction": "List"}, *BODY],
+        loop_blocks={"x": {"over": "RESULT_FROM_1", "steps": ["4", "5"], "max_items": 20}},
+    )[1]  # fmt: skip
+
+
+def test_in_a_loop_inside_a_loop_it_is_said_whose_item_is_meant() -> None:
+    steps = [
+        {"id": "shops", "instruction": "Shops of CURRENT_ITEM"},
+        {"id": "look", "instruction": "CURRENT_ITEM in CURRENT_ITEM_towns, LOOP_INDEX of LOOP_INDEX_towns"},
+        {"id": "sum", "instruction": "Sum up RESULT_FROM_look"},
+    ]
+    blocks = {
+        "towns": {"over": '["Paris", "Lyon"]', "steps": ["shops", "inner"]},
+        "inner": {"over": "RESULT_FROM_shops", "steps": ["look"], "condition": "CURRENT_ITEM not_equals Lyon"},
+    }
+    towns, shops, inner, look, end = parts(steps, loop_blocks=blocks)
+    assert towns.startswith("loop towns: does these steps for each item of a list of 2: 'Paris' and 'Lyon', one")
+    assert shops == 'shops: works on "Shops of [the item]".'
+    assert inner.startswith(
+        "loop inner: after shops, if the item is not 'Lyon' (else it is skipped, with all that is in it), does this"
+        " step for each item of what shops gave (at most 1,000), one after the other;"
+    )
+    assert look == (
+        'look: works on "[the item of loop inner] in [the item of loop towns], [the number of the item of loop inner,'
+        ' from 0] of [the number of the item of loop towns, from 0]".'
+    )
+    assert end == 'sum: after loop towns, works on "Sum up [what look gave for each item of loop towns]".'
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("RESULT_FROM_1 contains 'yes'", "what step 1 gave contains 'yes'"),
+        ("RESULT_FROM_1 NOT CONTAINS annulé", "what step 1 gave does not contain 'annulé'"),
+        ("NOT(RESULT_FROM_1 contains yes)", "what step 1 gave does not contain 'yes'"),
+        ("NOT(NOT(RESULT_FROM_1 equals 5))", "what step 1 gave is '5'"),
+        ("RESULT_FROM_2 not_equals confirmed", "the answer to step 2 is not 'confirmed'"),
+        ("RESULT_FROM_1 is empty", "what step 1 gave is empty"),
+        ("NOT(RESULT_FROM_1 is empty)", "what step 1 gave is not empty"),
+        ("RESULT_FROM_1 > 5", "what step 1 gave, or its length, is more than 5"),
+        ("NOT(RESULT_FROM_1 >= 5)", "what step 1 gave, or its length, is less than 5"),
+        ("RESULT_FROM_loop_3 is not empty", "what loop_3 gave is not empty"),
+        ("RESULT_FROM_3 contains x", "what step 3 gave for each item of loop_3 contains 'x'"),
+    ],
+)
+def test_a_condition_of_a_plan_is_said_in_words(written: str, words: str) -> None:
+    steps = [
+        {"id": "1", "instruction": "One"},
+        {"id": "2", "instruction": "ASK_INFO: Two?"},
+        {"id": "3", "instruction": "Three", "loopover": [1]},
+        {"id": "4", "instruction": "Four", "condition": written},
+    ]
+    assert f", if {words} (else it is skipped), works on" in parts(steps)[-1]
+
+
+def question(**keys: Any) -> str:
+    return parts([{"id": "1", "instruction": "CONFIRM_ACTION: Send?", **keys}])[0].partition(": ")[2]
+
+
+def test_a_question_of_a_plan_says_its_choices_what_they_mean_and_what_if_nobody_answers() -> None:
+    assert question() == (
+        "asks a person to choose: \"Send?\" Choices: 'accept' (a yes) or 'refuse' (a no). Declining is a no."
+    )
+    assert question(instruction="ASK_INFO: Which day?") == 'asks a person for text: "Which day?" Declining is a no.'
+    later = [{"text": "Oui", "type": 1}, {"text": "Plus tard"}]
+    assert "Choices: 'Oui' (a yes) or 'Plus tard'. If nobody answers within 2 days, the step fails." in question(
+        options=later, timeout="2d"
+    )
+    assert "within 1 hour, it is skipped." in question(timeout="1h", on_timeout="skip")
+    assert "within 1 hour, the answer is 'refuse'." in question(timeout="1h", on_timeout="default", default="refuse")
+
+
+def test_a_question_before_tools_is_asked_first() -> None:
+    assert question(tools=["send_mail", "mcp:files/read"]).endswith(
+        "Declining is a no. Unless the answer is a no, it then calls send_mail and read of the MCP server files."
+    )
+
+
+def test_programs_get_the_questions_of_a_plan_by_the_ids_of_its_steps() -> None:
+    steps = [
+        {"id": "1", "instruction": "CONFIRM_ACTION: Send?", "tools": ["mail"], "timeout": "1d", "on_timeout": "skip"},
+        {"id": "2", "instruction": "ASK_INFO: To whom?", "options": ["Ann", "CURRENT_ITEM"]},
+    ]
+    told = plan(steps, loop_blocks={"all": {"over": ["x"], "steps": ["2"], "on_item_error": "ask"}}).asks
+    assert [(one.at, one.step, one.kind, one.message) for one in told] == [
+        ("1.1", "1", "decision", "Send?"),
+        ("1.1", "1", "decision", "mail is not authorised. Reconnect it, then say so."),
+        ("1.2", "all", "input", "An item has failed. What now?"),
+        ("1.2.1", "2", "choice", "To whom?"),
+    ]
+    assert (told[0].by, told[0].on_timeout, told[0].choices) == (86400, "skip", ("accept", "refuse"))
+    assert told[3].choices == ("Ann", "the item")
+
+
+def test_it_is_said_how_many_questions_a_plan_asks() -> None:
+    ask = {"id": "1", "instruction": "ASK_INFO: Which?"}
+    blocks = {"all": {"over": "RESULT_FROM_1", "steps": ["2", "3"]}}
+    looped = [{"id": id_, "instruction": "CONFIRM_ACTION: This, too?"} for id_ in ("2", "3")]
+    assert "Questions of its steps to people: at most 1." in whole([ask])
+    assert "to people: at most 1 plus 2 for each item of all." in whole([ask, *looped], loop_blocks=blocks)
+    assert "Questions" not in whole(BODY[1:] + [{"id": "4", "instruction": "Four"}])
+
+
+def test_several_steps_at_once_and_an_early_end_are_told() -> None:
+    said = whole([{"id": "1", "instruction": "One"}], max_parallel=3, fail_fast=True)
+    assert "The engine picks the steps, up to 3 steps at once, but one question at a time." in said
+    assert "If a step fails, nothing more begins, and the plan fails." in said
+
+
+def test_an_agent_that_drives_a_plan_is_told_with_its_turns() -> None:
+    steps = "steps: [{id: 1, instruction: Go, tools: [pay]}, {id: 2, instruction: Tell}]"
+    written = f"plan: {{goal: Pay, driver: agent, agent: boss, {steps}}}"
+    agents = "agents: {boss: {model: echo, human: [approve], max_turns: 30}}"
+    told = explain(loads(f"{agents}\nsteps: [{{kind: plan, name: work, {written}}}]", name="test"))
+    said = " ".join(told.text.split())
+    assert 'works off a plan: "Pay". The agent boss drives it: it picks the next step, words the questions' in said
+    assert "- boss (echo: repeats what it gets). It drives a plan in at most 30 turns. A person must agree to" in said
+    assert [(one.at, one.kind) for one in told.asks] == [
+        ("1", "clarification"),
+        ("1.1", "decision"),
+        ("1.1", "permission"),
+    ]
+
+
+def test_a_plan_that_a_planner_gives_is_known_only_when_it_runs() -> None:
+    told = explain(
+        loads(
+            yaml(
+                """
+                agents: {planner: {model: echo}, clerk: {model: echo}}
+                steps:
+                  - {name: plan, agent: planner}
+                  - {kind: plan, name: work, plan: {from: "{{ steps.plan.output }}", confirm: true, agent: clerk}}
+                """
+            ),
+            name="test",
+        )
+    )
+    said = " ".join(told.text.split())
+    assert (
+        "2. work: works off the plan in what plan gave, which is known only when it runs, as are its questions. A"
+        " person sees it first, and may change or reject it; a rejected plan fails the step."
+    ) in said
+    assert "The agent clerk works on the steps, told the goal and what plan gave, unless the plan names another" in said
+    assert "no upper bound: work is known only when it runs." in said
+    assert told.asks[0].kind == "review" and told.asks[1].message is None
+
+
+def test_each_agent_of_a_plan_is_told_and_who_must_agree_to_its_tools() -> None:
+    told = explain(
+        loads(
+            yaml(
+                """
+                agents:
+                  boss: {model: echo, human: [ask, approve]}
+                  clerk: {model: echo, tools: [look, pay], permissions: [{tool: look, action: ask}]}
+                steps:
+                  - kind: plan
+                    name: work
+                    input: "{{ input.task }}"
+                    plan:
+                      goal: Pay
+                      agent: boss
+                      steps:
+                        - {id: a, instruction: Look, tools: [look], agent: clerk}
+                        - {id: b, instruction: Send, tools: [send]}
+                        - {id: c, instruction: Think, agent: {model: echo, instructions: Think hard.}}
+                """
+            ),
+            name="test",
+        )
+    )
+    said = " ".join(told.text.split())
+    assert "The agent boss works on the steps, told the goal and the input's task." in said
+    assert '1.1 a: the agent clerk calls look for "Look". 1.2 b: calls send for "Send".' in said
+    assert '1.3 c: an agent (echo: repeats what it gets) works on "Think".' in said
+    assert "- work's c's agent (echo: repeats what it gets) is told \"Think hard.\"" in said
+    assert "A person must agree to each call of a tool. It may ask a person whenever" in said
+    assert [(one.at, one.kind, one.message) for one in told.asks if one.kind != "decision"] == [
+        ("1.1", "permission", "May look be called?"),
+        ("1.2", "clarification", None),
+        ("1.2", "permission", "May send be called?"),
+    ]
+
+
 # Imports
 
 
@@ -424,6 +718,67 @@ def test_the_requests_to_models_are_counted(steps: str, expected: int | None) ->
     assert most(f"{agents}\nsteps: {steps}") == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "expected", "said"),
+    [
+        ("steps: [{id: 1, instruction: A}]", 1, "at most 1."),
+        ("steps: [{id: 1, instruction: 'ASK_INFO: A?'}]", 0, "none."),
+        ("steps: [{id: 1, instruction: A, tools: [x]}, {id: 2, instruction: 'ASK_INFO: A?', tools: [x, y]}]", 7, ""),
+        ("agent: turns, steps: [{id: 1, instruction: A}, {id: 2, instruction: B, agent: shaped}]", 5 + 3, ""),
+        ("steps: [{id: 1, instruction: A, loopover: [a, b, c]}]", 3, "at most 3."),
+        (
+            "steps: [{id: 1, instruction: A}, {id: 2, instruction: B, loopover: RESULT_FROM_1}]",
+            1001,
+            "at most 1 plus 1 for each item of loop_2.",
+        ),
+        (
+            "steps: [{id: 1, instruction: A}, {id: 2, instruction: B}, {id: 3, instruction: C, tools: [x]}],"
+            " loop_blocks: {o: {over: RESULT_FROM_1, steps: [2, i], max_items: 10},"
+            " i: {over: RESULT_FROM_2, steps: [3], max_items: 5}}",
+            1 + 10 * (1 + 5 * 3),
+            "at most 1 plus 1 for each item of o plus 3 for each item of i in each item of o.",
+        ),
+        (
+            "steps: [{id: 1, instruction: A}, {id: 2, instruction: B, tools: [x]}], loop_blocks:"
+            " {l: {over: RESULT_FROM_1, steps: [2], on_item_error: ask}}",
+            None,
+            "no upper bound: an item of l is tried again as often as a person wants.",
+        ),
+        (
+            "agent: asker, steps: [{id: 1, instruction: A, tools: [x]}]",
+            None,
+            "no upper bound: the agent of step 1 may ask a person as often as it wants.",
+        ),
+        ("confirm: true, steps: [{id: 1, instruction: A}]", None, "a person may change p before it runs."),
+        ("driver: agent, steps: [{id: 1, instruction: A}]", 10_000, "at most 10,000."),
+        ("driver: agent, agent: turns, steps: [{id: 1, instruction: A, loopover: [1]}]", 5, "at most 5."),
+        ("driver: agent, agent: short, steps: [{id: 1, instruction: A}]", 8, "at most 8."),
+    ],
+)
+def test_the_requests_of_a_plan_are_counted_and_those_of_a_loop_for_each_item(
+    written: str, expected: int | None, said: str
+) -> None:
+    agents = yaml(
+        """
+        agents:
+          turns: {model: echo, tools: [search], max_turns: 5}
+          shaped: {model: echo, output_schema: {type: object}}
+          asker: {model: echo, human: [ask]}
+          short: {model: echo, tools: [search], max_turns: 4, history_management: {strategy: summarize, max_turns: 3}}
+        """
+    )
+    told = explain(loads(f"{agents}\nsteps: [{{kind: plan, name: p, plan: {{goal: g, {written}}}}}]"))
+    assert told.model_requests_at_most == expected
+    assert said in " ".join(told.text.split())
+
+
+def test_limits_bound_the_requests_of_a_plan_too() -> None:
+    steps = "steps: [{id: 1, instruction: A, tools: [x]}, {id: 2, instruction: B, loopover: RESULT_FROM_1}]"
+    written = f"steps: [{{kind: plan, name: p, plan: {{goal: g, {steps}}}}}]"
+    assert most(f"limits: {{model_calls: 40}}\n{written}") == 40
+    assert most(f"limits: {{model_calls: 4000}}\n{written}") == 3 + 1000
+
+
 def test_limits_bound_what_nothing_else_bounds_unless_a_person_may_grant_more() -> None:
     steps = "steps: [{name: l, kind: loop, loop: {exit_expression: output, body: [{name: a, agent: editor}]}}]"
     assert most(f"{AGENTS}\nlimits: {{model_calls: 40}}\n{steps}") == 40
@@ -443,6 +798,7 @@ def test_a_bound_that_says_nothing_is_none() -> None:
 
 def test_the_bounds_are_those_of_the_workflows() -> None:
     assert (cost.MISFITS, cost.READINGS) == (MOST_MISFITS, MOST_READINGS)
+    assert (MOST_RETRIES, DRIVER["max_turns"]) == (cost.RETRIES, cost.DRIVER_TURNS)
 
 
 # Words
@@ -502,6 +858,7 @@ def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
     assert filled(written, Names(RUN.roots, {"ask": "input"}, RUN.keys)) == words
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_whatever_stands_in_an_expression_or_a_template_there_are_words(text: str) -> None:
     for words in (condition(text, RUN), value(text, RUN), filled(text, RUN), filled(f"{{{{ {text} }}}}", RUN)):
@@ -522,11 +879,13 @@ _EXPRESSIONS = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(_EXPRESSIONS)
 def test_an_expression_of_any_depth_has_words(expression: str) -> None:
     assert condition(expression, RUN)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80), st.text(min_size=1, max_size=20), st.text(max_size=20))
 def test_an_explanation_never_steers_a_terminal(message: str, option: str, key: str) -> None:
     blueprint = Blueprint.model_validate(
@@ -538,6 +897,18 @@ def test_an_explanation_never_steers_a_terminal(message: str, option: str, key: 
                 {"kind": "hitl", "name": "ask", "message": message, "options": [{"id": option, "label": message}]},
                 {"kind": "step", "name": "use", "uses": option, "input": {key: message}},
                 {"kind": "conditional", "name": "way", "condition_expression": message, "branches": {key: []}},
+                {
+                    "kind": "plan",
+                    "name": "plan",
+                    "plan": {
+                        "goal": message,
+                        "steps": [
+                            {"id": "1", "instruction": message, "title": key, "tools": [option], "service": key},
+                            {"id": key, "instruction": message, "pause_for_response": True, "condition": message},
+                            {"id": "2", "instruction": message, "options": [{"text": option}], "loopover": message},
+                        ],
+                    },
+                },
             ],
         }
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blueprint import Blueprint, load, loads
@@ -17,7 +18,8 @@ from blueprint.graph.mermaid import LONGEST, SHAPES, label
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
-from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES, flow
+from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
+from tests.blueprint.test_explain import OF_EVERY_KIND, flow
 from tests.blueprint.written import ALL, yaml
 
 
@@ -36,7 +38,7 @@ def test_an_example_is_drawn_as_it_was_agreed(path: Path) -> None:
 
 
 def test_every_kind_can_be_drawn() -> None:
-    assert set(DRAWN) == set(KINDS.values()) == {KINDS[kind] for kind in SAMPLES}
+    assert set(DRAWN) == set(KINDS.values()) == {KINDS[kind] for kind in OF_EVERY_KIND}
     assert dict(SHAPES.values()) == READ_SHAPES
 
 
@@ -148,6 +150,101 @@ def test_imports_stay_closed_where_a_graph_would_be_too_large() -> None:
     assert drawn.shapes[drawn.id("use8")] == "[["
 
 
+# Plans
+
+
+def plan(steps: list[dict[str, Any]], marks: Marks | None = None, **keys: Any) -> Flowchart:
+    """The chart of a plan file."""
+    document = {"goal": "Invite them", "agent": "echo", "steps": steps, **keys}
+    return read_flowchart(graph(loads(json.dumps(document), file="plan.json", name="test"), marks))
+
+
+def test_the_steps_of_a_plan_hang_together_by_what_they_wait_for() -> None:
+    drawn = plan(
+        [
+            {"id": "last", "instruction": "Report", "dependencies": ["2", "3"]},
+            {"id": "1", "title": "Guests", "instruction": "List"},
+            {"id": "2", "instruction": "Write to RESULT_FROM_1", "tools": ["mail"]},
+            {"id": "3", "instruction": "CONFIRM_ACTION: Call RESULT_FROM_1?", "tools": ["phone"]},
+            {"id": "4", "instruction": "Sing", "agent": "echo"},
+        ],
+        max_parallel=2,
+    )
+    assert drawn.next("test") == {"Invite them": ""}
+    assert drawn.labels[drawn.id("Invite them")] == "Invite them\nup to 2 steps at once"
+    assert drawn.next("Invite them") == {"step 1 (Guests)": "", "step 4": ""}
+    assert drawn.next("step 1 (Guests)") == {"step 2": "", "step 3": ""}
+    assert drawn.next("step 2") == drawn.next("step 3") == {"last": ""}
+    assert drawn.next("last") == drawn.next("step 4") == {"end": ""}
+    assert all(drawn.around[drawn.id(name)] == [drawn.id("plan")] for name in ("step 2", "last", "Invite them"))
+    shapes = [drawn.shapes[drawn.id(name)] for name in ("step 1 (Guests)", "step 2", "step 3", "step 4")]
+    assert shapes == ["(", "[[", "{{", "("]
+    assert drawn.labels[drawn.id("step 3")] == "step 3\nCall [what step 1 gave]?\nunless no: phone"
+    assert drawn.labels[drawn.id("step 4")] == "step 4\nSing\nan agent (echo: repeats what it gets)"
+
+
+def test_a_condition_of_a_plan_stands_in_the_node_of_its_step() -> None:
+    drawn = plan(
+        [
+            {"id": "1", "instruction": "Chercher l'événement"},
+            {"id": "2", "instruction": "Prévenir", "condition": "NOT(RESULT_FROM_1 contains annulé)"},
+        ]
+    )
+    assert drawn.labels[drawn.id("step 2")] == "step 2\nif what step 1 gave does not contain 'annulé'\nPrévenir"
+
+
+BODY = [{"id": "4", "instruction": "Update CURRENT_ITEM"}, {"id": "5", "instruction": "Tell", "dependencies": ["4"]}]
+
+
+def test_a_loop_of_a_plan_goes_round_in_a_frame_of_its_own_however_it_is_written() -> None:
+    first, after = {"id": "1", "instruction": "List"}, {"id": "6", "instruction": "End", "dependencies": ["all"]}
+    block = plan([first, *BODY, after], loop_blocks={"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}})
+    head = plan([first, {"id": "all", "loopover": "RESULT_FROM_1", "start_step": "4"}, *BODY, after])
+    for drawn in (block, head):
+        each = "for each item of what step 1 gave"
+        assert drawn.next("step 1") == {each: ""}
+        assert drawn.next(each) == {"step 4": "item", "step 6": "done"}
+        assert (drawn.next("step 4"), drawn.next("step 5")) == ({"step 5": ""}, {each: "next"})
+        assert drawn.around[drawn.id("step 5")] == [drawn.id("plan"), drawn.id("loop all")]
+    alone = plan([BODY[0] | {"loopover": ["a", "b"]}])
+    assert alone.next("for each item of a list of 2: 'a' and 'b'") == {"step 4": "item", "end": "done"}
+
+
+def test_a_loop_inside_a_loop_goes_on_behind_what_it_waits_for() -> None:
+    steps = [{"id": "3", "instruction": "Shops of CURRENT_ITEM"}, *BODY]
+    blocks = {
+        "towns": {"over": ["Paris"], "steps": ["3", "shops"]},
+        "shops": {"over": "RESULT_FROM_3", "steps": ["4", "5"], "condition": "RESULT_FROM_3 is not empty"},
+    }
+    drawn = plan(steps, loop_blocks=blocks)
+    towns, shops = "for each item of a list of 1: 'Paris'", "for each item of what step 3 gave"
+    assert (drawn.next(towns), drawn.next("step 3")) == ({"step 3": "item", "end": "done"}, {shops: ""})
+    assert drawn.next(shops) == {"step 4": "item", towns: "done"}
+    assert drawn.labels[drawn.id("loop shops")] == "loop shops\nif what step 3 gave is not empty"
+    assert len(drawn.around[drawn.id("step 4")]) == 3
+
+
+def test_who_must_agree_to_a_plan_stands_before_it_and_whom_its_driver_may_ask_beside_it() -> None:
+    drawn = chart(
+        """
+        agents: {boss: {model: echo}}
+        steps:
+          - {name: make, agent: boss}
+          - name: work
+            kind: plan
+            when: input.x
+            plan: {from: "{{ steps.make.output }}", confirm: true, driver: agent, agent: boss}
+            on_error: {fallback: {name: sorry}}
+        """
+    )
+    assert drawn.next("make") == {"May this plan be run?": ""}
+    assert drawn.next("May this plan be run?") == {"the plan in what make gave": ""}
+    assert drawn.beside("May this plan be run?") == {"sorry": "if it fails"}
+    assert drawn.labels[drawn.id("the plan in what make gave")].endswith("\ndriven by the agent boss")
+    assert drawn.beside("the plan in what make gave") == {"a person": "asks"}
+    assert drawn.labels[drawn.id("work")] == "work\nif the input's x is true or not empty"
+
+
 # Texts
 
 
@@ -161,6 +258,7 @@ ODD = st.text(
 )
 
 
+@settings(deadline=None)
 @given(ODD)
 def test_a_label_holds_any_text_and_shows_it(text: str) -> None:
     shown = unescaped(label(text)[1:-1])
@@ -169,6 +267,7 @@ def test_a_label_holds_any_text_and_shows_it(text: str) -> None:
         assert shown.startswith(kept)
 
 
+@settings(deadline=None)
 @given(ODD, ODD, ODD, ODD)
 def test_whatever_an_author_writes_the_graph_is_well_formed(message: str, key: str, tool: str, when: str) -> None:
     blueprint = Blueprint.model_validate(
@@ -190,6 +289,19 @@ def test_whatever_an_author_writes_the_graph_is_well_formed(message: str, key: s
                     "kind": "parallel",
                     "name": "graph",
                     "branches": {key: [{"kind": "step", "name": "in"}], f"{key}-": []},
+                },
+                {
+                    "kind": "plan",
+                    "name": "plan",
+                    "plan": {
+                        "goal": message,
+                        "steps": [
+                            {"id": "end", "instruction": message, "title": key, "tools": [tool]},
+                            {"id": key, "instruction": message, "pause_for_response": True, "condition": when},
+                            {"id": "class", "instruction": message, "loopover": [message]},
+                        ],
+                        "loop_blocks": {tool: {"over": message, "steps": ["end", key]}},
+                    },
                 },
                 {
                     "kind": "loop",
@@ -306,6 +418,49 @@ STOPS = yaml(
 def test_a_run_that_has_stopped_waits_at_its_stop(states: Any, stopped: Any, waits: str) -> None:
     drawn = chart(STOPS, Marks({(): "running", **states}, {}, frozenset(), frozenset({stopped})))
     assert [drawn.labels[id_].split("\n")[0] for id_, state in drawn.classes.items() if state == "waiting"] == [waits]
+
+
+def test_a_run_colours_the_steps_of_a_plan_and_tells_the_item_of_a_loop() -> None:
+    steps = [{"id": "1", "instruction": "CONFIRM_ACTION: Go?", "tools": ["mail"]}, *BODY]
+    steps += [{"id": "6", "instruction": "End", "loopover": "RESULT_FROM_1"}]
+    states: dict[Any, Any] = {
+        (): "running",
+        ("plan",): "running",
+        ("plan", "1"): "done",
+        ("plan", "all"): "running",
+        ("plan", "all", "4"): "done",
+        ("plan", "all", "5"): "failed",
+        ("plan", "loop_6"): "skipped",
+    }
+    waiting = frozenset({("plan", "1_reconnect")})
+    blocks = {"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}}
+    drawn = plan(steps, Marks(states, {("plan", "all"): 2}, waiting), loop_blocks=blocks)
+    names = ("plan", "step 1", "loop all", "step 4", "step 5", "loop_6", "step 6")
+    assert [drawn.state(name) for name in names] == [
+        *("running", "waiting", "running", "done", "failed", "skipped", None),
+    ]
+    assert drawn.labels[drawn.id("loop all")] == "loop all\nitem 2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [
+        (("work", "confirm"), "May this plan be run?"),
+        (("work", "request_user_info"), "a person"),
+        (("work", "a"), "a"),
+        (("work", "nobody", "knows"), "work"),
+    ],
+)
+def test_a_question_of_a_plan_waits_where_it_is_asked(asked: Any, waits: str) -> None:
+    text = yaml(
+        """
+        steps:
+          - kind: plan
+            name: work
+            plan: {goal: g, driver: agent, confirm: true, steps: [{id: a, instruction: "ASK_INFO: Which?"}]}
+        """
+    )
+    assert chart(text, Marks({(): "running"}, {}, frozenset({asked}))).state(waits) == "waiting"
 
 
 def test_without_a_run_there_are_no_colours() -> None:

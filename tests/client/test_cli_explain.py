@@ -1,5 +1,7 @@
 """`explain` and `graph`, as processes."""
 
+import json
+
 from tests.blueprint.flowchart import read_flowchart
 from tests.client.command import LOOP, TONE, Holdfast
 
@@ -38,3 +40,25 @@ def test_graph_draws_a_file_and_where_a_run_of_it_stands(holdfast: Holdfast) -> 
     other = holdfast("graph", holdfast.write("tone.yaml", TONE), "--run", "graph-waits")
     assert other.code == 0 and "is of talk, not of brief" in other.err
     assert holdfast("graph", file, "--run", "graph-nobody").code == 2
+
+
+PLAN = {
+    "goal": "Préparer la réunion",
+    "agent": "echo",
+    "steps": [
+        {"id": "1", "instruction": "Chercher une salle"},
+        {"id": "2", "instruction": "CONFIRM_ACTION: Réserver RESULT_FROM_1 ?", "options": ["Oui", "Non"]},
+    ],
+}
+
+
+def test_a_plan_file_is_explained_and_drawn_like_a_blueprint(holdfast: Holdfast) -> None:
+    file = holdfast.write("meeting.json", json.dumps(PLAN))
+    told = holdfast("explain", file)
+    assert (told.code, told.err) == (0, "")
+    assert '1. plan: works off a plan: "Préparer la réunion".' in told.out
+    [asked] = holdfast("explain", file, "--json").json["asks"]
+    assert (asked["step"], asked["at"], asked["choices"]) == ("2", "1.2", ["Oui", "Non"])
+    assert holdfast("run", file, "--id", "plan-waits").code == 3
+    chart = read_flowchart(holdfast("graph", file, "--run", "plan-waits").out)
+    assert [chart.state(name) for name in ("plan", "step 1", "step 2")] == ["running", "done", "waiting"]

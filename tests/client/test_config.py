@@ -71,6 +71,8 @@ def test_the_environment_wins_and_an_empty_variable_does_not_count(
         ("[mcp.files]\n", r'holdfast.toml:1: mcp.files: must have either command = \["…"\] or url = "…"'),
         ('[payloads]\nextrenal = ""\n', r"holdfast.toml:2: payloads.extrenal: unknown key .*mean 'external'\?\)"),
         ('[payloads]\nexternal = "/a"\n', r"holdfast.toml:2: payloads.external: must be dir:PATH, s3://.*, not '/a'"),
+        ('[secrets]\nstore = "hunter2"\n', r"holdfast.toml:2: secrets.store: must be dir:PATH, a folder[^']*$"),
+        ('[secrets]\nenv = ["a=hunter2"]\n', r"holdfast.toml:2: secrets.env.0: must be the name of [^']*$"),
         ('[payloads]\nencryption_key_env = "K"\n', r"holdfast.toml:2: payloads.encryption_key_env: is not part"),
     ],
 )
@@ -101,3 +103,18 @@ def test_an_answer_key_that_is_named_must_be_set(tmp_path: Path, monkeypatch: py
         load_config(tmp_path).answer_key()
     monkeypatch.setenv("MY_ANSWER_KEY", "secret")
     assert load_config(tmp_path).answer_key() == "secret"
+
+
+def test_secrets_lie_in_the_state_folder_or_where_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_SECRETS", raising=False)
+    monkeypatch.delenv("HOLDFAST_HOME", raising=False)
+    unset = load_config(tmp_path)
+    assert unset.secret_folder(embedded=True) == tmp_path / ".holdfast" / "secrets"
+    assert unset.secret_folder(embedded=False) is None
+    (tmp_path / "holdfast.toml").write_text('[secrets]\nstore = "dir:mine"\n')
+    assert load_config(tmp_path).secret_folder(embedded=False) == tmp_path / "mine"
+    monkeypatch.setenv("HOLDFAST_SECRETS", "dir:/srv/secrets")
+    assert load_config(tmp_path).secret_folder(embedded=True) == Path("/srv/secrets")
+    monkeypatch.setenv("HOLDFAST_SECRETS", "hunter2")
+    with pytest.raises(ConfigError, match=r"^HOLDFAST_SECRETS: must be dir:PATH[^']*$"):
+        load_config(tmp_path)

@@ -7,10 +7,21 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from client.render import answer_command, console, event_line, preview, progress, question_text, table, tree_text
+from client.render import (
+    answer_command,
+    console,
+    event_line,
+    failure_text,
+    preview,
+    progress,
+    question_text,
+    table,
+    tree_text,
+)
+from client.trace import trace_of
 from protocol.address import Address
 from protocol.questions import Input
-from protocol.runs import Event
+from protocol.runs import Event, Failure
 from tests.client.test_reading import decision, question
 
 
@@ -38,6 +49,14 @@ def test_the_command_that_answers_fits_the_question() -> None:
     ("happened", "line"),
     [
         (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2), "l 2"),
+        (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2, item={"a": 1}), 'l 2: {"a":1}'),
+        (event("step.skipped", reason="condition_false"), "  · s skipped: condition_false"),
+        (
+            event("plan.revised", "pipeline:p;plan:go", revision=2, by="user:ana", reason="late\nguests"),
+            "↻ go is at revision 2  user:ana  late guests",
+        ),
+        (event("plan.completed", "pipeline:p;plan:go", status="completed_with_errors"), "go: completed_with_errors"),
+        (event("plan.completed", "pipeline:p;plan:go", status="completed"), None),
         (event("step.completed", kind="step", output={"a": 1}), '  ✓ s  {"a":1}'),
         (event("step.completed", kind="hitl", output="x"), None),
         (event("step.failed", message="bad\nluck"), "  ✗ s  bad luck"),
@@ -66,6 +85,44 @@ def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
     loop |= {"iterations": [{"n": n, "steps": [step]} for n in range(1, 4)], "iterations_left_out": 4}
     lines = tree_text({"steps": [loop]}, last=1).plain.splitlines()
     assert lines == ["  ▸ l (loop)", "    … 6 earlier ones: --all", "    3", "      ✓ s  1"]
+
+
+def test_a_tree_of_a_plan_shows_titles_items_reasons_and_how_it_ended() -> None:
+    plan, loop, item = "pipeline:p;plan:go", "pipeline:p;plan:go;loop:l", "pipeline:p;plan:go;loop:l:1"
+    events = [
+        event("step.started", plan, name="go", kind="plan"),
+        event("step.started", f"{plan};step:1", name="1", kind="step", title="List"),
+        event("step.completed", f"{plan};step:1", name="1", kind="step", output="a"),
+        event("step.started", loop, name="l", kind="loop"),
+        event("loop.iteration", item, iteration=1, item="ana"),
+        event("step.skipped", f"{item};hitl:2", name="2", kind="hitl", reason="condition_false"),
+        event("step.completed", loop, name="l", kind="loop", output="completed_with_errors"),
+        event("step.failed", f"{plan};step:3", name="3", kind="step", error="condition_type", message="no number"),
+        event("plan.revised", plan, revision=2, by="user:ana"),
+        event("plan.completed", plan, status="completed_with_errors"),
+        event("step.completed", plan, name="go", kind="plan", output={}),
+    ]
+    trace = trace_of(events, name="p", address="pipeline:p", status="completed")
+    assert tree_text(trace).plain.splitlines() == [
+        "  ✓ go (plan)  completed_with_errors  revision 2  user:ana",
+        "    ✓ 1 List  'a'",
+        "    ✓ l (loop)  'completed_with_errors'",
+        "      1: 'ana'",
+        "        · 2  condition_false",
+        "    ✗ 3  no number",
+    ]
+
+
+def test_a_failed_plan_is_told_with_how_its_steps_ended() -> None:
+    steps = {
+        "1": {"status": "completed"},
+        "2": {"status": "skipped", "reason": "declined"},
+        "3": {"status": "completed"},
+    }
+    error = Failure(type="plan_failed", message="no", output={"status": "failed", "steps": steps, "loops": {}})
+    assert failure_text("r", "failed", error) == "run r failed: no\n  completed: 1, 3\n  skipped: 2 (declined)"
+    other = error.model_copy(update={"output": "a text"})
+    assert failure_text("r", "failed", other) == "run r failed: no"
 
 
 def test_nothing_is_wrapped_or_coloured_outside_a_terminal() -> None:

@@ -213,7 +213,7 @@ def test_only_a_run_of_the_wizard_is_gone_on_with(holdfast: Holdfast) -> None:
     ("words", "told"),
     [
         ([], "holdfast create [FILE] --wizard"),
-        (["--from", "plan.json"], "is not in this version"),
+        (["--goal", "Tea"], "--goal is that of a plan"),
         (["no-folder/x.yaml", "--wizard"], "there is no folder no-folder"),
     ],
 )

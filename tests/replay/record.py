@@ -204,6 +204,57 @@ async def people(house: Harness) -> None:
     await house.result(run)
 
 
+PLAN: dict[str, Any] = {
+    "goal": "Tell everybody",
+    "agent": "scripted:replies.yaml",
+    "steps": [
+        {"id": "1", "instruction": "CONFIRM_ACTION: Go on?"},
+        {"id": "2", "instruction": "Look up CURRENT_ITEM", "tools": ["look_up"], "dependencies": ["1"]},
+        {"id": "3", "instruction": "Ask of CURRENT_ITEM", "pause_for_response": True, "condition": "LOOP_INDEX > 0"},
+        {"id": "4", "instruction": "Sum up RESULT_FROM_2", "condition": "RESULT_FROM_1 contains confirmed"},
+    ],
+    "loop_blocks": {"all": {"over": ["a", "b"], "steps": ["2", "3"]}},
+}
+
+
+async def plan(house: Harness) -> None:
+    house.script(
+        json.dumps(
+            {
+                "2": [
+                    turn(call("look_up", folder=str(house.folder), word="a")),
+                    turn(call("look_up", folder=str(house.folder), word="b")),
+                ],
+                "4": "all",
+            }
+        )
+    )
+    run = await house.start(json.dumps(PLAN))
+    await house.answered(run, "accept", "fine")
+    await house.result(run)
+
+
+async def driven(house: Harness) -> None:
+    turns = [
+        turn(call("request_user_info", question="Go on?")),
+        turn(call("finish_step", step_id="1", result_summary="")),
+    ]
+    turns += [turn(call("start_loop", loop_id="all"))]
+    for item in ("a", "b"):
+        parameters = {"folder": str(house.folder), "word": item}
+        turns += [turn(call("execute_step_tool", step_id="2", tool_name="look_up", parameters=parameters))]
+        turns += [turn(call("finish_step", step_id="2", result_summary="seen"))]
+        if item == "b":
+            turns += [turn(call("request_user_info", question="Well?"))]
+            turns += [turn(call("finish_step", step_id="3", result_summary=""))]
+        turns += [turn(call("advance_loop", loop_id="all"))]
+    turns += [turn(call("finish_step", step_id="4", result_summary="all"))]
+    house.script(json.dumps({"plan": turns}))
+    run = await house.start(json.dumps({**PLAN, "driver": "agent"}))
+    await house.answered(run, "accept", "fine")
+    await house.result(run)
+
+
 FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     loop,
     continued,
@@ -217,6 +268,8 @@ FLOWS: list[Callable[[Harness], Awaitable[None]]] = [
     several,
     clarified,
     people,
+    plan,
+    driven,
 ]
 
 

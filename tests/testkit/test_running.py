@@ -324,3 +324,16 @@ async def test_who_is_never_asked_is_refused_and_time_passes_no_further_than_the
     refused, parked = await desk.differences(LADDER, "answers: [{question: ok, content: a, by: user:dan}]")
     assert "user:dan may not answer it" in str(refused.note)
     assert parked.was == "waiting"
+
+
+async def test_a_secret_is_kept_for_as_long_as_the_tests_are(desk: Desk) -> None:
+    await desk.passes(
+        """
+        steps: [{kind: hitl, name: key, ask: secret, message: Key?}]
+        output: "{{ steps.key.output[:11] }}"
+        """,
+        """
+        answers: [{question: key, content: a value of a test}]
+        expect: {output: "secret:dir/"}
+        """,
+    )

@@ -18,15 +18,15 @@ from protocol.answers import Refusal
 from protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, Told
 from workflows.agent import commands
 from workflows.agent import conversation as talk
-from workflows.agent.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats, with_defaults
-from workflows.agent.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
 from workflows.agents import MOST_MISFITS, Asking, ask_model, misfit_told
 from workflows.failures import HANDLED, failure, failure_of
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host, refused
 from workflows.interpreter import run_steps
 from workflows.limits import Meter
+from workflows.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats, with_defaults
 from workflows.together import is_cancelled, together
+from workflows.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
 
 FINAL_RESULT = "final_result"
 """The tool by which a model gives an output that has a schema."""
@@ -127,6 +127,10 @@ class AgentWorkflow(Host):
     @property
     def toolbox(self) -> Toolbox:
         return Toolbox(self.agent, self.tools, self.state.tools or [])
+
+    @property
+    def _calls_at_once(self) -> bool:
+        return self.definition.registry is None
 
     def _offered(self) -> list[ToolSpec]:
         specs = list(self.toolbox.specs)
@@ -237,7 +241,7 @@ class AgentWorkflow(Host):
             recent = remembered(recent, call)
             works.append(partial(self._result, call, index, before + index, again=repeats(recent, call)))
         self._advance(recent=recent)
-        if self.definition.registry is None:
+        if self._calls_at_once:
             results = await together(work() for work in works)
         else:  # what a planner says next may depend on what came before
             results = [await work() for work in works]
@@ -290,7 +294,7 @@ class AgentWorkflow(Host):
             return await self._command(call)
         if call.name == FINAL_RESULT and self.agent.output_schema is not None:
             raise Denied("not taken: give it alone, once the other calls have their results")
-        spec = _checked(call, self.toolbox.spec(call.name), self.toolbox.names())
+        spec = checked(call, self.toolbox.spec(call.name), self.toolbox.names())
         if spec.reference == ASK_PERSON:
             async with self._one_question_at_a_time:
                 return await ask_person(call, frame)
@@ -317,7 +321,7 @@ class AgentWorkflow(Host):
         if self._output is not None:
             raise Denied("error: not done: the loop has finished")
         spec = next((spec for spec in self._offered() if spec.name == call.name), None)
-        _checked(call, spec, [spec.name for spec in self._offered()])
+        checked(call, spec, [spec.name for spec in self._offered()])
         match call.name:
             case commands.ASK_HUMAN:
                 result = await ask_person(call, self._frame().at("tool", call.name, call.id))
@@ -330,7 +334,7 @@ class AgentWorkflow(Host):
                 return call.args["output"]
             case _:
                 inner = commands.meant(call)
-                target = _checked(inner, self.toolbox.spec(inner.name), self.toolbox.names())
+                target = checked(inner, self.toolbox.spec(inner.name), self.toolbox.names())
                 result = await self._run_tool(inner, target, self._frame().at("tool", inner.name, inner.id))
         self._log(call.name, call.args, result)
         return result
@@ -432,22 +436,12 @@ class AgentWorkflow(Host):
 
     async def _continue(self) -> None:
         """The same agent in a fresh history. What is carried: the state, no events."""
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        self.show()
-        self._advance(
-            told=list(self.told),
-            closed=self.questions.closed,
-            next_offset=self.journal.next,
-            previous_run=workflow.info().run_id,
-            paused=self.paused,
-            usage=self.usage,
-            permits=self.permits,
-            budgets=self.meter.budgets,
-        )
+        carried = await self.carried()
+        self._advance(told=list(self.told), budgets=self.meter.budgets, **carried)
         workflow.continue_as_new(args=[self.definition, self.state])
 
 
-def _checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpec:
+def checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpec:
     """The tool that is called, if it is there and the arguments fit. Raises `BadCall`."""
     if spec is None:
         raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(known) or 'none'}")

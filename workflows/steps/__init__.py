@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from blueprint.grammar import AgenticLoop, Cache, Clarify, Conditional, Hitl, Loop, Map, Parallel, PlainStep
+from blueprint.grammar import AgenticLoop, Cache, Clarify, Conditional, Hitl, Loop, Map, Parallel, PlainStep, Plan
 from workflows.steps.cache import run_cache
 from workflows.steps.clarify import run_clarify
 from workflows.steps.conditional import run_conditional
@@ -11,6 +11,7 @@ from workflows.steps.hitl import run_hitl
 from workflows.steps.loop import run_loop
 from workflows.steps.map import run_map
 from workflows.steps.parallel import run_parallel
+from workflows.steps.plan import run_plan
 from workflows.steps.planner import run_planner
 from workflows.steps.step import run_plain
 
@@ -24,4 +25,5 @@ STEPS: dict[type, Callable[[Any, Any], Awaitable[Any]]] = {
     Clarify: run_clarify,
     Cache: run_cache,
     AgenticLoop: run_planner,
+    Plan: run_plan,
 }

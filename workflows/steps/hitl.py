@@ -8,7 +8,18 @@ from pydantic import ValidationError
 
 from blueprint.expressions import text_of
 from blueprint.grammar import Hitl, Option
-from protocol.questions import Asked, Choice, Clarification, Decision, Hold, Input, InvalidAnswer, Permission, Review
+from protocol.questions import (
+    Asked,
+    Choice,
+    Clarification,
+    Decision,
+    Hold,
+    Input,
+    InvalidAnswer,
+    Permission,
+    Review,
+    Secret,
+)
 from workflows.assigning import people_of
 from workflows.failures import failure
 from workflows.frame import Frame
@@ -71,6 +82,8 @@ def _asked(step: Hitl, frame: Frame) -> Asked:
             return Permission(message=message, default=default, info=frame.previous)
         case "review":
             return Review(message=message, default=default, payload=frame.previous, payload_schema=step.input_schema)
+        case "secret":
+            return Secret(message=message, form=step.input_schema)
     options = _options(step, frame)
     if step.ask == "input" and not options:
         return Input(message=message, form=step.input_schema, default=default)

@@ -1,4 +1,4 @@
-"""What `explain` and `graph` say of every example, and of `everything.yaml`, as files.
+"""What `explain` and `graph` say of every example, of `everything.yaml`, and of two plans, as files.
 
 Written anew by `python -m tests.blueprint.golden`.
 """
@@ -12,7 +12,8 @@ from blueprint.graph import graph
 FOLDER = Path(__file__).parent
 HOME = FOLDER.parents[2]
 EXAMPLES = sorted(path for path in (HOME / "examples").glob("*/*.yaml") if path.suffixes == [".yaml"])
-EXAMPLES = [*(path for path in EXAMPLES if path.stem != "replies"), FOLDER / "everything.yaml"]
+PLANS = sorted([*(HOME / "examples").glob("*/*.json"), *FOLDER.glob("*.json")])
+EXAMPLES = [*(path for path in EXAMPLES if path.stem != "replies"), FOLDER / "everything.yaml", *PLANS]
 AGAIN = "if that is meant: python -m tests.blueprint.golden"
 
 

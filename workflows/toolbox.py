@@ -81,6 +81,8 @@ class Toolbox:
     agent: Agent
     tools: Sequence[AgentTool]
     specs: Sequence[ToolSpec]
+    unsure_is_final: bool = False
+    """Whether a call that may have taken effect is not tried again, though the tool be idempotent."""
 
     def check(self, address: Address) -> None:
         """Two tools of one name would be one to the model."""
@@ -113,7 +115,13 @@ class Toolbox:
         if spec.reference.startswith(IMPORT):
             return await self._run_import(call, spec.reference.removeprefix(IMPORT), frame)
         tool = self.settings(spec)
-        request = ToolRequest(tool=spec.reference, input=call.args, by_name=True, idempotent=tool.idempotent)
+        request = ToolRequest(
+            tool=spec.reference,
+            input=call.args,
+            by_name=True,
+            idempotent=tool.idempotent,
+            unsure_is_final=self.unsure_is_final,
+        )
         return await call_tool(request, frame, call.name, timeout=tool.timeout, retry=tool.retry)
 
     async def _run_agent(self, call: ToolCall, name: str, frame: Frame) -> Any:

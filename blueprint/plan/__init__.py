@@ -1,0 +1,27 @@
+"""JSON plans: what they say, laid out so that it can be run."""
+
+from blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text
+from blueprint.plan.conditions import Condition, WrongType, only_list
+from blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, laid_out, spelled_id
+from blueprint.plan.references import Reference, filled
+
+__all__ = [
+    "Condition",
+    "Fault",
+    "Layout",
+    "LoopUnit",
+    "Reference",
+    "StepUnit",
+    "Unit",
+    "WrongType",
+    "answer_of",
+    "asks",
+    "confirms",
+    "filled",
+    "informs",
+    "laid_out",
+    "only_list",
+    "options_of",
+    "question_text",
+    "spelled_id",
+]

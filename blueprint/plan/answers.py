@@ -1,0 +1,123 @@
+"""Questions of a plan: what is asked, what may be chosen, and what choosing it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from blueprint.grammar.plans import PlanOption, PlanStep
+from blueprint.plan.conditions import folded
+
+CONFIRM, INFO = "CONFIRM_ACTION:", "ASK_INFO:"
+Outcome = Literal["confirmed", "cancelled", "other"]
+ACCEPT, REFUSE, OTHER = 1, 0, 2
+OUTCOMES: dict[int, Outcome] = {ACCEPT: "confirmed", REFUSE: "cancelled", OTHER: "other"}
+_YES = (
+    "yes yep yeah ok okay sure accept accepted approve approved agree agreed confirm confirmed "
+    "oui d'accord daccord accepter accepte approuver approuve valider valide confirmer confirme"
+)
+_NO = (
+    "no nope cancel cancelled canceled refuse refused reject rejected decline declined deny denied stop abort "
+    "non annuler annule refuser refuse rejeter rejette arreter arrêter abandonner"
+)
+_NOT = (
+    "not never cannot can't don't doesn't won't without nothing nobody none neither "
+    "ne pas sans jamais rien aucun aucune surtout"
+)
+_YES_WORDS, _NO_WORDS, _NEGATIONS = frozenset(_YES.split()), frozenset(_NO.split()), frozenset(_NOT.split())
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+
+
+def asks(step: PlanStep) -> bool:
+    """Whether the step is a question to a person."""
+    return step.pause_for_response or step.instruction.lstrip().startswith((CONFIRM, INFO))
+
+
+def confirms(step: PlanStep) -> bool:
+    """Whether the question asks for a yes or a no."""
+    return step.instruction.lstrip().startswith(CONFIRM)
+
+
+def informs(step: PlanStep) -> bool:
+    """Whether the question asks for something that is not known."""
+    return step.instruction.lstrip().startswith(INFO)
+
+
+def question_text(instruction: str) -> str:
+    """What the person reads: the instruction without its mark.
+
+    >>> question_text("CONFIRM_ACTION: Send them?")
+    'Send them?'
+    """
+    text = instruction.strip()
+    for mark in (CONFIRM, INFO):
+        text = text.removeprefix(mark)
+    return text.strip()
+
+
+def options_of(step: PlanStep) -> list[PlanOption]:
+    """What the question offers; one that wants a yes, and names no options, has two."""
+    wants_a_yes = confirms(step) or (bool(step.tools) and not informs(step))
+    if step.options or not wants_a_yes:
+        return step.options
+    return [PlanOption(text="accept", type=ACCEPT), PlanOption(text="refuse", type=REFUSE)]
+
+
+def meaning(option: PlanOption) -> int:
+    """What choosing the option means: as its author says, else by its first word that says yes or no.
+
+    >>> [meaning(PlanOption(text=text)) for text in ("Oui, envoyer", "Non, annuler", "Later")]
+    [1, 0, 2]
+    """
+    return means(option.text) if option.type is None else option.type
+
+
+def means(text: str) -> int:
+    """What words mean: a yes begins with one and denies nothing; a no stands anywhere; all else is neither.
+
+    >>> [means(text) for text in ("Yes, send", "Do not send", "Ok, don't", "Send later", "Oui, annuler la fête")]
+    [1, 0, 0, 2, 1]
+    """
+    words = _WORD.findall(folded(text).replace("\u2019", "'"))
+    denies = not _NEGATIONS.isdisjoint(words)
+    if words and words[0] in _YES_WORDS and not denies:
+        return ACCEPT
+    return REFUSE if denies or not _NO_WORDS.isdisjoint(words) else OTHER
+
+
+def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -> dict[str, Any]:
+    """What is kept of an answer: the words, how it came out, and which option it was.
+
+    Own words come out as `other`, unless `by_words` says that they may be a yes or a no.
+
+    >>> answer_of("Oui, envoyer", [PlanOption(text="Oui, envoyer"), PlanOption(text="Non")])
+    {'response': 'Oui, envoyer', 'outcome': 'confirmed', 'option_index': 0, 'option_type': 1}
+    """
+    for index, option in enumerate(options):
+        if option.text == text:
+            type_ = meaning(option)
+            return {"response": text, "outcome": OUTCOMES[type_], "option_index": index, "option_type": type_}
+    outcome = OUTCOMES[means(text)] if by_words else "other"
+    return {"response": text, "outcome": outcome, "option_index": None, "option_type": None}
+
+
+def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
+    """What is wrong with what a step says of its question: key, code, message, hint."""
+    if not asks(step):
+        for key in ("options", "timeout", "on_timeout", "default"):
+            if step.model_dump(include={key})[key]:
+                yield key, "conflict", f"{key!r} belongs to questions", "add pause_for_response: true, or remove it"
+        return
+    texts = [folded(option.text) for option in step.options]
+    for index, text in enumerate(texts):
+        if text in texts[:index]:
+            told = f"the option {step.options[index].text!r} is there twice"
+            yield f"options[{index}]", "duplicate_name", told, "leave one of them out"
+    if step.on_timeout is not None and step.timeout is None:
+        yield "timeout", "missing_key", "'on_timeout' needs a 'timeout'", "say how long to wait, such as 2d"
+    if step.on_timeout == "default" and step.default is None:
+        yield "default", "missing_key", "on_timeout: default needs a 'default'", "say which answer counts then"
+    offered = [folded(option.text) for option in options_of(step)]
+    if step.default is not None and offered and folded(step.default) not in offered:
+        yield "default", "bad_value", f"{step.default!r} is none of the options", "write one of them"

@@ -1,0 +1,118 @@
+"""A plan from a value: what a planner gave, a person edited, or a file held; everything that is wrong at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from blueprint.core import core_of
+from blueprint.errors import BlueprintError, Problem
+from blueprint.grammar import Agent, Plan, PlanBody
+from blueprint.load import parse
+from blueprint.plan.document import INSIDE, told_of_plan
+from blueprint.plan.texts import NoJson, read_json
+
+_FENCED = re.compile(r"```[a-zA-Z]*\s*\n(?P<inside>.*?)\n\s*```", re.DOTALL)
+_AUTHORS = ("from", "confirm")
+"""Keys that only the author of a blueprint may write."""
+_OWN = ("agent", "max_parallel", "fail_fast")
+"""Keys by which the author overrules the plan."""
+_STANDS_IN = {"model": "echo"}
+FILE = "plan"
+
+
+def read_plan(value: Any, author: PlanBody, agents: Iterable[str]) -> PlanBody:
+    """The plan in a value, with what its author says of it; `agents` are those that it may name.
+
+    Raises `BlueprintError` with every problem, each by its path in the plan.
+    """
+    document = _object(value)
+    problems = [*_not_allowed(document, author), *_agents_written_in(document)]
+    text = json.dumps(
+        {
+            "agents": {name: _STANDS_IN for name in agents},
+            "steps": [{"kind": "plan", "name": "plan", "plan": _without(document, *_AUTHORS)}],
+        },
+        ensure_ascii=False,
+    )
+    parsed = parse(text, file=FILE)
+    problems += [
+        replace(one, line=0, column=0, path=told_of_plan(one.path)) for one in parsed.problems if _is_ours(one)
+    ]
+    if parsed.blueprint is None or problems:
+        raise BlueprintError(problems)
+    [step] = parsed.blueprint.steps
+    assert isinstance(step, Plan)
+    return _with_author(step.plan, author)
+
+
+def plain_plan(plan: PlanBody) -> dict[str, Any]:
+    """The plan as it is written in JSON, for people and models: without agents that are written in it."""
+    shown = _without(core_of(plan), *_AUTHORS, "agent", "driver")
+    for step in shown.get("steps", []):
+        if isinstance(step.get("agent"), dict):
+            del step["agent"]
+    return shown
+
+
+def _with_author(plan: PlanBody, author: PlanBody) -> PlanBody:
+    """What the author has written of agent, driver and speed counts; the plan may say the rest."""
+    own = {key: value for key, value in author.__dict__.items() if key in _OWN and key in author.model_fields_set}
+    written = {step.id: step.agent for step in author.steps if isinstance(step.agent, Agent)}
+    steps = [
+        step.model_copy(update={"agent": written[step.id]}) if step.agent is None and step.id in written else step
+        for step in plan.steps
+    ]
+    return plan.model_copy(update={**own, "driver": author.driver, "steps": steps})
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        fenced = _FENCED.search(value)
+        text = fenced["inside"] if fenced else value
+        try:
+            value = read_json(text)
+        except NoJson as error:
+            raise BlueprintError(
+                [_problem("", "bad_value", f"no plan: this is no JSON ({error})", "give one JSON object")]
+            ) from None
+    if not isinstance(value, dict):
+        what = "a list" if isinstance(value, list) else json.dumps(value)[:60]
+        hint = 'give an object: {"goal": …, "steps": […], "loop_blocks": {…}}'
+        raise BlueprintError([_problem("", "bad_value", f"a plan is an object, not {what}", hint)])
+    return value
+
+
+def _not_allowed(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
+    for key in _AUTHORS:
+        if document.get(key):
+            yield _problem(key, "conflict", f"{key!r} is said in the blueprint, not in a plan", "leave it out")
+    if document.get("driver") not in (None, author.driver):
+        told = f"who drives the plan is said in the blueprint ({author.driver})"
+        yield _problem("driver", "conflict", told, "leave it out")
+
+
+def _agents_written_in(document: dict[str, Any]) -> Iterable[Problem]:
+    """A plan that was not written by the author names agents: one of its own could send data anywhere."""
+    steps = document.get("steps")
+    holders = [("", document)]
+    holders += [(f"steps[{n}].", step) for n, step in enumerate(steps if isinstance(steps, list) else [])]
+    for path, holder in holders:
+        if isinstance(holder, dict) and isinstance(holder.get("agent"), dict):
+            told = "a plan that is read may only name agents of the blueprint"
+            yield _problem(f"{path}agent", "conflict", told, "write its name")
+
+
+def _is_ours(problem: Problem) -> bool:
+    return problem.path.startswith(INSIDE) or not problem.path
+
+
+def _problem(path: str, code: str, message: str, hint: str) -> Problem:
+    return Problem(FILE, 0, 0, path, code, message, hint)
+
+
+def _without(document: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key not in keys}

@@ -1,0 +1,70 @@
+"""What a failing tool means: five kinds of errors, told by a status code or by words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+ErrorKind = Literal["authorisation", "tool_missing", "bad_parameters", "timeout", "business"]
+
+BY_STATUS: dict[int, ErrorKind] = {
+    400: "bad_parameters",
+    401: "authorisation",
+    403: "authorisation",
+    404: "tool_missing",
+    422: "bad_parameters",
+    504: "timeout",
+}
+BY_TYPE: dict[str, ErrorKind] = {
+    "unknown_tool": "tool_missing",
+    "tool_input": "bad_parameters",
+    "timeout": "timeout",
+    **{f"http_{status}": kind for status, kind in BY_STATUS.items()},
+}
+NEVER_AGAIN = ("http_400", "http_401", "http_403", "http_404", "http_422")
+"""Types of failures that trying again does not mend."""
+MAY_HAVE_HAPPENED = ("http_504", "timeout")
+_NUMBER = re.compile(
+    r"^\W*(?:\w+:\s*)?([45]\d\d)\b|\b(?:http|status|code|error)\b\D{0,12}\b([45]\d\d)\b", re.IGNORECASE
+)
+_WORDS: dict[int, re.Pattern[str]] = {
+    401: re.compile(r"token (has )?expired|expired token|unauthori[sz]ed|jeton expir", re.IGNORECASE),
+    403: re.compile(r"\bforbidden\b|accès refusé", re.IGNORECASE),
+    504: re.compile(r"gateway time-?out", re.IGNORECASE),
+    400: re.compile(r"\bbad request\b", re.IGNORECASE),
+}
+
+
+def status_in(text: str) -> int | None:
+    """The HTTP status that an error's text tells of.
+
+    >>> status_in("401 Unauthorized"), status_in("HTTP status: 504"), status_in("token expired"), status_in("add 400 g")
+    (401, 504, 401, None)
+    """
+    if (found := _NUMBER.search(text)) is not None:
+        return int(found[1] or found[2])
+    return next((status for status, words in _WORDS.items() if words.search(text)), None)
+
+
+def kind_of_failure(type_: str, message: str) -> ErrorKind | None:
+    """What a failed call means; None for what is none of the five."""
+    if type_ in BY_TYPE:
+        return BY_TYPE[type_]
+    return None if type_.startswith("http_") else BY_STATUS.get(status_in(message) or 0)
+
+
+def kind_of_result(result: Any) -> tuple[ErrorKind, str] | None:
+    """What a result means that says `success: false`, and its message; None for one that does not."""
+    if not isinstance(result, dict) or result.get("success") is not False:
+        return None
+    message = str(result.get("error") or result.get("message") or "the tool says that it did not succeed")
+    codes = [result[key] for key in ("status", "status_code", "code") if isinstance(result.get(key), int)]
+    return BY_STATUS.get(codes[0] if codes else status_in(message) or 0, "business"), message
+
+
+def useful(result: Any) -> Any:
+    """What a result gives: of `{success: true, data: …}` the data."""
+    match result:
+        case {"success": True, "data": data}:
+            return data
+    return result

@@ -1,0 +1,129 @@
+"""`holdfast create --from`: a plan, or a planner's text, becomes a file that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from blueprint import expand, load
+from blueprint.grammar import Agent, Plan, PlanBody
+from blueprint.load import examine
+from tests.blueprint.test_plan_importers import TEXTS
+from tests.client.command import ROOT, Holdfast
+
+PLAN = {
+    "goal": "Tell the team: all of it",
+    "agent": "scripted:replies.yaml",
+    "steps": [
+        {"id": 1, "instruction": "List them"},
+        {"id": 2, "instruction": "Tell CURRENT_ITEM", "loopover": "RESULT_FROM_1"},
+        {"id": 3, "instruction": "CONFIRM_ACTION: Done?\nReally?", "options": ["Yes", "No"], "dependencies": [2]},
+    ],
+}
+
+
+@pytest.fixture
+def create(tmp_path: Path) -> Holdfast:
+    """Commands in a folder of its own: no server is needed."""
+    command = Holdfast(tmp_path)
+    command.write("tell.json", json.dumps(PLAN))
+    return command
+
+
+def plan_of(file: Path) -> PlanBody:
+    [step] = load(file).steps
+    assert isinstance(step, Plan)
+    return step.plan
+
+
+def test_a_plan_becomes_a_blueprint_in_core_form_that_says_the_same(create: Holdfast) -> None:
+    made = create("create", "--from", "tell.json")
+    assert (made.code, made.out) == (0, "holdfast run tell.yaml\n"), made
+    file = create.folder / "tell.yaml"
+    assert plan_of(file) == plan_of(create.folder / "tell.json")
+    text = file.read_text()
+    assert text.startswith("# The plan of tell.json. What it will do: holdfast explain tell.yaml\nname: tell\n")
+    assert "model: scripted:replies.yaml\n" in text
+    assert examine(file).warnings == []
+    assert text.partition("\n")[2] == expand(load(file)).replace(f"{create.folder}/", "")
+
+
+def test_a_file_that_ends_in_json_gets_the_plan_itself(create: Holdfast) -> None:
+    (create.folder / "below").mkdir()
+    made = create("create", "below/copy.json", "--from", "tell.json", "--json")
+    assert made.json == {"files": ["below/copy.json"], "command": "holdfast run below/copy.json"}
+    file = create.folder / "below" / "copy.json"
+    assert json.loads(file.read_text())["goal"] == PLAN["goal"]
+    agent = plan_of(file).agent
+    assert isinstance(agent, Agent)
+    assert agent.model == f"scripted:{create.folder / 'replies.yaml'}"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_text_of_a_planner_becomes_a_blueprint_too(create: Holdfast, name: str) -> None:
+    create.write("planned.txt", TEXTS[name])
+    made = create("create", "--from", "planned.txt", "--goal", "My goal")
+    assert (made.code, made.out) == (0, "holdfast run planned.yaml\n"), made
+    assert "[models.default]" in made.err
+    assert plan_of(create.folder / "planned.yaml").goal == "My goal"
+    assert create("validate", "planned.yaml").code == 0
+
+
+def test_a_plan_is_piped_in(create: Holdfast) -> None:
+    made = create("create", "--from", "-", typed=f"```json\n{json.dumps(PLAN, indent=1)}\n```\n")
+    assert (made.code, made.out) == (0, "holdfast run plan.yaml\n"), made
+    assert len(plan_of(create.folder / "plan.yaml").steps) == 3
+
+
+def test_nothing_is_overwritten(create: Holdfast) -> None:
+    create.write("mine.yaml", "mine")
+    refused = create("create", "mine.yaml", "--from", "tell.json")
+    assert (refused.code, "mine.yaml is there already" in refused.err) == (2, True)
+    assert (create.folder / "mine.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ('{"goal": "x", "steps": [{"id": 1}]}', "standard input:1:25 steps[0].instruction: 'instruction' is empty"),
+        ('{"goal": ', "standard input:2:1: invalid YAML: did not find"),
+        ("Plan: look\n#E1 = Search[#E2]", "standard input:2:14: #E2 is the result of no step"),
+        ("steps: [{name: a, uses: stringify}]", "is a blueprint, no plan"),
+        ("nonsense", "is no plan: neither JSON"),
+        ("", "is no plan: neither JSON"),
+    ],
+)
+def test_what_is_no_plan_is_told_and_nothing_is_written(create: Holdfast, typed: str, told: str) -> None:
+    ran = create("create", "new.yaml", "--from", "-", typed=typed)
+    assert (ran.code, told in ran.err) == (2, True), ran
+    assert not (create.folder / "new.yaml").exists()
+
+
+def test_problems_are_told_as_json_too(create: Holdfast) -> None:
+    ran = create("create", "--from", "-", "--json", typed="1. search($7)")
+    assert ran.json["error"]["problems"][0]["line"] == 1
+    assert ran.json["error"]["type"] == "blueprint_invalid"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--from", "nix.json"], "nix.json cannot be read"),
+        (["--from", "tell.json", "--wizard"], "leave out --wizard"),
+        (["--from", "tell.json", "--goal", "x"], "says its goal itself"),
+        (["no/x.yaml", "--from", "tell.json"], "there is no folder no"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_exit_code_2(create: Holdfast, words: list[str], told: str) -> None:
+    ran = create("create", *words)
+    assert (ran.code, told in ran.err) == (2, True), ran
+
+
+def test_the_page_about_it_shows_what_is_written(create: Holdfast) -> None:
+    page = (ROOT / "docs" / "creating.md").read_text()
+    text = page.partition("$ cat rewoo.txt\n")[2].partition("\n$ ")[0]
+    create.write("rewoo.txt", text)
+    assert create("create", "--from", "rewoo.txt", "--goal", "Where is the tea from?").code == 0
+    assert (create.folder / "rewoo.yaml").read_text() in page

@@ -1,0 +1,117 @@
+"""Questions that a plan asks: a confirmation, a choice, or plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from blueprint.expressions import text_of
+from blueprint.grammar import Option, PlanOption, PlanStep
+from blueprint.plan import answer_of, confirms, informs, options_of, question_text
+from blueprint.plan.answers import ACCEPT, REFUSE, meaning
+from protocol.plans import StepResult
+from protocol.questions import Asked, Choice, Decision, Input
+from workflows.failures import failure
+from workflows.plan.desk import Desk
+from workflows.questions import Reply
+
+DECLINED = "declined"
+
+
+def options_here(step: PlanStep, desk: Desk) -> list[PlanOption]:
+    """What the step's question offers, with references filled in; what is blank or there twice is left out."""
+    texts: dict[str, PlanOption] = {}
+    for option in options_of(step):
+        text = text_of(desk.scope.fill(option.text) or "")
+        if text.strip():
+            texts.setdefault(text.strip().casefold(), option.model_copy(update={"text": text}))
+    if step.options and not texts:
+        raise failure("bad_options", f"nothing is left of the options of {step.id}", desk.frame.address)
+    return list(texts.values())
+
+
+async def ask(step: PlanStep, desk: Desk, message: str | None = None, offered: Sequence[str] = ()) -> StepResult:
+    """The step as a person's answer leaves it.
+
+    A model may add words of its own, and offer something where the plan asks in plain words: never in its place.
+    """
+    options = options_here(step, desk)
+    if offered and not options_of(step):
+        options = [PlanOption(text=text) for text in dict.fromkeys(offered) if text.strip()]
+    text = question_text(text_of(desk.scope.fill(step.instruction)))
+    frame = desk.frame.at("hitl", step.id)
+    takes_default = step.on_timeout == "default"
+    async with desk.one_question:
+        await frame.host.until_resumed()
+        reply = await frame.ask(
+            _asked(step, text, message, options, desk), timeout=step.timeout, takes_default=takes_default
+        )
+    return _answered(step, reply, options)
+
+
+def _asked(step: PlanStep, text: str, words: str | None, options: list[PlanOption], desk: Desk) -> Asked:
+    info: dict[str, Any] = {"goal": desk.plan.goal}
+    if words is not None and words.strip() != text:
+        info["agent"] = words
+    if desk.scope.around:
+        info |= {"item": desk.scope.around[-1].item, "index": desk.scope.around[-1].index}
+    if not options:
+        return Input(message=text, info=info, default=step.default)
+    offered = [Option(id=option.text, label=option.text) for option in options]
+    kind = Choice if informs(step) else Decision
+    return kind(message=text, options=offered, info=info, default=_offered(step.default, options), by_index=True)
+
+
+def _offered(default: str | None, options: list[PlanOption]) -> str | None:
+    """The option that a default means."""
+    if default is None:
+        return None
+    return next((one.text for one in options if one.text.strip().casefold() == default.strip().casefold()), default)
+
+
+def _answered(step: PlanStep, reply: Reply, options: list[PlanOption]) -> StepResult:
+    match reply.status:
+        case "answered":
+            return answered(step, reply.content, options)
+        case "expired" if step.on_timeout == "default":
+            return answered(step, _offered(step.default, options), options)
+        case "expired" if step.on_timeout == "skip":
+            return StepResult(status="skipped", reason="timeout")
+        case "expired":
+            error = {"type": "question_expired", "message": f"nobody answered {step.id} in time"}
+            return StepResult(status="failed", error=error)
+        case "cancelled":
+            return StepResult(status="cancelled", reason="cancelled")
+    said = reply.comment or "declined"
+    data = {"response": said, "outcome": "cancelled", "option_index": None, "option_type": REFUSE}
+    return StepResult(status="completed", response=said, data=data)
+
+
+def answered(step: PlanStep, content: Any, options: list[PlanOption]) -> StepResult:
+    text = text_of(content)
+    data = answer_of(text, options, by_words=not informs(step))
+    return StepResult(status="completed", response=text, data=data)
+
+
+def agreed(step: PlanStep, result: StepResult) -> bool:
+    """Whether a question's tools may run: where it asks for a yes, only after one; else unless the answer is no."""
+    outcome = result.data["outcome"]
+    wants_a_yes = confirms(step) or any(meaning(option) == ACCEPT for option in options_of(step))
+    return bool(outcome == "confirmed" if wants_a_yes else outcome != "cancelled")
+
+
+async def reconnected(tool: str, message: str, desk: Desk, step: PlanStep) -> Literal["yes", "no", "cancelled"]:
+    """Whether a person has given a tool its access again, so that it may be called once more."""
+    options = [Option(id="reconnected", label="Reconnected, try again"), Option(id="fail", label="Give up")]
+    text = f"{tool} is not authorised: {message}. Reconnect it, then say so."
+    info = {"tool": tool, "step": step.id, "message": message}
+    async with desk.one_question:
+        reply = await desk.frame.at("hitl", f"{step.id}-reconnect").ask(
+            Decision(message=text, options=options, info=info)
+        )
+    if reply.status == "cancelled":
+        return "cancelled"
+    return "yes" if reply.content == "reconnected" else "no"
+
+
+__all__ = ["DECLINED", "agreed", "answered", "ask", "options_here", "reconnected"]

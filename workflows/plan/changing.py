@@ -1,0 +1,98 @@
+"""Changing a plan while it runs: what is over or under way stays as it is, everything else may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from blueprint.errors import BlueprintError
+from blueprint.grammar import PlanBody
+from blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out
+from blueprint.plan.reading import read_plan
+from protocol import guard
+from protocol.answers import Refusal
+from protocol.guard import BadToken, check_token
+from protocol.plans import change_id
+
+
+def checked_change(
+    payload: Any, plan: PlanBody, revision: int, layout: Layout, begun: Iterable[str], agents: Iterable[str]
+) -> PlanBody:
+    """The plan that a change asks for, if it may be; `begun` are the units that are over or under way.
+
+    Raises `Refusal`.
+    """
+    if not isinstance(payload, dict) or "plan" not in payload:
+        raise Refusal("invalid_answer", 'give {"plan": …, "reason": "…", "by": "user:ana"}')
+    if payload.get("revision") not in (None, revision):
+        text = f"the plan is at revision {revision} by now, not {payload['revision']}; look at it again"
+        raise Refusal("question_changed", text)
+    return revised(payload["plan"], plan, layout, begun, agents)
+
+
+def check_leave(payload: Any, run: str) -> None:
+    """Refuse a change without a token, where answers need one, too. Only a validator may ask: it is never replayed."""
+    key = guard.DEPLOYMENT.answer_key
+    if key is None or not isinstance(payload, dict):
+        return
+    try:
+        check_token(key, payload.get("token"), run=run, question=change_id(payload.get("plan")), by=payload.get("by"))
+    except BadToken as error:
+        raise Refusal("bad_token", str(error)) from None
+
+
+def revised(new: Any, plan: PlanBody, layout: Layout, begun: Iterable[str], agents: Iterable[str]) -> PlanBody:
+    """The plan that is to take the place of another. Raises `Refusal` with everything that is wrong."""
+    try:
+        read = read_plan(new, plan, agents)
+    except BlueprintError as error:
+        raise Refusal("invalid_answer", "the plan stays as it is:\n" + "\n".join(map(str, error.problems))) from None
+    changed = list(_changed(plan, read, layout, set(begun)))
+    if changed:
+        raise Refusal("invalid_answer", "the plan stays as it is:\n" + "\n".join(changed))
+    return read
+
+
+def _changed(old: PlanBody, new: PlanBody, layout: Layout, begun: set[str]) -> Iterable[str]:
+    """What may not be changed and was."""
+    frozen = {id_ for id_ in layout.units_by_id if begun & {id_, *layout.loops_of(id_)}}
+    steps = {step.id: step for step in new.steps}
+    for index, step in enumerate(old.steps):
+        if step.id not in frozen and not _heads(step.id, frozen):
+            continue
+        if step.id not in steps:
+            yield f"steps[{index}]: {step.id!r} has begun or is over, and must stay; put it back as it was"
+        elif steps[step.id] != step:
+            yield f"steps[{index}]: {step.id!r} has begun or is over, and cannot be changed; write it as it was"
+    yield from _moved(layout, laid_out(new)[0], frozen)
+    for id_, block in old.loop_blocks.items():
+        if id_ in frozen and new.loop_blocks.get(id_) != block:
+            yield f"loop_blocks.{id_}: the loop has begun or is over, and must stay as it is"
+
+
+def check_questions_stay(old: PlanBody, new: PlanBody, begun: Iterable[str]) -> None:
+    """Refuse a change by which an agent would take a question from a person, or word it anew."""
+    steps, over = {step.id: step for step in new.steps}, set(begun)
+    for step in old.steps:
+        if asks(step) and step.id not in over and steps.get(step.id) != step:
+            text = f"the plan stays as it is: step {step.id!r} is a question to a person, and stays as it is"
+            raise Refusal("not_allowed", text)
+
+
+def _moved(old: Layout, new: Layout, frozen: set[str]) -> Iterable[str]:
+    """What stands in another loop than before, and loops that have another body."""
+    for id_ in sorted(frozen & new.units_by_id.keys()):
+        unit, now = old.units_by_id[id_], new.units_by_id[id_]
+        if old.loops_of(id_) != new.loops_of(id_):
+            yield f"{now.path}: {id_!r} has begun or is over, and cannot be put into a loop, or out of one"
+        elif _body_of(unit) != _body_of(now):
+            yield f"{now.path}: the loop {id_!r} has begun or is over, and its steps stay as they are"
+
+
+def _body_of(unit: Unit) -> list[str]:
+    return [inner.id for inner in unit.body] if isinstance(unit, LoopUnit) else []
+
+
+def _heads(id_: str, frozen: set[str]) -> bool:
+    """Whether a step is the head of a loop that has begun."""
+    return id_ in frozen or f"loop_{id_}" in frozen

@@ -1,0 +1,80 @@
+"""What every step of a plan is given: who works on it, what it is told of the plan, and the one ear for questions."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from blueprint.expressions import text_of
+from blueprint.grammar import Agent, PlanBody, PlanStep
+from blueprint.plan import LoopUnit, StepUnit, Unit, asks
+from blueprint.plan.references import references_of
+from protocol.agents import ToolSpec
+from workflows.agents import Asking
+from workflows.frame import Frame
+from workflows.plan.scope import Scope
+from workflows.steps.plan import DEFAULT_MODEL
+
+RESULT_SHOWN = 20_000
+"""Characters of a result that a model is shown without being referred to."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A place where steps of a plan are worked on; the frame stands at the plan, or at an iteration of a loop."""
+
+    plan: PlanBody
+    frame: Frame
+    scope: Scope
+    input: Any
+    one_question: asyncio.Lock
+    """A plan asks one question at a time."""
+    trusted: bool = True
+    """Whether an author wrote the plan as it is: else the rules of the plan's own agent count for every tool."""
+    specs: dict[str, ToolSpec] = field(default_factory=dict)
+    """What is known of tools, by the names that the plan has for them."""
+
+    def at(self, frame: Frame, scope: Scope) -> Desk:
+        return replace(self, frame=frame, scope=scope)
+
+    def asking(self, step: PlanStep) -> Asking:
+        """Who works on a step: its agent, the plan's, or the default model."""
+        written = self.plan.agent if step.agent is None else step.agent
+        if written is None:
+            return Asking(Agent(model=DEFAULT_MODEL), None, step.id)
+        return Asking.of(written, step.id, self.frame.blueprint)
+
+    def ruling(self, step: PlanStep) -> Agent:
+        """Whose tools, approvals and permissions count: a model cannot choose others by naming an agent."""
+        return self.asking(step).agent if self.trusted else self.asking(step.model_copy(update={"agent": None})).agent
+
+    def may_ask(self, unit: Unit) -> bool:
+        """Whether it may ask a person something: a plan has one question open at a time."""
+        if isinstance(unit, StepUnit):
+            return asks(unit.step) or "ask" in self.asking(unit.step).agent.human
+        return isinstance(unit, LoopUnit) and any(self.may_ask(inner) for inner in unit.body)
+
+    def told(self, unit: StepUnit) -> str:
+        """What the model knows of the plan around the step, beside the instruction itself."""
+        step, scope = unit.step, self.scope
+        lines = [f"You work on one step of a plan, and on nothing else. The plan's goal: {self.plan.goal}"]
+        lines.append(f"The step: {step.id}{f', {step.title}' if step.title else ''}")
+        if step.expected_result:
+            lines.append(f"Expected of it: {step.expected_result}")
+        if self.input is not None:
+            lines.append(f"What the plan was given: {_shown(self.input)}")
+        referred = {str(one) for one in references_of(step.instruction)}
+        if scope.around and "CURRENT_ITEM" not in referred:
+            at = scope.around[-1]
+            lines.append(f"It runs once an item; this is item {at.index}: {_shown(at.item)}")
+        for id_ in unit.needs:
+            known = scope.known_of(id_)
+            if f"RESULT_FROM_{id_}" not in referred and known.status == "completed":
+                lines.append(f"Result of {id_}: {_shown(known.value)}")
+        return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    text = text_of(value)
+    return text if len(text) <= RESULT_SHOWN else f"{text[:RESULT_SHOWN]}…"

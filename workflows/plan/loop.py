@@ -1,0 +1,174 @@
+"""One loop of a plan, in a history of its own: its steps for every item, and what came out for each."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from temporalio import workflow
+
+from blueprint.expressions import ExpressionError
+from blueprint.plan import LoopUnit
+from protocol.address import Address, parts, segment
+from protocol.agents import ToolSpec
+from protocol.plans import (
+    PLAN_LOOP_WORKFLOW,
+    ItemOf,
+    Iteration,
+    LoopOutcome,
+    PlanLoopDefinition,
+    PlanLoopResult,
+    PlanLoopState,
+)
+from protocol.runs import Failure
+from workflows.host import Host
+from workflows.judging import judged
+from workflows.limits import Meter
+from workflows.plan.desk import Desk
+from workflows.plan.engine import Engine
+from workflows.plan.place import define_loop, frame_of, layout_of
+from workflows.plan.scope import Scope, first_error, outcome_of
+from workflows.together import together
+
+MOST_EVENTS = 1_000
+MOST_UPDATES = 1_500
+ITEMS_A_HISTORY = 50
+
+
+@workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError])
+class PlanLoopWorkflow(Host):
+    """The items of one loop. A continued loop is the same loop: items and event offsets go on."""
+
+    @workflow.init
+    def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
+        super().__init__(
+            run=definition.run,
+            address=definition.address,
+            blueprint=definition.blueprint.name,
+            guarded=definition.guarded,
+            started_by=definition.started_by,
+            paused=state.paused,
+            closed=state.closed,
+            next_offset=state.next_offset,
+            previous_run=state.previous_run,
+            usage=state.usage,
+            permits=state.permits,
+        )
+        self.definition, self.state = definition, state
+        self.layout = layout_of(definition.plan)
+        unit = self.layout.units_by_id[definition.loop]
+        assert isinstance(unit, LoopUnit)
+        self.loop = unit
+        self.meter = Meter(state.budgets)
+        self.first = len(state.done)
+        self.longest = 0
+        self.one_question = asyncio.Lock()
+        self.specs: dict[str, ToolSpec] = {}
+
+    def current_context(self) -> dict[str, Any]:
+        return {"loop": self.loop.id, "items": len(self.definition.items), "done": len(self.state.done)}
+
+    @workflow.run
+    async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
+        outcome: LoopOutcome = await self.live(self._work())
+        return PlanLoopResult(outcome=outcome, usage=self.usage, permits=self.permits, budgets=self.meter.budgets)
+
+    async def _work(self) -> LoopOutcome:
+        items = self.definition.items
+        while len(self.state.done) < len(items) and not self.state.ended:
+            await self.until_resumed()
+            if self._history_is_long():
+                await self._continue()
+            before = workflow.info().get_current_history_length()
+            await self._next_items()
+            self.longest = max(self.longest, workflow.info().get_current_history_length() - before)
+        outcome = outcome_of(self.state.done, failed=self.state.ended == "failed")
+        if self.state.ended == "cancelled":
+            outcome = outcome.model_copy(update={"status": "cancelled"})
+        told = {"reason": outcome.status, "iterations": len(self.state.done)}
+        self.note(self.address, "loop.completed", **told)
+        return outcome
+
+    async def _next_items(self) -> None:
+        """One item; or several at once, as many as the loop allows."""
+        begin = len(self.state.done)
+        at_once = 1 if self._may_ask else self.loop.max_parallel
+        indices = range(begin, min(begin + at_once, len(self.definition.items)))
+        done = await together(self._item(index) for index in indices)
+        self._advance(done=[*self.state.done, *done])
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether an item may ask a person something: then one runs after the other, for a plan asks one at a time."""
+        desk = self._desk(0, None)
+        return self.loop.on_item_error == "ask" or any(desk.may_ask(unit) for unit in self.loop.body)
+
+    async def _item(self, index: int) -> Iteration:
+        """The steps for one item; where they fail, the loop's rule decides, or a person."""
+        item = self.definition.items[index]
+        while True:
+            iteration, stopped = await self._run_item(index, item)
+            if stopped == "plan_cancelled":
+                self._advance(ended="cancelled")
+            elif iteration.status == "failed" and self.loop.on_item_error == "fail":
+                self._advance(ended="failed")
+            elif iteration.status == "failed" and self.loop.on_item_error == "ask":
+                what = Failure(type="item_failed", message=first_error([iteration]), address=self._address(index))
+                verdict = await judged(what, item, self._desk(index, item).frame)
+                if verdict.action in ("retry", "edit"):
+                    item = verdict.content if verdict.action == "edit" else item
+                    continue
+                if verdict.action == "abort":
+                    self._advance(ended="failed")
+            return iteration
+
+    async def _run_item(self, index: int, item: Any) -> tuple[Iteration, str]:
+        desk = self._desk(index, item)
+        self.iteration = index + 1
+        desk.frame.note("loop.iteration", iteration=index + 1, item=item)
+        engine = Engine(desk, self._define)
+        await engine.run()
+        return desk.scope.iteration(), engine.stopped
+
+    def _desk(self, index: int, item: Any) -> Desk:
+        """Where the steps of one item are worked on."""
+        definition = self.definition
+        around = [*definition.around, ItemOf(loop=self.loop.id, item=item, index=index)]
+        scope = Scope(self.layout, self.loop.body, definition.known, around)
+        frame = replace(
+            frame_of(self, definition, self.meter),
+            address=self._address(index),
+            n=index + 1,
+            iteration=index + 1,
+            place=f"{self.loop.id} {index + 1}",
+        )
+        return Desk(definition.plan, frame, scope, definition.task, self.one_question, definition.trusted, self.specs)
+
+    def _define(self, unit: LoopUnit, desk: Desk, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
+        return define_loop(self.definition, unit, desk, items)
+
+    def _address(self, index: int) -> Address:
+        """`…;loop:events:1`: iterations count from 1, as in every loop."""
+        parent, _, _ = self.address.rpartition(";")
+        return Address(f"{parent};{segment('loop', parts(self.address)[-1][1], index + 1)}")
+
+    def _advance(self, **changes: Any) -> None:
+        self.state = self.state.model_copy(update=changes)
+
+    def _history_is_long(self) -> bool:
+        done = len(self.state.done) - self.first
+        if done == 0:
+            return False
+        info = workflow.info()
+        return (
+            done >= ITEMS_A_HISTORY
+            or info.get_current_history_length() + self.longest > MOST_EVENTS
+            or info.is_continue_as_new_suggested()
+            or self.questions.taken >= MOST_UPDATES
+        )
+
+    async def _continue(self) -> None:
+        """The same loop in a fresh history."""
+        self._advance(**await self.carried(), budgets=self.meter.budgets)
+        workflow.continue_as_new(args=[self.definition, self.state])

@@ -1,0 +1,138 @@
+"""One call of a tool for a step of a plan: leave is asked, errors are told apart, and a person reconnects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from blueprint.grammar import Agent, AgentTool, PlanStep
+from blueprint.jsonschemas import BadSchema, misfit
+from blueprint.reach import AGENT, IMPORT
+from protocol.agents import FindTool, ToolCall, ToolSpec
+from protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
+from workflows.failures import HANDLED, failure_of
+from workflows.frame import Frame
+from workflows.permissions import Denied, permitted, with_defaults
+from workflows.plan.asking import reconnected
+from workflows.plan.desk import Desk
+from workflows.plan.errors import Tally
+from workflows.together import is_cancelled
+from workflows.toolbox import Toolbox, described_here
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call that gave something."""
+
+    data: Any
+
+
+@dataclass(frozen=True)
+class Erred:
+    """A call that failed; `kind` None: in a way that trying again does not mend."""
+
+    kind: ErrorKind | None
+    type: str
+    message: str
+
+
+class Caller:
+    """Calls the tools of one step; what it learns of them is kept for all its calls."""
+
+    def __init__(self, step: PlanStep, desk: Desk) -> None:
+        self._step, self._desk = step, desk
+        self.agent: Agent = desk.ruling(step)
+        self.specs = desk.specs
+        self._calls = 0
+
+    async def learn(self, tool: str) -> Erred | None:
+        """Find out what a tool takes; gives the error of one that is not there, or that the agent may not use."""
+        listed = [one.name for one in self.agent.tools]
+        is_listed = tool in listed or tool.partition("/")[0] in listed
+        if listed and not is_listed:
+            known = ", ".join(listed)
+            return Erred("tool_missing", "unknown_tool", f"the agent has no tool {tool!r}; it has: {known}")
+        if ":" in tool and not is_listed and not self._desk.trusted:
+            text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
+            return Erred(None, "not_allowed", text)
+        if tool in self.specs:
+            return None
+        try:
+            [spec] = await self._described(tool)
+        except HANDLED as error:
+            if is_cancelled(error):
+                raise
+            what = failure_of(error, self._desk.frame.address)
+            return Erred(kind_of_failure(what.type, what.message), what.type, what.message)
+        except ValueError:
+            return Erred(None, "bad_tool", f"{tool!r} is more than one tool: name one of them")
+        self.specs[tool] = spec
+        return None
+
+    async def _described(self, tool: str) -> list[ToolSpec]:
+        frame = self._desk.frame
+        if tool.startswith((AGENT, IMPORT)):
+            return described_here([AgentTool(name=tool)], frame.blueprint)
+        return await frame.host.describe_tools([tool])
+
+    async def call(self, tool: str, args: dict[str, Any], frame: Frame, tally: Tally, id_: str = "") -> Made | Erred:
+        """What a call gives. One that lacks authorisation is made again once a person has reconnected the tool."""
+        while True:
+            outcome = await self._once(tool, args, frame, id_)
+            if (
+                not isinstance(outcome, Erred)
+                or outcome.kind != "authorisation"
+                or not tally.may_retry("authorisation")
+            ):
+                return outcome
+            match await reconnected(tool, outcome.message, self._desk, self._step):
+                case "cancelled":
+                    return Erred(None, "cancelled", f"a person cancelled {self._step.id}")
+                case "no":
+                    return outcome
+            frame.note("step.retrying", tool=tool)
+
+    async def _once(self, tool: str, args: dict[str, Any], frame: Frame, id_: str) -> Made | Erred:
+        spec = self.specs[tool]
+        wrong = _misfit(spec, args)
+        if wrong is not None:
+            return Erred("bad_parameters", "tool_input", f"the arguments of {tool} do not fit: {wrong}")
+        self._calls += 1
+        call = ToolCall(id=id_ or f"call_{self._calls}", name=spec.name, args=args)
+        box = Toolbox(self.agent, self.agent.tools, [spec], unsure_is_final=True)
+        here = frame.at("tool", spec.name, call.id)
+        try:
+            whole = with_defaults(call, spec)
+            allowed = await permitted(whole, box.settings(spec), spec, self.agent, here)
+            result = await box.run(allowed, spec, here)
+        except Denied as denied:
+            here.note("tool.denied", tool=tool, reason=str(denied))
+            return Erred(None, "not_approved", str(denied))
+        except HANDLED as error:
+            what = failure_of(error, here.address)
+            if is_cancelled(error) or what.final:
+                raise
+            return Erred(kind_of_failure(what.type, what.message), what.type, what.message)
+        return _made(result)
+
+    async def other_tool(self, tool: str) -> str | None:
+        """Another tool that does what the step wants, in the place of one that is not there."""
+        among = [one.name for one in self.agent.tools]
+        wanted = FindTool(service=self._step.service, instruction=self._step.instruction, among=among, missing=tool)
+        found = await self._desk.frame.host.find_tool(wanted)
+        return found if found not in (tool, None) else None
+
+
+def _made(result: Any) -> Made | Erred:
+    said = kind_of_result(result)
+    if said is None:
+        return Made(useful(result))
+    kind, message = said
+    return Erred(kind, kind, message)
+
+
+def _misfit(spec: ToolSpec, args: dict[str, Any]) -> str | None:
+    try:
+        return misfit(spec.parameters, args) or None
+    except BadSchema as error:
+        return str(error)
