@@ -11,9 +11,8 @@ from blueprint.grammar import PlanBody
 from blueprint.plan.reading import read_plan
 from protocol.address import Address
 from protocol.agents import Usage
-from protocol.answers import Closed
 from protocol.questions import InvalidAnswer, Review
-from protocol.runs import AgentDefinition, AgentState, Budget, ChildDefinition
+from protocol.runs import AgentDefinition, AgentState, Budget, Carried, ChildDefinition
 from protocol.values import Value, digest_of
 
 PLAN_WORKFLOW = "Plan"
@@ -145,18 +144,6 @@ class Revision(Value):
     reason: str = ""
 
 
-class _Carried(Value):
-    """What every workflow of a plan carries over."""
-
-    permits: list[str] = []
-    budgets: list[Budget] = []
-    paused: bool = False
-    usage: Usage = Usage()
-    closed: list[Closed] = []
-    next_offset: int = 0
-    previous_run: str | None = None
-
-
 class PlanDefinition(ChildDefinition):
     """A plan that the engine drives; the blueprint's only step holds it, unless it is read from a value."""
 
@@ -171,7 +158,7 @@ class PlanDefinition(ChildDefinition):
     iteration: int | None = None
 
 
-class PlanState(_Carried):
+class PlanState(Carried):
     """Where a plan stands between two of its steps."""
 
     plan: PlanBody | None = None
@@ -205,7 +192,7 @@ class PlanLoopDefinition(PlanDefinition):
     around: list[ItemOf] = []
 
 
-class PlanLoopState(_Carried):
+class PlanLoopState(Carried):
     """Where a loop stands between two items."""
 
     done: list[Iteration] = []

@@ -86,6 +86,19 @@ class ChildDefinition(Definition):
     names: dict[str, Any] = {}
 
 
+class Carried(Value):
+    """What every workflow inside a run begins with: from the one above it, or from its own earlier history."""
+
+    paused: bool = False
+    permits: list[str] = []
+    """Tools that a person allowed for the rest of the run."""
+    budgets: list[Budget] = []
+    usage: Usage = Usage()
+    closed: list[Closed] = []
+    next_offset: int = 0
+    previous_run: str | None = None
+
+
 class LoopDefinition(ChildDefinition):
     """A loop."""
 
@@ -102,14 +115,11 @@ class MapDefinition(ChildDefinition):
     """Of a page: where it stands below the map."""
 
 
-class MapState(Value):
+class MapState(Carried):
     """What a map or a page of it starts with."""
 
     context: dict[str, Any] = {}
     resume_input: Any = None
-    paused: bool = False
-    permits: list[str] = []
-    budgets: list[Budget] = []
 
 
 class Change(Value):
@@ -143,12 +153,8 @@ class ClarifyDefinition(ChildDefinition):
     iteration: int | None = None
 
 
-class ClarifyState(Value):
+class ClarifyState(Carried):
     """Where a clarification starts."""
-
-    paused: bool = False
-    permits: list[str] = []
-    budgets: list[Budget] = []
 
 
 class ClarifyResult(Value):
@@ -160,7 +166,7 @@ class ClarifyResult(Value):
     budgets: list[Budget] = []
 
 
-class LoopState(Value):
+class LoopState(Carried):
     """Where a loop stands between two iterations; continue-as-new passes it on."""
 
     iteration: int = 0
@@ -174,14 +180,6 @@ class LoopState(Value):
     """The last human answer in the loop."""
     granted: int = 0
     """Iterations beyond `max_loops` that a person granted."""
-    paused: bool = False
-    usage: Usage = Usage()
-    closed: list[Closed] = []
-    next_offset: int = 0
-    previous_run: str | None = None
-    permits: list[str] = []
-    """Tools that a person allowed for the rest of the run."""
-    budgets: list[Budget] = []
 
 
 class LoopResult(Value):
@@ -238,7 +236,7 @@ class Told(Value):
     by: str | None = None
 
 
-class AgentState(Value):
+class AgentState(Carried):
     """Where an agent stands between two turns; continue-as-new passes it on."""
 
     turn: int = 0
@@ -257,13 +255,6 @@ class AgentState(Value):
     """Digests of the last calls, for the repeated-call guard."""
     log: list[Command] = []
     told: list[Told] = []
-    permits: list[str] = []
-    budgets: list[Budget] = []
-    paused: bool = False
-    usage: Usage = Usage()
-    closed: list[Closed] = []
-    next_offset: int = 0
-    previous_run: str | None = None
 
 
 class AgentResult(Value):

@@ -16,7 +16,7 @@ from protocol.values import Value
 from workflows.agents import Asking, ask_model
 from workflows.failures import failure
 from workflows.frame import Frame, Scope, Store
-from workflows.host import Host
+from workflows.host import Host, inherited
 from workflows.interpreter import run_steps
 from workflows.limits import Meter
 from workflows.questions import Reply
@@ -54,15 +54,7 @@ class ClarifyWorkflow(Host):
 
     @workflow.init
     def __init__(self, definition: ClarifyDefinition, state: ClarifyState) -> None:
-        super().__init__(
-            run=definition.run,
-            address=definition.address,
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            started_by=definition.started_by,
-            paused=state.paused,
-            permits=state.permits,
-        )
+        super().__init__(**inherited(definition, state))
         self.definition = definition
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Clarify))
         self.meter = Meter(state.budgets)

@@ -56,6 +56,7 @@ from protocol.runs import (
     WAITING_ATTRIBUTE,
     AgentDefinition,
     AgentResult,
+    Carried,
     ChildDefinition,
     ClarifyDefinition,
     ClarifyResult,
@@ -81,6 +82,7 @@ from workflows.together import is_cancelled
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 KEPT_REFUSALS = 20
+_CARRIED = Carried.model_fields.keys() - {"budgets"}
 CHILDREN: dict[type[Definition], tuple[str, str, type[Any]]] = {
     LoopDefinition: (LOOP_WORKFLOW, "loop.started", LoopResult),
     AgentDefinition: (AGENT_WORKFLOW, "agent.started", AgentResult),
@@ -427,6 +429,18 @@ class Host:
         if self.paused:
             return "paused"
         return "waiting" if self.questions.open and not self._calls_under_way else "running"
+
+
+def inherited(definition: ChildDefinition | AgentDefinition, state: Carried) -> dict[str, Any]:
+    """What the host of a child is made of: what the workflow above tells it, and what it carries over by itself."""
+    return {
+        "run": definition.run,
+        "address": _address_of(definition),
+        "blueprint": definition.blueprint.name,
+        "guarded": definition.guarded,
+        "started_by": definition.started_by,
+        **{key: value for key, value in state.__dict__.items() if key in _CARRIED},
+    }
 
 
 def refused(refusal: Refusal) -> ApplicationError:

@@ -17,7 +17,7 @@ from protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, Lo
 from workflows.agents import Asking, run_agent
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import HISTORY, Frame, Scope, Store, history_of
-from workflows.host import Host
+from workflows.host import Host, inherited
 from workflows.interpreter import run_steps
 from workflows.limits import Meter
 from workflows.together import is_cancelled
@@ -42,19 +42,7 @@ class LoopWorkflow(Host):
 
     @workflow.init
     def __init__(self, definition: LoopDefinition, state: LoopState) -> None:
-        super().__init__(
-            run=definition.run,
-            address=definition.address,
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            started_by=definition.started_by,
-            paused=state.paused,
-            closed=state.closed,
-            next_offset=state.next_offset,
-            previous_run=state.previous_run,
-            usage=state.usage,
-            permits=state.permits,
-        )
+        super().__init__(**inherited(definition, state))
         self.definition, self.state = definition, state
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
         self.store = Store(state.context, definition.blueprint.context_schema)

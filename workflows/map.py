@@ -15,7 +15,7 @@ from protocol.address import within
 from protocol.context import GONE, Path
 from protocol.runs import MAP_WORKFLOW, Change, MapDefinition, MapResult, MapState
 from workflows.frame import Frame, Scope, Store
-from workflows.host import Host
+from workflows.host import Host, inherited
 from workflows.interpreter import run_steps
 from workflows.items import Items, at_once, one_by_one, take_changes
 from workflows.limits import Meter
@@ -29,15 +29,7 @@ class MapWorkflow(Host):
 
     @workflow.init
     def __init__(self, definition: MapDefinition, state: MapState) -> None:
-        super().__init__(
-            run=definition.run,
-            address=definition.pages or definition.address,
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            started_by=definition.started_by,
-            paused=state.paused,
-            permits=state.permits,
-        )
+        super().__init__(**inherited(definition, state))
         self.definition = definition
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Map))
         self.store = Store(state.context, definition.blueprint.context_schema)

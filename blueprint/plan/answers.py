@@ -109,6 +109,8 @@ def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
             if step.model_dump(include={key})[key]:
                 yield key, "conflict", f"{key!r} belongs to questions", "add pause_for_response: true, or remove it"
         return
+    if not question_text(step.instruction):
+        yield "instruction", "missing_key", "the question is empty", "say behind the mark what is asked"
     texts = [folded(option.text) for option in step.options]
     for index, text in enumerate(texts):
         if text in texts[:index]:

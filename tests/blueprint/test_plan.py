@@ -160,6 +160,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             {},
             "steps[0].options[1]: the option 'A ' is there twice",
         ),
+        ([step("1", "CONFIRM_ACTION:")], {}, "steps[0].instruction: the question is empty"),
         ([step("1", "ASK_INFO: x", on_timeout="skip")], {}, "steps[0].timeout: 'on_timeout' needs a 'timeout'"),
         (
             [step("1", "CONFIRM_ACTION: x", timeout="1d", on_timeout="default")],

@@ -21,7 +21,7 @@ from workflows.agent import conversation as talk
 from workflows.agents import MOST_MISFITS, Asking, ask_model, misfit_told
 from workflows.failures import HANDLED, failure, failure_of
 from workflows.frame import Frame, Scope, Store
-from workflows.host import Host, refused
+from workflows.host import Host, inherited, refused
 from workflows.interpreter import run_steps
 from workflows.limits import Meter
 from workflows.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats, with_defaults
@@ -60,19 +60,7 @@ class AgentWorkflow(Host):
 
     @workflow.init
     def __init__(self, definition: AgentDefinition, state: AgentState) -> None:
-        super().__init__(
-            run=definition.run,
-            address=definition.address,
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            started_by=definition.started_by,
-            paused=state.paused,
-            closed=state.closed,
-            next_offset=state.next_offset,
-            previous_run=state.previous_run,
-            usage=state.usage,
-            permits=state.permits,
-        )
+        super().__init__(**inherited(definition, state))
         self.definition, self.state, self.agent = definition, state, definition.agent
         self.meter = Meter(state.budgets)
         self.told = list(state.told)

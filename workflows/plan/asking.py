@@ -112,6 +112,3 @@ async def reconnected(tool: str, message: str, desk: Desk, step: PlanStep) -> Li
     if reply.status == "cancelled":
         return "cancelled"
     return "yes" if reply.content == "reconnected" else "no"
-
-
-__all__ = ["DECLINED", "agreed", "answered", "ask", "options_here", "reconnected"]

@@ -22,7 +22,7 @@ from protocol.plans import (
     PlanLoopState,
 )
 from protocol.runs import Failure
-from workflows.host import Host
+from workflows.host import Host, inherited
 from workflows.judging import judged
 from workflows.limits import Meter
 from workflows.plan.desk import Desk
@@ -42,19 +42,7 @@ class PlanLoopWorkflow(Host):
 
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
-        super().__init__(
-            run=definition.run,
-            address=definition.address,
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            started_by=definition.started_by,
-            paused=state.paused,
-            closed=state.closed,
-            next_offset=state.next_offset,
-            previous_run=state.previous_run,
-            usage=state.usage,
-            permits=state.permits,
-        )
+        super().__init__(**inherited(definition, state))
         self.definition, self.state = definition, state
         self.layout = layout_of(definition.plan)
         unit = self.layout.units_by_id[definition.loop]

@@ -25,7 +25,7 @@ from protocol.plans import (
     Standing,
 )
 from workflows.frame import Frame
-from workflows.host import Host, refused
+from workflows.host import Host, inherited, refused
 from workflows.limits import Meter
 from workflows.plan.beginning import begin
 from workflows.plan.changing import check_leave, checked_change
@@ -45,19 +45,7 @@ class PlanWorkflow(Host):
 
     @workflow.init
     def __init__(self, definition: PlanDefinition, state: PlanState) -> None:
-        super().__init__(
-            run=definition.run,
-            address=definition.address,
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            started_by=definition.started_by,
-            paused=state.paused,
-            closed=state.closed,
-            next_offset=state.next_offset,
-            previous_run=state.previous_run,
-            usage=state.usage,
-            permits=state.permits,
-        )
+        super().__init__(**inherited(definition, state))
         self.definition, self.state = definition, state
         self.meter = Meter(state.budgets)
         self.one_question = asyncio.Lock()
