@@ -77,11 +77,22 @@ async def test_the_person_sees_the_plans_question_whatever_the_model_asks(plans:
     turns = [ask("Would you like a nice day?", options=["Yes", "Of course"]), finish("1")]
     run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
     question = await plans.harness.one(run)
-    assert question.message == "Delete all?"
+    assert question.message == "Delete all?\n\nWould you like a nice day?"
     assert [option.id for option in question.options] == ["accept", "refuse"]
-    assert question.info["agent"] == "Would you like a nice day?"
     await plans.harness.answer(run, "refuse", question)
     assert reasons(await plans.harness.output(run)) == {"1": "declined"}
+
+
+async def test_a_model_may_word_the_yes_and_the_no_that_the_plan_leaves_open(plans: Plans) -> None:
+    steps = [step("4", "CONFIRM_ACTION: Envoyer les invitations ?", pause_for_response=True)]
+    question = "Voulez-vous envoyer les 10 invitations maintenant ?"
+    turns = [ask(question, options=["Oui, envoyer", "Non, annuler"]), finish("step_4", "Oui, envoyer")]
+    run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
+    asked = await plans.harness.one(run)
+    assert asked.message == f"Envoyer les invitations ?\n\n{question}"
+    await plans.harness.answer(run, "Oui, envoyer", asked)
+    output = await plans.harness.output(run)
+    assert output["steps"]["4"]["data"]["outcome"] == "confirmed"
 
 
 async def test_the_model_takes_no_question_away(plans: Plans) -> None:

@@ -33,26 +33,30 @@ def options_here(step: PlanStep, desk: Desk) -> list[PlanOption]:
 async def ask(step: PlanStep, desk: Desk, message: str | None = None, offered: Sequence[str] = ()) -> StepResult:
     """The step as a person's answer leaves it.
 
-    A model may add words of its own, and offer something where the plan asks in plain words: never in its place.
+    A model may add words of its own to the plan's, and offer what the plan leaves open.
     """
-    options = options_here(step, desk)
-    if offered and not options_of(step):
-        options = [PlanOption(text=text) for text in dict.fromkeys(offered) if text.strip()]
+    options = options_here(step, desk) if step.options else _options_of_model(step, offered) or options_of(step)
     text = question_text(text_of(desk.scope.fill(step.instruction)))
+    if message is not None and message.strip() not in text:
+        text = f"{text}\n\n{message.strip()}"
     frame = desk.frame.at("hitl", step.id)
     takes_default = step.on_timeout == "default"
     async with desk.one_question:
         await frame.host.until_resumed()
-        reply = await frame.ask(
-            _asked(step, text, message, options, desk), timeout=step.timeout, takes_default=takes_default
-        )
+        reply = await frame.ask(_asked(step, text, options, desk), timeout=step.timeout, takes_default=takes_default)
     return _answered(step, reply, options)
 
 
-def _asked(step: PlanStep, text: str, words: str | None, options: list[PlanOption], desk: Desk) -> Asked:
+def _options_of_model(step: PlanStep, offered: Sequence[str]) -> list[PlanOption]:
+    """What a model offers; where a yes is asked for, only if there is a yes and a no among it."""
+    options = [PlanOption(text=text) for text in dict.fromkeys(offered) if text.strip()]
+    if options_of(step) and not {ACCEPT, REFUSE} <= {meaning(option) for option in options}:
+        return []
+    return options
+
+
+def _asked(step: PlanStep, text: str, options: list[PlanOption], desk: Desk) -> Asked:
     info: dict[str, Any] = {"goal": desk.plan.goal}
-    if words is not None and words.strip() != text:
-        info["agent"] = words
     if desk.scope.around:
         info |= {"item": desk.scope.around[-1].item, "index": desk.scope.around[-1].index}
     if not options:
