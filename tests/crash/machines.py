@@ -105,3 +105,21 @@ async def asked(house: Harness, run: str, message: str) -> Question:
 
     question: Question = await until(asks, f"{message!r} of {run}")
     return question
+
+
+async def ended(house: Harness, run: str) -> int:
+    """How many activities of the run have ended, as its histories say: no worker is needed."""
+    return sum(
+        event.HasField("activity_task_completed_event_attributes")
+        for history in await house.histories(run)
+        for event in history.events
+    )
+
+
+async def more(house: Harness, run: str, than: int, by: int) -> None:
+    """Until so many activities more have ended: killed in mid-call, they would be made again."""
+
+    async def have() -> bool:
+        return await ended(house, run) >= than + by
+
+    await until(have, f"{by} more activities of {run}")

@@ -10,7 +10,7 @@ import yaml
 
 from tests.activities.provider import Provider
 from tests.conftest import Harness, until
-from tests.crash.machines import Machines, asked
+from tests.crash.machines import Machines, asked, ended, more
 from tests.tools import calls
 
 
@@ -42,7 +42,9 @@ async def test_a_worker_killed_while_an_agents_question_waits_and_after_the_answ
     await asked(house, run, "Red?")
     machines.restart_worker()
     await asked(house, run, "Red?")
+    before = await ended(house, run)
     await house.answer(run, "yes")
+    await more(house, run, than=before, by=2)
     machines.restart_worker()
     await asked(house, run, "Which seat on F?")
     machines.restart_worker()

@@ -7,10 +7,9 @@ import pytest
 from client.answering import Answering, Sent
 from client.errors import NothingSent
 from client.runs import Runs
-from client.tree import NoWorker
 from protocol.answers import Answer
 from tests.conftest import Harness, until
-from tests.crash.machines import Machines, asked
+from tests.crash.machines import Machines, asked, ended, more
 from tests.tools import calls
 
 LOOP = """
@@ -46,28 +45,15 @@ async def test_a_worker_killed_while_it_waits_and_after_an_answer_goes_on_in_the
     house, run = await begun(machines)
     machines.restart_worker()
     await asked(house, run, "before 1")
+    before = await ended(house, run)
     await house.answer(run, "more")
+    await more(house, run, than=before, by=1)
     machines.restart_worker()
-    await judged(house, run, machines)
     await asked(house, run, "before 2")
     await house.answer(run, "stop")
     assert await house.output(run) == "stop"
     assert calls(machines.folder, "before") == 2
     await house.replay()
-
-
-async def judged(house: Harness, run: str, machines: Machines) -> None:
-    """Once the run asks again. If the kill met the tool in mid-call, it is said first what can be seen of it."""
-
-    async def asks() -> str:
-        try:
-            return next((one.message for one in await house.runs.questions(run)), "")
-        except NoWorker:
-            return ""
-
-    if (await until(asks)).startswith("counted was lost"):
-        done = calls(machines.folder, "before") == 2
-        await house.answer(run, {"outcome": "done", "result": "before 2"} if done else {"outcome": "retry"})
 
 
 HAPPENED = {"done": "after by hand", "retry": "after done"}
