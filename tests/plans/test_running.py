@@ -132,7 +132,7 @@ async def test_a_plan_of_a_thousand_items_continues_as_new_and_gives_the_same(pl
     def plan(sizes: list[int]) -> Json:
         begins = [sum(sizes[:n]) for n in range(len(sizes))]
         blocks = {
-            f"l{n}": loop(list(range(begin, begin + size)), f"s{n}", max_parallel=25)
+            f"l{n}": loop(list(range(begin, begin + size)), f"s{n}", max_parallel=10)
             for n, (begin, size) in enumerate(zip(begins, sizes, strict=True))
         }
         return {"steps": [step(f"s{n}", "item CURRENT_ITEM") for n in range(len(sizes))], "loop_blocks": blocks}
