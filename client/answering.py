@@ -136,8 +136,13 @@ class Answering:
         try:
             receipts: list[Receipt] = await tree.update(owner, ANSWER, batch, list[Receipt], id=id_)
             return receipts
-        except UnknownRun:  # it has ended
-            return await self._of_closed(tree, owner, batch)
+        except UnknownRun as ended:
+            try:
+                return await self._of_closed(tree, owner, batch)
+            except NoWorker:  # who was first is not to be learned now; but what never reached it was not taken
+                if ended.tried:
+                    raise
+                raise Refusal("run_closed", f"{owner} has ended; it asks nothing any more") from None
 
     async def _of_closed(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
         """What a workflow that has ended says: the receipts once more, if it was this answer; else who was first."""

@@ -51,10 +51,11 @@ class Unanswered(NoWorker):
 
 
 class UnknownRun(LookupError):
-    """No run of that name."""
+    """No run of that name, or none that still runs; `tried`: something may have reached it before it ended."""
 
-    def __init__(self, run: str, hint: str = "`holdfast runs` lists them") -> None:
+    def __init__(self, run: str, hint: str = "`holdfast runs` lists them", *, tried: bool = False) -> None:
         super().__init__(f"no run {run!r}; {hint}")
+        self.tried = tried
 
 
 class Tree:
@@ -112,7 +113,7 @@ class Tree:
         """
         handle = self.client.get_workflow_handle(workflow)
         failed: WorkflowUpdateFailedError | RPCError | None = None
-        for _ in range(UPDATE_ATTEMPTS):
+        for attempt in range(UPDATE_ATTEMPTS):
             try:
                 result: Result = await handle.execute_update(
                     name, argument, id=id, result_type=type_, rpc_timeout=UPDATE_LIMIT
@@ -126,7 +127,7 @@ class Tree:
                 continue  # it may have been applied: the same id gets the same result
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
-                    raise UnknownRun(workflow) from None
+                    raise UnknownRun(workflow, tried=attempt > 0) from None
                 if error.status not in _PASSING:
                     raise
                 failed = error if error.status == RPCStatusCode.UNAVAILABLE else failed

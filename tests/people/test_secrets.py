@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,16 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities import Interrupt, all_activities, secret, tool
+from client import answering
 from client.answering import Answering
 from client.config import ConfigError
 from client.errors import NothingSent
 from client.events import all_events
 from client.runs import Runs
 from client.secrets import Directory, Environment
+from client.tree import NoWorker, Tree
 from protocol.answers import Answer, Refusal
-from protocol.runs import CONTEXT
+from protocol.runs import CONTEXT, WorkflowView
 from tests.conftest import TOOLS, Harness, until
 from tests.people.test_asking import straight
 from worker import create_worker
@@ -269,6 +271,31 @@ async def test_of_many_at_the_same_instant_one_is_kept(house: Harness, store: Di
     sent = [house.answer(run, f"{VALUE} {n}", question) for n in range(8)]
     taken = [one for one in await asyncio.gather(*sent, return_exceptions=True) if not isinstance(one, Exception)]
     assert len(taken) == 1
+    reference = await house.output(run)
+    assert [path.name for path in store.folder.iterdir()] == [reference.removeprefix("secret:dir/")]
+
+
+async def test_of_one_too_late_nothing_is_kept_even_if_no_worker_tells_who_was_first(
+    house: Harness, store: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+
+    async def overtaken(tree: Tree, run: str) -> Sequence[WorkflowView]:
+        views = await tree.views(run)
+        monkeypatch.undo()
+        await house.answer(run, VALUE, question)
+        await house.output(run)
+        monkeypatch.setattr(Tree, "query", nobody)
+        return views
+
+    async def nobody(tree: Tree, *_: object) -> object:
+        raise NoWorker(tree.task_queue)
+
+    monkeypatch.setattr(answering, "_views", overtaken)
+    with pytest.raises(Refusal, match="has ended"):
+        await house.answer(run, f"{VALUE} 2", question)
+    monkeypatch.undo()
     reference = await house.output(run)
     assert [path.name for path in store.folder.iterdir()] == [reference.removeprefix("secret:dir/")]
 
