@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -19,11 +19,15 @@ from client.render import question_text
 from protocol.answers import Answer
 from protocol.questions import Question
 
+with suppress(ImportError):  # where it is missing, arrow keys are typed as they are
+    import readline  # noqa: F401 from here on `input` edits its line
+
 HELP = """\
 /decline  refuse to answer; the blueprint says what follows
 /cancel   cancel the step that asks
 /later    leave the question open and go; so do Ctrl-D and Ctrl-C"""
 YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+WAKE_SECONDS = 0.2
 ABSENT = object()
 """What a field that is left out has for a value."""
 
@@ -287,8 +291,24 @@ def _ctrl_c() -> Iterator[None]:
     """Let Ctrl-C end the wait for input: asyncio's own handler would only note it until the loop runs again."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        with _woken():
+            yield
     except KeyboardInterrupt:
         raise Interrupted from None
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _woken() -> Iterator[None]:
+    """Interrupt a wait now and then: one that begins just behind a signal sees it at the next interruption only."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -50,6 +50,11 @@ def temporal_binary() -> str:
     return found
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first: at the end, one process would be alone with them."""
+    items.sort(key=lambda item: "crash" not in item.path.parts)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def last_look() -> Iterator[None]:
     """What fails as it is thrown away fails the last test; of several processes pytest tells it of none."""

@@ -17,7 +17,8 @@ def test_a_person_is_asked_and_answers_by_number_and_in_words(holdfast: Holdfast
     screen.type("2\r")
     screen.until("A title?")
     screen.until("> ")
-    screen.type("Ein schöner Titel\r")
+    left = "\x1b[D"
+    screen.type(f"Ein schöner Tiel{left}{left}t\r")
     screen.until('"title": "Ein schöner Titel"')
     assert screen.leave() == 0
     assert '"tone": "formal"' in screen.text

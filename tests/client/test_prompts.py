@@ -1,12 +1,15 @@
 """Asking in a terminal, without one: what is typed comes from standard input."""
 
 import io
+import os
+import signal
 import sys
+import threading
 from typing import Any
 
 import pytest
 
-from client.prompts import Lines, Terminal, Written, chosen
+from client.prompts import Interrupted, Lines, Terminal, Written, chosen, read_line
 from client.reading import Entry
 from client.render import console
 from protocol.answers import Answer
@@ -115,3 +118,29 @@ def test_a_written_answer_that_was_refused_is_not_given_again(typing: Typing) ->
     asked = decision()
     contents = [answer.content if (answer := written.answer(asked)) else None for _ in range(3)]
     assert contents == ["x", "y", None]
+
+
+def test_ctrl_c_that_another_thread_takes_ends_the_wait_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    left = threading.Event()
+    seen = []
+
+    def interrupts() -> None:
+        while signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and not left.wait(0.01):
+            pass
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        seen.append(left.wait(30))
+        os.close(writer)
+
+    with os.fdopen(reader) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        other = threading.Thread(target=interrupts)
+        other.start()
+        try:
+            with pytest.raises(Interrupted):
+                read_line()
+        finally:
+            left.set()
+            other.join()
+    assert seen == [True]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
