@@ -34,7 +34,7 @@ from client.events import all_events, below, follow
 from client.plans import Planned, check_change, planned, send_change
 from client.trace import Span, trace_of
 from client.tree import Tree, UnknownRun, questions_of, rests
-from protocol.address import parts, root
+from protocol.address import Address, parts, root
 from protocol.agents import Usage
 from protocol.answers import Answer, Answers, Receipt, Refusal
 from protocol.context import BadWrite, written
@@ -365,12 +365,13 @@ class Runs:
                     raise
 
     async def tell(self, run: str, text: str, *, agent: str | None = None, by: str | None = None) -> str:
-        """Say something to an agent that works in turns, for its next turn; gives the agent's address.
+        """Say something to an agent that works in turns, for its next turn; gives the address where it works.
 
-        `agent` names it where several are at work: its step's name, or its address. Raises `BadInput` or `Ambiguous`.
+        `agent` names it where several are at work: its step's name (of one that drives a plan, the plan's), or its
+        address. Raises `BadInput` or `Ambiguous`.
         """
-        views = [view for view in await self.tree.views(run) if parts(view.address)[-1][0] == "agent"]
-        found = [view for view in views if agent in (None, view.address, parts(view.address)[-1][1])]
+        views = [view for view in await self.tree.views(run) if view.hears]
+        found = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
         if len(found) != 1:
             known = ", ".join(view.address for view in views) or "none"
             if found:
@@ -414,6 +415,11 @@ def _status(views: Sequence[WorkflowView]) -> Status:
     if views[0].status == "paused":
         return "paused"
     return "waiting" if questions_of(views) and rests(views) else "running"
+
+
+def _agent_of(address: Address) -> str:
+    """The name of the agent, or of the plan that an agent drives, that works here: in a loop, the one around it."""
+    return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan")), "")
 
 
 def _traced(standing: Standing, events: Sequence[Event], last: int | None) -> Span:

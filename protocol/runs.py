@@ -327,6 +327,8 @@ class WorkflowView(Value):
     children: list[str] = []
     moving: bool = False
     """Whether an activity is under way."""
+    hears: bool = False
+    """Whether an agent takes its turns here, and hears what people tell it."""
     refused: list[RefusedSignal] = []
     usage: Usage = Usage()
     first_offset: int = 0

@@ -415,6 +415,7 @@ class Host:
             more_questions=len(self.questions.open) - offset - len(questions),
             children=list(self.children),
             moving=self._calls_under_way > 0,
+            hears=self.hears,
             refused=self._refused,
             usage=self.usage,
             first_offset=self.journal.first,
@@ -422,6 +423,11 @@ class Host:
             temporal_run=workflow.info().run_id,
             previous_run=self.previous_run,
         )
+
+    @property
+    def hears(self) -> bool:
+        """Whether an agent takes its turns here."""
+        return False
 
     def _status(self) -> Status:
         if self.ended is not None:

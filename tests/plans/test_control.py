@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from client.errors import BadInput
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import Plans, advance, ask, begin, call, finish, loop, reasons, statuses, step
 from tests.plans.test_both import EVENTS, events_plan, events_turns
@@ -205,3 +208,32 @@ async def test_a_question_that_is_no_step_is_asked_too(plans: Plans) -> None:
     output = await plans.harness.output(run)
     assert json.dumps(await told(plans, run)) == '[{"response": "B"}]'
     assert output["status"] == "completed"
+
+
+async def test_an_agent_is_told_something_while_it_drives_a_plan_and_while_it_is_in_a_loop_of_it(plans: Plans) -> None:
+    plan = {
+        "driver": "agent",
+        "steps": [
+            step("1", "First?", pause_for_response=True),
+            step("2", "And now?", pause_for_response=True),
+        ],
+        "loop_blocks": {"all": loop(["a"], "2")},
+    }
+    turns = [
+        ask("First?"),
+        {**finish("1"), "expect": "Use the train."},
+        begin("all"),
+        ask("And now?"),
+        {**finish("2"), "expect": "Not the night train."},
+        advance("all"),
+    ]
+    run = await plans.start(plan, {"plan": turns})
+    question = await plans.harness.one(run)
+    with pytest.raises(BadInput, match="at work: pipeline:test;plan:plan"):
+        await plans.harness.runs.tell(run, "Use the train.", agent="other")
+    assert await plans.harness.runs.tell(run, "Use the train.", agent="plan") == "pipeline:test;plan:plan"
+    await plans.harness.answer(run, "yes", question)
+    question = await plans.harness.one(run)
+    assert await plans.harness.runs.tell(run, "Not the night train.") == "pipeline:test;plan:plan;loop:all"
+    await plans.harness.answer(run, "yes", question)
+    assert (await plans.harness.output(run))["status"] == "completed"

@@ -383,6 +383,11 @@ class AgentWorkflow(Host):
 
     # Steering
 
+    @property
+    def hears(self) -> bool:
+        """See base class."""
+        return self.ended is None
+
     @workflow.update(name=TELL, description="Say something to the agent, for its next turn.")
     def tell(self, payload: Any) -> None:
         self.told.append(_told(payload))

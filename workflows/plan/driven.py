@@ -69,6 +69,11 @@ class DrivenPlanWorkflow(AgentWorkflow):
         self._below = False
         """Whether a loop's workflow has the plan in its hands."""
 
+    @property
+    def hears(self) -> bool:
+        """See base class."""
+        return super().hears and not self._below
+
     def current_context(self) -> dict[str, Any]:
         return {} if self.drive is None else {"steps": shown_of(self.drive.root)}
 
@@ -269,7 +274,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
         scope = Scope(Layout(), ()) if self.drive is None else self.drive.root
         running = [] if self.drive is None else list(self.drive.active)
         told = view_of(self, plan, scope, running, revision=self.state.revision, revisions=self.state.revisions)
-        return told.model_copy(update={"holds": not self._below and self.ended is None})
+        return told.model_copy(update={"holds": self.hears})
 
     @workflow.update(name=PLAN, description="Change what is left of the plan.")
     def change_plan(self, payload: Any) -> int:
