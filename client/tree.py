@@ -26,7 +26,8 @@ from protocol.runs import VIEW, WorkflowView
 Result = TypeVar("Result")
 
 QUERY_LIMIT = timedelta(seconds=3)
-ATTEMPTS = 3
+ASKED_AGAIN = {RPCStatusCode.UNAVAILABLE: 3, RPCStatusCode.DEADLINE_EXCEEDED: 1}
+"""How often a query is asked again: the server drops those that wait for a workflow task that is lost."""
 PAUSE_SECONDS = 0.1
 UPDATE_LIMIT = timedelta(seconds=10)
 UPDATE_ATTEMPTS = 5
@@ -82,15 +83,18 @@ class Tree:
     async def query(
         self, workflow: str, name: str, argument: Any, type_: type[Result], run: str | None = None
     ) -> Result:
-        """One query. Raises `NoWorker` or `UnknownRun`."""
-        for _ in range(ATTEMPTS):
+        """One query, asked again if the server drops it or a worker loses it. Raises `NoWorker` or `UnknownRun`."""
+        left = dict(ASKED_AGAIN)
+        while True:
             try:
                 return await self._query(workflow, name, argument, type_, run)
-            except RPCError as error:  # the server drops a query that waits for a workflow task that is lost
-                if error.status != RPCStatusCode.UNAVAILABLE:
+            except RPCError as error:
+                if left.get(error.status, 0) == 0:
+                    if error.status in _UNREACHED:
+                        raise NoWorker(self.task_queue) from None
                     raise
+                left[error.status] -= 1
                 await asyncio.sleep(PAUSE_SECONDS)
-        return await self._query(workflow, name, argument, type_, run)
 
     async def _query(self, workflow: str, name: str, argument: Any, type_: type[Result], run: str | None) -> Result:
         handle = self.client.get_workflow_handle(workflow, run_id=run)
@@ -102,8 +106,6 @@ class Tree:
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise UnknownRun(workflow) from None
-            if error.status in _UNREACHED:
-                raise NoWorker(self.task_queue) from None
             raise
 
     async def update(self, workflow: str, name: str, argument: Any, type_: type[Result], *, id: str) -> Result:
