@@ -64,7 +64,8 @@ class Settings:
 
     grace: int = 10
     max_activities: int = 100
-    max_workflow_tasks: int = 100
+    max_workflow_tasks: int = 10
+    """They share one interpreter: more at a time are done no sooner, and each may come near the SDK's two seconds."""
     max_cached_workflows: int = 1000
     health_port: int = 0
     build_id: str = ""
@@ -80,7 +81,7 @@ class Settings:
         return Settings(
             grace=_number(environment, "HOLDFAST_GRACE", 10, 0),
             max_activities=_number(environment, "HOLDFAST_MAX_ACTIVITIES", 100, 1),
-            max_workflow_tasks=_number(environment, "HOLDFAST_MAX_WORKFLOW_TASKS", 100, 2),
+            max_workflow_tasks=_number(environment, "HOLDFAST_MAX_WORKFLOW_TASKS", 10, 2),
             max_cached_workflows=_number(environment, "HOLDFAST_MAX_CACHED_WORKFLOWS", 1000, 0),
             health_port=_number(environment, "HOLDFAST_HEALTH_PORT", 0, 0),
             build_id=environment.get("HOLDFAST_BUILD_ID") or "",

@@ -187,16 +187,16 @@ def _listed(addresses: Sequence[str]) -> str:
 
 
 async def _view(tree: Tree, workflow: str, loops: Sequence[str]) -> PlanView:
-    """What the workflow tells that has the plan in its hands: its own, or that of a loop which an agent works on."""
+    """What the workflow tells that has the plan in its hands, or had: its own, or that of a loop of an agent."""
     own = await tree.query(workflow, PLAN, None, PlanView)
-    if own.holds or own.status in CLOSED:
+    if own.holds or own.status == "completed":
         return own
     for loop in reversed(loops):
         try:
             view = await tree.query(loop, PLAN, None, PlanView)
         except UnknownRun:  # its retention has ended
             continue
-        if view.holds:
+        if view.holds or (own.status in CLOSED and view.status == own.status):  # it ended with the loop
             return view
     return own
 

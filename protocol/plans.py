@@ -26,6 +26,7 @@ ITEMS_FAILED = "items_failed"
 
 StepStatus = Literal["pending", "running", "waiting_input", "completed", "skipped", "failed", "cancelled"]
 LoopStatus = Literal["completed", "completed_with_errors", "failed", "skipped", "cancelled"]
+IterationStatus = Literal["completed", "failed", "skipped", "cancelled"]
 PlanStatus = Literal["completed", "completed_with_errors", "failed", "cancelled"]
 OVER = ("completed", "completed_with_errors", "skipped", "failed", "cancelled")
 
@@ -64,7 +65,8 @@ class Iteration(Value):
 
     index: int
     item: Any = None
-    status: Literal["completed", "failed"]
+    status: IterationStatus
+    """`skipped`: it failed, and a person let it pass."""
     steps: dict[str, StepResult] = {}
     loops: dict[str, LoopOutcome] = {}
 
@@ -131,7 +133,7 @@ class Standing(Value):
     vars: dict[str, Any] = {}
     """What an agent keeps for itself."""
     found: list[str] = []
-    """Tools that were found in the place of others."""
+    """Tools that were found in the place of others, behind the address of the step that may use them."""
     missing: list[str] = []
     """Steps, by their address, that lack a tool, and may use what was found."""
 
@@ -186,8 +188,6 @@ class PlanLoopDefinition(PlanDefinition):
     plan: PlanBody
     loop: str
     items: list[Any] = []
-    trusted: bool = True
-    """Whether an author wrote the plan as it is."""
     known: dict[str, Known] = {}
     around: list[ItemOf] = []
 

@@ -8,13 +8,14 @@ from protocol.questions import Input
 from protocol.runs import Failure
 from workflows.frame import Frame
 
-_FORM = {
+_VALUE = {"value": {"description": "The value that skip gives; default: null."}}
+_FORM: dict[str, Any] = {
     "type": "object",
     "required": ["action"],
     "properties": {
         "action": {"enum": ["retry", "edit", "skip", "abort"], "description": "edit: retry with another input"},
         "input": {"description": "The other input, as JSON."},
-        "value": {"description": "The value that skip gives; default: null."},
+        **_VALUE,
     },
     "additionalProperties": False,
     "if": {"properties": {"action": {"const": "edit"}}},
@@ -29,11 +30,13 @@ class Verdict(NamedTuple):
     content: Any = None
 
 
-async def judged(what: Failure, given: Any, frame: Frame) -> Verdict:
-    """Ask a person about a failure; one who declines gives up."""
+async def judged(what: Failure, given: Any, frame: Frame, *, takes_value: bool = True) -> Verdict:
+    """Ask a person about a failure; one who declines gives up. `takes_value`: whether skipping may give one."""
+    properties = {key: field for key, field in _FORM["properties"].items() if takes_value or key not in _VALUE}
+    skip = "skip with a value" if takes_value else "skip"
     asked = Input(
-        message=f"{what.message}. What now: retry, edit the input and retry, skip with a value, or abort?",
-        form=_FORM,
+        message=f"{what.message}. What now: retry, edit the input and retry, {skip}, or abort?",
+        form={**_FORM, "properties": properties},
         info={"error": what.type, "message": what.message, "at": what.address, "input": given},
     )
     reply = await frame.ask(asked)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from blueprint.expressions import ExpressionError, holds
 from blueprint.grammar import Agent, AgentTool, Rule
@@ -14,12 +14,20 @@ from protocol.values import digest_of
 from workflows.frame import Frame
 
 Action = Literal["allow", "deny", "ask"]
+STRICTNESS: tuple[Action, ...] = ("deny", "ask", "allow")
 REMEMBERED_CALLS = 10
 SAME_CALLS = 3
 
 
 class Denied(Exception):
     """The call may not be made; the message is for the model."""
+
+
+class Ruling(NamedTuple):
+    """An agent whose rules count, and what it says of the tool."""
+
+    agent: Agent
+    tool: AgentTool
 
 
 def action_for(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent) -> Action:
@@ -58,12 +66,16 @@ def _fits(rule: Rule, call: ToolCall, spec: ToolSpec) -> bool:
 
     A rule that allows must fit every text among the arguments, others one.
     """
-    if not any(fnmatchcase(name, rule.tool) for name in (call.name, spec.reference)):
+    if not _names(rule, call.name, spec):
         return False
     if rule.target == "*":
         return True
     fitting = [fnmatchcase(text, rule.target) for text in _texts(call.args)]
     return bool(fitting) and (all(fitting) if rule.action == "allow" else any(fitting))
+
+
+def _names(rule: Rule, name: str, spec: ToolSpec) -> bool:
+    return any(fnmatchcase(one, rule.tool) for one in (name, spec.reference))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -78,13 +90,29 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(inner)
 
 
-async def permitted(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent, frame: Frame) -> ToolCall:
-    """The call that may be made: a person may have changed its arguments. Raises `Denied`."""
-    if action_for(call, tool, spec, agent) == "deny":
+def _strictest(call: ToolCall, spec: ToolSpec, rulings: Sequence[Ruling]) -> Action:
+    actions = {action_for(call, one.tool, spec, one.agent) for one in rulings}
+    return next(action for action in STRICTNESS if action in actions)
+
+
+def speaks_of(agent: Agent, spec: ToolSpec) -> bool:
+    """Whether an agent's author said anything of the tool: by listing it, or by a rule that keeps it back."""
+    names = (spec.reference, spec.reference.partition("/")[0])
+    if any(tool.name in names for tool in agent.tools):
+        return True
+    return any(rule.action != "allow" and _names(rule, spec.name, spec) for rule in agent.permissions)
+
+
+async def permitted(
+    call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent, frame: Frame, others: Sequence[Ruling] = ()
+) -> ToolCall:
+    """The call that may be made: a person may have changed its arguments. `others` rule, too. Raises `Denied`."""
+    rulings = [Ruling(agent, tool), *others]
+    if _strictest(call, spec, rulings) == "deny":
         raise Denied(f"{call.name} is not permitted here")
-    if tool.review:
+    if any(one.tool.review for one in rulings):
         call = with_defaults(await _reviewed(call, spec, frame), spec)
-    match action_for(call, tool, spec, agent):
+    match _strictest(call, spec, rulings):
         case "deny":
             raise Denied(f"{call.name} is not permitted with these arguments")
         case "ask" if spec.reference not in frame.host.permits:

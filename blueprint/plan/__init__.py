@@ -1,6 +1,6 @@
 """JSON plans: what they say, laid out so that it can be run."""
 
-from blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text
+from blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
 from blueprint.plan.conditions import Condition, WrongType, only_list
 from blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, laid_out, spelled_id
 from blueprint.plan.references import Reference, filled
@@ -24,4 +24,5 @@ __all__ = [
     "options_of",
     "question_text",
     "spelled_id",
+    "wants_a_yes",
 ]

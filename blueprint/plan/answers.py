@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 from blueprint.grammar.plans import PlanOption, PlanStep
 from blueprint.plan.conditions import folded
+from blueprint.plan.references import BadText, references_in
 
-CONFIRM, INFO = "CONFIRM_ACTION:", "ASK_INFO:"
+CONFIRM, INFO = "CONFIRM_ACTION", "ASK_INFO"
+_MARK = re.compile(rf"[\s*_`]*(?P<mark>{CONFIRM}|{INFO})[\s*_`]*[:\uff1a][\s*_`]*", re.IGNORECASE)
+_MARK_INSIDE = re.compile(rf"\b({CONFIRM}|{INFO})\b", re.IGNORECASE)
 Outcome = Literal["confirmed", "cancelled", "other"]
 ACCEPT, REFUSE, OTHER = 1, 0, 2
 OUTCOMES: dict[int, Outcome] = {ACCEPT: "confirmed", REFUSE: "cancelled", OTHER: "other"}
@@ -31,35 +34,41 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 
 def asks(step: PlanStep) -> bool:
     """Whether the step is a question to a person."""
-    return step.pause_for_response or step.instruction.lstrip().startswith((CONFIRM, INFO))
+    return step.pause_for_response or _mark(step) is not None
 
 
 def confirms(step: PlanStep) -> bool:
     """Whether the question asks for a yes or a no."""
-    return step.instruction.lstrip().startswith(CONFIRM)
+    return _mark(step) == CONFIRM
+
+
+def wants_a_yes(step: PlanStep) -> bool:
+    """Whether something is done only after a yes: a confirmation, and a question with tools."""
+    return confirms(step) or (step.pause_for_response and bool(step.tools) and not informs(step))
 
 
 def informs(step: PlanStep) -> bool:
     """Whether the question asks for something that is not known."""
-    return step.instruction.lstrip().startswith(INFO)
+    return _mark(step) == INFO
+
+
+def _mark(step: PlanStep) -> str | None:
+    found = _MARK.match(step.instruction)
+    return None if found is None else found["mark"].upper()
 
 
 def question_text(instruction: str) -> str:
     """What the person reads: the instruction without its mark.
 
-    >>> question_text("CONFIRM_ACTION: Send them?")
-    'Send them?'
+    >>> question_text("CONFIRM_ACTION: Send them?"), question_text("**Confirm_action :** Les envoyer ?")
+    ('Send them?', 'Les envoyer ?')
     """
-    text = instruction.strip()
-    for mark in (CONFIRM, INFO):
-        text = text.removeprefix(mark)
-    return text.strip()
+    return _MARK.sub("", instruction, count=1).strip() if _MARK.match(instruction) else instruction.strip()
 
 
 def options_of(step: PlanStep) -> list[PlanOption]:
     """What the question offers; one that wants a yes, and names no options, has two."""
-    wants_a_yes = confirms(step) or (bool(step.tools) and not informs(step))
-    if step.options or not wants_a_yes:
+    if step.options or not wants_a_yes(step):
         return step.options
     return [PlanOption(text="accept", type=ACCEPT), PlanOption(text="refuse", type=REFUSE)]
 
@@ -71,6 +80,18 @@ def meaning(option: PlanOption) -> int:
     [1, 0, 2]
     """
     return means(option.text) if option.type is None else option.type
+
+
+def never_a_yes(step: PlanStep) -> bool:
+    """Whether no option can mean yes; what an option with a reference in it means is not known before."""
+    return all(meaning(option) != ACCEPT and not _refers(option) for option in options_of(step))
+
+
+def _refers(option: PlanOption) -> bool:
+    try:
+        return bool(references_in(option.text))
+    except BadText:
+        return True
 
 
 def means(text: str) -> int:
@@ -108,6 +129,9 @@ def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
         for key in ("options", "timeout", "on_timeout", "default"):
             if step.model_dump(include={key})[key]:
                 yield key, "conflict", f"{key!r} belongs to questions", "add pause_for_response: true, or remove it"
+        if (mark := _MARK_INSIDE.search(step.instruction)) is not None:
+            hint = f"begin the instruction with {mark[1].upper()}: and the question"
+            yield "instruction", "bad_value", f"{mark[1]} stands where it makes no question of the step", hint
         return
     if not question_text(step.instruction):
         yield "instruction", "missing_key", "the question is empty", "say behind the mark what is asked"
@@ -116,6 +140,9 @@ def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
         if text in texts[:index]:
             told = f"the option {step.options[index].text!r} is there twice"
             yield f"options[{index}]", "duplicate_name", told, "leave one of them out"
+    if step.tools and not informs(step) and step.options and never_a_yes(step):
+        told = "none of the options means yes, so that the tools would never run"
+        yield "options", "bad_value", told, 'say which one does: {"text": "…", "type": 1}'
     if step.on_timeout is not None and step.timeout is None:
         yield "timeout", "missing_key", "'on_timeout' needs a 'timeout'", "say how long to wait, such as 2d"
     if step.on_timeout == "default" and step.default is None:

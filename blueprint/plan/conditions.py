@@ -9,8 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from blueprint.plan.references import BadText, Reference, leading_reference, references_in, whole_reference
-from blueprint.plan.texts import NoJson, read_json
+from blueprint.plan.references import BadText, Reference, leading_reference, references_in
+from blueprint.plan.texts import NoJson, read_json, read_structure
 
 OPERATORS = ("not_contains", "contains", "not_equals", "equals", "is not empty", "is empty", ">=", "<=", ">", "<")
 _SPELLED = {
@@ -27,7 +27,14 @@ _SPELLED = {
 }
 _FOREIGN = {"==": "equals", "=": "equals", "!=": "not_equals", "in": "contains", "is": "equals"}
 _NOT = re.compile(r"NOT\s*\((?P<inner>.*)\)", re.IGNORECASE | re.DOTALL)
-_JOINED = re.compile(r"\s(AND|OR|&&|\|\|)\s+(NOT\s*\()?\s*(RESULT_FROM|CURRENT_ITEM|LOOP_INDEX)", re.IGNORECASE)
+_JOINED = re.compile(
+    r"\s(AND|OR|&&|\|\|)\s+"
+    r"((NOT\s*\()?\s*(RESULT_FROM|CURRENT_ITEM|LOOP_INDEX)|(not[_ ])?(contains|equals)\s|[<>]=?\s)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_OUTCOMES = {"confirmed": "confirmed", "cancelled": "cancelled", "canceled": "cancelled"}
+"""Words that, of an answer, speak of how it came out, and of nothing else that was said."""
 _YES = ("true", "yes", "oui", "vrai")
 _NO = ("false", "no", "non", "faux")
 ORDERED = (">=", "<=", ">", "<")
@@ -53,8 +60,8 @@ class Condition:
         return self.operator in ("is empty", "is not empty")
 
     def holds(self, value: Any) -> bool:
-        """Whether it holds of what stands at the left. Raises `WrongType`."""
-        return _compared(self.operator, value, self.value) is not self.negated
+        """Whether it holds of what stands at the left, where JSON in a text is what it says. Raises `WrongType`."""
+        return _compared(self.operator, read_structure(value), self.value) is not self.negated
 
 
 def parse_condition(text: str) -> Condition:
@@ -72,7 +79,7 @@ def parse_condition(text: str) -> Condition:
     if begin is None:
         raise BadText(f"{text[:60]!r} is no condition", _HINT)
     left, rest = begin
-    if (more := _JOINED.search(rest)) is not None:
+    if (more := _JOINED.search(_QUOTED.sub("", rest))) is not None:
         told = f"{more[1]} joins two conditions, and a condition is one comparison"
         raise BadText(told, "make two steps of it, the second depending on the first")
     operator, value = _operator(rest.strip())
@@ -100,7 +107,7 @@ def _value(operator: str, written: str) -> str:
         value = value[1:-1]
     if not value.strip():
         raise BadText(f"the value after {operator!r} is missing", "is it `is empty` that is meant?")
-    if whole_reference(value) is not None:
+    if references_in(value):
         raise BadText(f"{value!r} stands after {operator!r}", "a reference stands at the left only; let a step compare")
     if operator in ORDERED and _number(value) is None:
         raise BadText(f"{value[:40]!r} after {operator!r} is no number", "only numbers are compared so")
@@ -141,8 +148,12 @@ def contains(value: Any, wanted: str) -> bool:
     match value:
         case str():
             return folded(wanted) in folded(value)
+        case {"response": _, "outcome": outcome} if folded(wanted) in _OUTCOMES:
+            return bool(outcome == _OUTCOMES[folded(wanted)])
+        case {"response": response, "outcome": outcome}:
+            return contains(response, wanted) or equals(outcome, wanted)
         case dict():
-            return any(contains(inner, wanted) for inner in _leaves(value))
+            return any(contains(inner, wanted) for inner in value.values())
         case list():
             return any(contains(inner, wanted) for inner in value) or _same_json(value, wanted)
         case None:
@@ -165,8 +176,10 @@ def equals(value: Any, wanted: str) -> bool:
             return _number(wanted) == value
         case None:
             return folded(wanted) in ("null", "none")
-        case {"response": response, "outcome": _}:
-            return any(equals(said, wanted) for said in (response, *_outcomes(value)))
+        case {"response": _, "outcome": outcome} if folded(wanted) in _OUTCOMES:
+            return bool(outcome == _OUTCOMES[folded(wanted)])
+        case {"response": response, "outcome": outcome}:
+            return equals(response, wanted) or equals(outcome, wanted)
     return _same_json(value, wanted)
 
 
@@ -187,15 +200,6 @@ def only_list(value: dict[str, Any]) -> list[Any] | None:
     """The list of an object that holds exactly one."""
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     return lists[0] if len(lists) == 1 else None
-
-
-def _leaves(value: dict[str, Any]) -> list[Any]:
-    return [*value.values(), *(_outcomes(value) if {"response", "outcome"} <= set(value) else [])]
-
-
-def _outcomes(answer: dict[str, Any]) -> list[Any]:
-    """How an answer came out; a refusal in both spellings."""
-    return ["cancelled", "canceled"] if answer["outcome"] == "cancelled" else [answer["outcome"]]
 
 
 def _same_json(value: Any, wanted: str) -> bool:

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from blueprint.expressions.error import did_you_mean
 from blueprint.grammar.plans import ItemRule, PlanBody, PlanLoop, PlanStep
-from blueprint.plan.answers import asks, check_question
-from blueprint.plan.conditions import Condition, parse_condition
+from blueprint.plan.answers import asks, check_question, informs, never_a_yes
+from blueprint.plan.conditions import Condition, folded, parse_condition
 from blueprint.plan.references import BadText, Reference, references_of, whole_reference
 from blueprint.plan.texts import NoJson, read_json
 
@@ -437,8 +437,18 @@ class _Work:
         found = self._referred(condition.left, path, owner, within)
         if found is not None:
             condition = replace(condition, left=replace(condition.left, name=found))
+            self._check_can_be_confirmed(condition, found, path)
         self.conditions[id_] = condition
         return [] if found is None else [found]
+
+    def _check_can_be_confirmed(self, condition: Condition, id_: str, path: str) -> None:
+        """A question that is asked whether it was confirmed has an answer that means so."""
+        _, step = self.steps.get(id_, (0, None))
+        if step is None or not asks(step) or informs(step) or folded(condition.value) != "confirmed":
+            return
+        if step.options and never_a_yes(step):
+            told = f"no option of {id_!r} means yes, so that it is never confirmed"
+            self.fault(path, "bad_condition", told, 'say which one does: {"text": "…", "type": 1}')
 
     def _loops_around(self, id_: str) -> list[str]:
         found: list[str] = []

@@ -24,13 +24,16 @@ _STANDS_IN = {"model": "echo"}
 FILE = "plan"
 
 
-def read_plan(value: Any, author: PlanBody, agents: Iterable[str]) -> PlanBody:
+def read_plan(value: Any, author: PlanBody, agents: Iterable[str], *, changing: bool = False) -> PlanBody:
     """The plan in a value, with what its author says of it; `agents` are those that it may name.
+
+    Where the author has said how fast it goes, that counts; one who is `changing` the plan is told so.
 
     Raises `BlueprintError` with every problem, each by its path in the plan.
     """
     document = _object(value)
     problems = [*_not_allowed(document, author), *_agents_written_in(document)]
+    problems += _overruled(document, author) if changing else []
     text = json.dumps(
         {
             "agents": {name: _STANDS_IN for name in agents},
@@ -93,6 +96,14 @@ def _not_allowed(document: dict[str, Any], author: PlanBody) -> Iterable[Problem
     if document.get("driver") not in (None, author.driver):
         told = f"who drives the plan is said in the blueprint ({author.driver})"
         yield _problem("driver", "conflict", told, "leave it out")
+
+
+def _overruled(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
+    for key in _OWN:
+        said = getattr(author, key)
+        if key in author.model_fields_set and key in document and document[key] != said and not isinstance(said, Agent):
+            told = f"{key!r} is said in the blueprint ({said}), and counts"
+            yield _problem(key, "conflict", told, "leave it out")
 
 
 def _agents_written_in(document: dict[str, Any]) -> Iterable[Problem]:

@@ -25,6 +25,20 @@ def read_json(text: str) -> Any:
     return value
 
 
+def read_structure(value: Any) -> Any:
+    """A text that is a JSON list or object as that; everything else as it is.
+
+    >>> read_structure('["a"]'), read_structure("5")
+    (['a'], '5')
+    """
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+        return value
+    try:
+        return read_json(value)
+    except NoJson:
+        return value
+
+
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 

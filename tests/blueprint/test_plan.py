@@ -199,10 +199,47 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             "steps[1].condition: AND joins two conditions, and a condition is one comparison",
         ),
         ([step("1"), step("2", condition="RESULT_FROM_1 > many")], {}, "steps[1].condition: 'many' after '>'"),
+        (
+            [step("1"), step("2", condition="RESULT_FROM_1 contains a and contains b")],
+            {},
+            "steps[1].condition: and joins two conditions",
+        ),
+        (
+            [step("1"), step("2"), step("3", condition="RESULT_FROM_1 equals the RESULT_FROM_2")],
+            {},
+            "steps[2].condition: 'the RESULT_FROM_2' stands after 'equals'",
+        ),
+        ([step("1", "First, CONFIRM_ACTION: Delete?")], {}, "steps[0].instruction: CONFIRM_ACTION stands where"),
+        (
+            [step("1", "CONFIRM_ACTION: Delete?", options=["Supprimer", "Garder"], tools=["t"])],
+            {},
+            "steps[0].options: none of the options means yes, so that the tools would never run",
+        ),
+        (
+            [
+                step("1", "CONFIRM_ACTION: Envoyer ?", options=["Envoyer", "Plus tard"]),
+                step("2", condition="RESULT_FROM_1 contains confirmed"),
+            ],
+            {},
+            "steps[1].condition: no option of '1' means yes, so that it is never confirmed",
+        ),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_place(steps: list[Json], more: Json, message: str) -> None:
     assert any(one.startswith(message) for one in told(*steps, **more))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [step("1"), step("2", condition="RESULT_FROM_1 contains 'a and contains b'")],
+        [step("0"), step("1", "CONFIRM_ACTION: Send?", options=["RESULT_FROM_0"], tools=["t"])],
+        [step("1", "CONFIRM_ACTION: Send?", options=["Envoyer", {"text": "Maintenant", "type": 1}], tools=["t"])],
+        [step("1", "CONFIRM_ACTION: Whom?", options=["all", "nobody"])],
+    ],
+)
+def test_what_only_looks_like_a_mistake_is_none(steps: list[Json]) -> None:
+    assert told(*steps) == []
 
 
 def test_a_plan_file_is_told_by_its_own_paths_and_places() -> None:
@@ -245,6 +282,13 @@ def test_what_only_looks_like_a_reference_is_text() -> None:
         ("contains confirmed", None, False),
         ("not contains confirmed", None, True),
         ("not_contains confirmed", "unconfirmed", False),
+        ("contains confirmed", {"response": "No, not confirmed", "outcome": "cancelled"}, False),
+        ("equals confirmed", {"response": "Oui", "outcome": "confirmed"}, True),
+        ("contains CANCELED", {"response": "Non", "outcome": "cancelled"}, True),
+        ("contains lyon", {"response": "Lyon, or Paris", "outcome": "other"}, True),
+        ("contains 1", {"response": "Oui", "outcome": "confirmed", "option_index": 1, "option_type": 1}, False),
+        ("contains confirmed", '{"confirmed": false}', False),
+        ("> 1", '{"events": [1, 2]}', True),
         ("equals 5", 5.0, True),
         ("equals oui", True, True),
         ("equals non", True, False),

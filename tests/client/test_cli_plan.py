@@ -260,6 +260,17 @@ def test_a_loop_that_an_agent_works_on_takes_the_change(holdfast: Holdfast) -> N
     ]
 
 
+def test_a_change_that_was_taken_is_shown_after_the_run_was_cancelled_in_a_loop(holdfast: Holdfast) -> None:
+    holdfast.write("driven-replies.yaml", DRIVING)
+    run = holdfast.park(DRIVEN)["run"]
+    assert send(holdfast, run, changed(holdfast, run, step_6="Say it loud")).code == 0
+    assert holdfast("cancel", run).code == 0
+    holdfast("result", run, "--wait")
+    lines = holdfast("plan", run).out.splitlines()
+    assert "Say it loud" in lines[-2]
+    assert lines[-1] == "revision 2  user:ana"
+
+
 def test_a_run_without_a_plan_and_an_unknown_run_are_told(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     assert "has no plan" in (ran := holdfast("plan", run)).err

@@ -43,6 +43,19 @@ class Plans:
         output: dict[str, Any] = outcome.output
         return output
 
+    async def told(self, run: str) -> list[dict[str, Any]]:
+        """What the control calls were told, in their order: the results in the last conversation with the model."""
+        results: list[dict[str, Any]] = []
+        for history in await self.harness.histories(run):
+            for event in history.events:
+                if event.HasField("activity_task_scheduled_event_attributes"):
+                    payloads = event.activity_task_scheduled_event_attributes.input.payloads
+                    [request] = await self.harness.client.data_converter.decode(payloads)
+                    if "messages" in request:
+                        found = [one["content"] for one in request["messages"] if one["role"] == "tool"]
+                        results = max(results, found, key=len)
+        return results
+
     def wants(self, tool: str, **args: Any) -> dict[str, Any]:
         """A reply to a step of an engine-driven plan: a call of a tool, which is to write into the log."""
         return {"output": "done", "tool_calls": [{"name": tool, "args": {"log": str(self.log), **args}}]}
@@ -55,6 +68,11 @@ class Plans:
 @pytest.fixture
 def plans(house: Harness, tmp_path: Path) -> Plans:
     return Plans(house, tmp_path / "calls.jsonl")
+
+
+def says(*ids: str, **replies: Any) -> dict[str, Any]:
+    """A script in which the model gives back what these steps instruct it to do."""
+    return {**dict.fromkeys(ids, SAYS_INSTRUCTION), **replies}
 
 
 def step(id_: str, instruction: str = "Do it", **more: Any) -> dict[str, Any]:

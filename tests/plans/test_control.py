@@ -15,25 +15,11 @@ from tests.plans.test_both import EVENTS, events_plan, events_turns
 Json = dict[str, Any]
 
 
-async def told(plans: Plans, run: str) -> list[Json]:
-    """What the control calls were told, in their order: the results in the last conversation with the model."""
-    results: list[Json] = []
-    for history in await plans.harness.histories(run):
-        for event in history.events:
-            if event.HasField("activity_task_scheduled_event_attributes"):
-                payloads = event.activity_task_scheduled_event_attributes.input.payloads
-                [request] = await plans.harness.client.data_converter.decode(payloads)
-                if "messages" in request:
-                    found = [one["content"] for one in request["messages"] if one["role"] == "tool"]
-                    results = max(results, found, key=len)
-    return results
-
-
 async def driven(plans: Plans, plan: Json, turns: list[Any]) -> tuple[Json, list[Json]]:
     """What the plan gives, and what each call was told but the last, whose result no model sees."""
     run = await plans.start({**plan, "driver": "agent"}, {"plan": turns})
     outcome = await plans.harness.result(run)
-    return outcome.output, await told(plans, run)
+    return outcome.output, await plans.told(run)
 
 
 def error(result: Json) -> str:
@@ -110,7 +96,7 @@ async def test_a_step_is_finished_once_and_only_when_something_came_out(plans: P
     ]
     run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
     await plans.harness.answer(run, "Ben")
-    output, results = await plans.harness.output(run), await told(plans, run)
+    output, results = await plans.harness.output(run), await plans.told(run)
     assert [error(result) for result in results[:4]] == [
         "no_tool_result",
         "unknown_step",
@@ -206,7 +192,7 @@ async def test_a_question_that_is_no_step_is_asked_too(plans: Plans) -> None:
     assert question.kind == "clarification"
     await plans.harness.answer(run, "B", question)
     output = await plans.harness.output(run)
-    assert json.dumps(await told(plans, run)) == '[{"response": "B"}]'
+    assert json.dumps(await plans.told(run)) == '[{"response": "B"}]'
     assert output["status"] == "completed"
 
 

@@ -15,7 +15,6 @@ from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
     DRIVERS,
-    SAYS_INSTRUCTION,
     Plans,
     advance,
     begin,
@@ -23,15 +22,12 @@ from tests.plans.conftest import (
     finish,
     loop,
     reasons,
+    says,
     statuses,
     step,
 )
 
 Json = dict[str, Any]
-
-
-def says(*ids: str, **replies: Any) -> Json:
-    return {**dict.fromkeys(ids, SAYS_INSTRUCTION), **replies}
 
 
 # Loops
@@ -108,7 +104,7 @@ async def test_a_person_decides_on_a_failing_item(plans: Plans) -> None:
     await plans.harness.answer(run, {"action": "skip"})
     output = await plans.harness.output(run)
     assert output["status"] == "completed_with_errors"
-    assert [one["status"] for one in output["loops"]["all"]["iteration_results"]] == ["completed", "failed"]
+    assert [one["status"] for one in output["loops"]["all"]["iteration_results"]] == ["completed", "skipped"]
     assert len(plans.calls()) == 3
 
 

@@ -72,24 +72,39 @@ async def test_find_tool_lends_no_tool_to_a_step_that_lacks_none(plans: Plans) -
     assert plans.tools() == ["update"]
 
 
+async def test_find_tool_brings_no_tool_that_the_model_names_into_a_step(plans: Plans) -> None:
+    turns = [
+        plans.runs("1", "no_such_tool"),
+        call("find_tool", instruction="plan_send"),
+        plans.runs("1", "plan_send", to="a"),
+        call("update_state", step_1_status="failed"),
+    ]
+    run = await plans.start({"steps": [step("1", tools=["no_such_tool"])], "driver": "agent"}, {"plan": turns})
+    await plans.harness.result(run)
+    assert plans.tools() == []
+
+
 async def test_the_person_sees_the_plans_question_whatever_the_model_asks(plans: Plans) -> None:
     steps = [step("1", "CONFIRM_ACTION: Delete all?", tools=["plan_update"])]
     turns = [ask("Would you like a nice day?", options=["Yes", "Of course"]), finish("1")]
     run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
     question = await plans.harness.one(run)
-    assert question.message == "Delete all?\n\nWould you like a nice day?"
+    assert question.message == "Delete all?"
+    assert question.info["agent_says"] == "Would you like a nice day?"
     assert [option.id for option in question.options] == ["accept", "refuse"]
     await plans.harness.answer(run, "refuse", question)
     assert reasons(await plans.harness.output(run)) == {"1": "declined"}
 
 
-async def test_a_model_may_word_the_yes_and_the_no_that_the_plan_leaves_open(plans: Plans) -> None:
+async def test_a_yes_may_be_said_in_ones_own_words_and_what_it_is_for_is_the_plans(plans: Plans) -> None:
     steps = [step("4", "CONFIRM_ACTION: Envoyer les invitations ?", pause_for_response=True)]
     question = "Voulez-vous envoyer les 10 invitations maintenant ?"
     turns = [ask(question, options=["Oui, envoyer", "Non, annuler"]), finish("step_4", "Oui, envoyer")]
     run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
     asked = await plans.harness.one(run)
-    assert asked.message == f"Envoyer les invitations ?\n\n{question}"
+    assert asked.message == "Envoyer les invitations ?"
+    assert [option.id for option in asked.options] == ["accept", "refuse"]
+    assert asked.info["agent_says"] == question
     await plans.harness.answer(run, "Oui, envoyer", asked)
     output = await plans.harness.output(run)
     assert output["steps"]["4"]["data"]["outcome"] == "confirmed"

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from blueprint.expressions import text_of
 from blueprint.grammar import Option, PlanOption, PlanStep
-from blueprint.plan import answer_of, confirms, informs, options_of, question_text
-from blueprint.plan.answers import ACCEPT, REFUSE, meaning
+from blueprint.plan import answer_of, informs, options_of, question_text, wants_a_yes
+from blueprint.plan.answers import REFUSE
 from protocol.plans import StepResult
 from protocol.questions import Asked, Choice, Decision, Input
 from workflows.failures import failure
@@ -33,37 +33,40 @@ def options_here(step: PlanStep, desk: Desk) -> list[PlanOption]:
 async def ask(step: PlanStep, desk: Desk, message: str | None = None, offered: Sequence[str] = ()) -> StepResult:
     """The step as a person's answer leaves it.
 
-    A model may add words of its own to the plan's, and offer what the plan leaves open.
+    A model may add words of its own to the plan's, and suggest answers where the plan names none. Where a yes is asked
+    for it may not: what the yes is for, and how it is said, are the plan's.
     """
-    options = options_here(step, desk) if step.options else _options_of_model(step, offered) or options_of(step)
+    options = options_here(step, desk) if step.options else options_of(step)
     text = question_text(text_of(desk.scope.fill(step.instruction)))
-    if message is not None and message.strip() not in text:
-        text = f"{text}\n\n{message.strip()}"
+    said = (message or "").strip()
+    if not wants_a_yes(step):
+        options = options or [PlanOption(text=one) for one in dict.fromkeys(offered) if one.strip()]
+        text, said = (text if said in text else f"{text}\n\n{said}"), ""
     frame = desk.frame.at("hitl", step.id)
     takes_default = step.on_timeout == "default"
     async with desk.one_question:
         await frame.host.until_resumed()
-        reply = await frame.ask(_asked(step, text, options, desk), timeout=step.timeout, takes_default=takes_default)
+        asked = _asked(step, text, options, desk, said if said not in text else "")
+        reply = await frame.ask(asked, timeout=step.timeout, takes_default=takes_default)
     return _answered(step, reply, options)
 
 
-def _options_of_model(step: PlanStep, offered: Sequence[str]) -> list[PlanOption]:
-    """What a model offers; where a yes is asked for, only if there is a yes and a no among it."""
-    options = [PlanOption(text=text) for text in dict.fromkeys(offered) if text.strip()]
-    if options_of(step) and not {ACCEPT, REFUSE} <= {meaning(option) for option in options}:
-        return []
-    return options
-
-
-def _asked(step: PlanStep, text: str, options: list[PlanOption], desk: Desk) -> Asked:
-    info: dict[str, Any] = {"goal": desk.plan.goal}
+def _asked(step: PlanStep, text: str, options: list[PlanOption], desk: Desk, said: str) -> Asked:
+    info: dict[str, Any] = {"goal": desk.plan.goal, **({"agent_says": said} if said else {})}
     if desk.scope.around:
         info |= {"item": desk.scope.around[-1].item, "index": desk.scope.around[-1].index}
     if not options:
         return Input(message=text, info=info, default=step.default)
     offered = [Option(id=option.text, label=option.text) for option in options]
     kind = Choice if informs(step) else Decision
-    return kind(message=text, options=offered, info=info, default=_offered(step.default, options), by_index=True)
+    return kind(
+        message=text,
+        options=offered,
+        info=info,
+        default=_offered(step.default, options),
+        by_index=True,
+        allow_custom=not step.options,
+    )
 
 
 def _offered(default: str | None, options: list[PlanOption]) -> str | None:
@@ -98,10 +101,9 @@ def answered(step: PlanStep, content: Any, options: list[PlanOption]) -> StepRes
 
 
 def agreed(step: PlanStep, result: StepResult) -> bool:
-    """Whether a question's tools may run: where it asks for a yes, only after one; else unless the answer is no."""
+    """Whether a question's tools may run: where it asks for a yes, only after one; else unless it was declined."""
     outcome = result.data["outcome"]
-    wants_a_yes = confirms(step) or any(meaning(option) == ACCEPT for option in options_of(step))
-    return bool(outcome == "confirmed" if wants_a_yes else outcome != "cancelled")
+    return bool(outcome == "confirmed" if wants_a_yes(step) else outcome != "cancelled")
 
 
 async def reconnected(tool: str, message: str, desk: Desk, step: PlanStep) -> Literal["yes", "no", "cancelled"]:

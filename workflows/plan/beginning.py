@@ -27,23 +27,23 @@ async def begin(author: PlanBody, given: object, frame: Frame) -> PlanBody:
             raise failure("plan_invalid", text, frame.address) from None
     if not author.confirm:
         return plan
-    agreed = await reviewed(plan, author, frame, f"May this plan be run? {plan.goal}")
+    agreed, _ = await reviewed(plan, author, frame, f"May this plan be run? {plan.goal}")
     if agreed is None:
         return plan
     return read_plan(agreed, author, agents)
 
 
-async def agreed_to(plan: PlanBody, author: PlanBody, frame: Frame, reason: str) -> Any:
-    """The changed plan as a person agrees to it. Raises `Refusal` where nobody does."""
+async def agreed_to(plan: PlanBody, author: PlanBody, frame: Frame, reason: str) -> tuple[Any, str | None]:
+    """The changed plan as a person agrees to it, and who has changed it once more. Raises `Refusal`."""
     try:
-        agreed = await reviewed(plan, author, frame, f"May the plan be changed? {reason}")
+        agreed, by = await reviewed(plan, author, frame, f"May the plan be changed? {reason}")
     except ApplicationError as error:
         raise Refusal("not_allowed", error.message) from None
-    return plain_plan(plan) if agreed is None else agreed
+    return (plain_plan(plan), None) if agreed is None else (agreed, by)
 
 
-async def reviewed(plan: PlanBody, author: PlanBody, frame: Frame, message: str) -> Any:
-    """What a person makes of a plan; None: it may stay as it is. One that is rejected fails."""
+async def reviewed(plan: PlanBody, author: PlanBody, frame: Frame, message: str) -> tuple[Any, str | None]:
+    """What a person makes of a plan, and who that is; None: it may stay as it is. One that is rejected fails."""
     asked = PlanReview(
         message=message,
         payload=plain_plan(plan),
@@ -58,4 +58,4 @@ async def reviewed(plan: PlanBody, author: PlanBody, frame: Frame, message: str)
     if said["verdict"] == "rejected":
         why = f": {said['reason']}" if said.get("reason") else ""
         raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{why}", frame.address)
-    return said["payload"] if said["verdict"] == "edited" else None
+    return (said["payload"] if said["verdict"] == "edited" else None), reply.by

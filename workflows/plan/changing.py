@@ -7,7 +7,7 @@ from typing import Any
 
 from blueprint.errors import BlueprintError
 from blueprint.grammar import PlanBody
-from blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out
+from blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out, wants_a_yes
 from blueprint.plan.reading import read_plan
 from protocol import guard
 from protocol.answers import Refusal
@@ -16,7 +16,13 @@ from protocol.plans import change_id
 
 
 def checked_change(
-    payload: Any, plan: PlanBody, revision: int, layout: Layout, begun: Iterable[str], agents: Iterable[str]
+    payload: Any,
+    plan: PlanBody,
+    author: PlanBody,
+    revision: int,
+    layout: Layout,
+    begun: Iterable[str],
+    agents: Iterable[str],
 ) -> PlanBody:
     """The plan that a change asks for, if it may be; `begun` are the units that are over or under way.
 
@@ -27,7 +33,7 @@ def checked_change(
     if payload.get("revision") not in (None, revision):
         text = f"the plan is at revision {revision} by now, not {payload['revision']}; look at it again"
         raise Refusal("question_changed", text)
-    return revised(payload["plan"], plan, layout, begun, agents)
+    return revised(payload["plan"], plan, author, layout, begun, agents)
 
 
 def check_leave(payload: Any, run: str) -> None:
@@ -41,10 +47,12 @@ def check_leave(payload: Any, run: str) -> None:
         raise Refusal("bad_token", str(error)) from None
 
 
-def revised(new: Any, plan: PlanBody, layout: Layout, begun: Iterable[str], agents: Iterable[str]) -> PlanBody:
+def revised(
+    new: Any, plan: PlanBody, author: PlanBody, layout: Layout, begun: Iterable[str], agents: Iterable[str]
+) -> PlanBody:
     """The plan that is to take the place of another. Raises `Refusal` with everything that is wrong."""
     try:
-        read = read_plan(new, plan, agents)
+        read = read_plan(new, author, agents, changing=True)
     except BlueprintError as error:
         raise Refusal("invalid_answer", "the plan stays as it is:\n" + "\n".join(map(str, error.problems))) from None
     changed = list(_changed(plan, read, layout, set(begun)))
@@ -77,6 +85,50 @@ def check_questions_stay(old: PlanBody, new: PlanBody, begun: Iterable[str]) -> 
         if asks(step) and step.id not in over and steps.get(step.id) != step:
             text = f"the plan stays as it is: step {step.id!r} is a question to a person, and stays as it is"
             raise Refusal("not_allowed", text)
+
+
+def check_guards_stay(old: PlanBody, new: PlanBody, begun: Iterable[str], listed: Iterable[str]) -> None:
+    """Refuse a change by which an agent would get round a person's yes, or to a tool that nobody gave it.
+
+    What waits for a yes, or for what an answer says, stays as it is; other steps that are new or changed use tools
+    that the plan has in steps without a guard, and those that the agent lists.
+    """
+    layout = laid_out(old)[0]
+    guarded, over = set(_guarded(layout)), set(begun)
+    steps = {step.id: step for step in new.steps}
+    for step in old.steps:
+        if step.id in guarded - over and steps.get(step.id) != step:
+            raise Refusal("not_allowed", f"the plan stays as it is: step {step.id!r} waits for a person's yes{_STAYS}")
+    for id_, block in old.loop_blocks.items():
+        if id_ in guarded - over and new.loop_blocks.get(id_) != block:
+            raise Refusal("not_allowed", f"the plan stays as it is: the loop {id_!r} waits for a person's yes{_STAYS}")
+    kept = {tool for step in old.steps if step.id in guarded or asks(step) for tool in step.tools}
+    free = {tool for step in old.steps if step.id not in guarded and not asks(step) for tool in step.tools}
+    free |= set(listed) - kept
+    for step in new.steps:
+        if step not in old.steps and (others := [tool for tool in step.tools if tool not in free]):
+            told = f"the plan stays as it is: step {step.id!r} would use {', '.join(others)} without a person's leave"
+            raise Refusal("not_allowed", f"{told}; a person may change the plan so: holdfast plan RUN --edit")
+
+
+_STAYS = ", and stays as it is"
+
+
+def _guarded(layout: Layout) -> Iterable[str]:
+    """Steps and loops that wait for a person's yes, or whose condition looks at an answer; and all behind them."""
+    asking = {unit.id for unit in layout.steps() if asks(unit.step)}
+    found = {unit.id for unit in layout.steps() if wants_a_yes(unit.step)}
+    behind: set[str] = set()
+    while True:
+        more = {
+            id_
+            for id_, unit in layout.units_by_id.items()
+            if (found | behind) & {*unit.needs, *layout.loops_of(id_)}
+            or (unit.condition is not None and unit.condition.left.name in asking)
+        }
+        if more <= behind:
+            return behind
+        behind |= more
 
 
 def _moved(old: Layout, new: Layout, frozen: set[str]) -> Iterable[str]:

@@ -25,7 +25,7 @@ from workflows.plan.drive import Drive, Found, LoopAt, Wrong
 from workflows.plan.engine import segment_of, tell_settled
 from workflows.plan.errors import Tally, failed, given_up
 from workflows.plan.performing import tell
-from workflows.plan.scope import OverError, Scope, first_error, items_of, outcome_of
+from workflows.plan.scope import OverError, Scope, done_of, first_error, items_of, outcome_of
 from workflows.plan.tool_calls import Caller, Erred
 
 Json = dict[str, Any]
@@ -128,7 +128,7 @@ class Control:
     def revised(self, plan: PlanBody) -> None:
         """Go on with another plan."""
         self.drive.revise(plan)
-        self._desk = replace(self._desk, plan=plan, trusted=False)
+        self._desk = replace(self._desk, plan=plan)
         self._callers.clear()
 
     async def do(self, call: ToolCall, frame: Frame) -> Json:
@@ -285,8 +285,9 @@ class Control:
 
     async def _tool_named(self, name: str, found: Found, caller: Caller) -> str:
         """The step's tool that is meant, as the plan or as the model calls it."""
-        found_for_it = self.drive.found if self._key(found) in self.drive.missing else []
-        tools = [*found.unit.step.tools, *found_for_it]
+        begin = f"{self._key(found)};"
+        others = [one.removeprefix(begin) for one in self.drive.found if one.startswith(begin)]
+        tools = [*found.unit.step.tools, *others]
         if not found.unit.step.tools:
             text = f"step {found.unit.id!r} has no tools: do it yourself, and call finish_step with what you found"
             raise Wrong("no_tools", text)
@@ -480,11 +481,16 @@ class Control:
         failing = iteration.status == "failed" and unit.on_item_error == "fail"
         if iteration.status == "failed" and unit.on_item_error == "ask":
             what = Failure(type="item_failed", message=first_error([iteration]), address=self._frame(at.scope).address)
-            verdict = await judged(what, at.items[at.index], self._frame(at.scope))
+            verdict = await judged(what, at.items[at.index], self._frame(at.scope), takes_value=False)
             if verdict.action in ("retry", "edit"):
-                drive.next_item(at, at.index, verdict.content if verdict.action == "edit" else None)
+                if verdict.action == "edit":
+                    drive.change_item(at, verdict.content)
+                else:
+                    drive.next_item(at, at.index, done_of(iteration))
                 self._tell_iteration(at)
-                return at.context(note="a person wants this item to be done once more")
+                return at.context(note=f"a person wants this item to be done once more; {drive.told_next()}")
+            if verdict.action == "skip":
+                iteration = iteration.model_copy(update={"status": "skipped"})
             failing = verdict.action == "abort"
         at.done = [*at.done, iteration]
         if at.index + 1 < len(at.items) and not failing and not ended:
@@ -568,17 +574,30 @@ class Control:
         return {"success": True, "revision": revision, "to_do": self.drive.told_next()}
 
     async def _find_tool(self, instruction: str, service: str | None = None) -> Json:
-        current = None if self.current is None else self.drive.layout.find(self.current)
-        step = current.step if isinstance(current, StepUnit) else PlanStep(id="plan")
+        found = self._lacking()
+        step = PlanStep(id="plan") if found is None else found.unit.step
         among = [tool.name for tool in self._desk.ruling(step).tools]
         missing = step.tools[0] if step.tools else ""
-        wanted = FindTool(service=service, instruction=instruction, among=among, missing=missing)
+        # For a step the plan's words count: by words of its own a model could bring any tool into it.
+        wants = instruction if found is None else step.instruction
+        wanted = FindTool(service=step.service or service, instruction=wants, among=among, missing=missing)
         name = await self._desk.frame.host.find_tool(wanted)
         if name is None:
             raise Wrong("tool_missing", "no tool does that; finish what can be done without, or skip the step")
-        if name not in self.drive.found:
-            self.drive.found.append(name)
+        if found is not None and (one := f"{self._key(found)};{name}") not in self.drive.found:
+            self.drive.found.append(one)
         return {"tool_name": name}
+
+    def _lacking(self) -> Found | None:
+        """The step under way, if it lacks a tool."""
+        current = None if self.current is None else self.drive.layout.find(self.current)
+        if not isinstance(current, StepUnit):
+            return None
+        try:
+            found = self.drive.step_named(current.id)
+        except Wrong:
+            return None
+        return found if self._key(found) in self.drive.missing else None
 
 
 _TODO = {

@@ -30,8 +30,8 @@ class Desk:
     input: Any
     one_question: asyncio.Lock
     """A plan asks one question at a time."""
-    trusted: bool = True
-    """Whether an author wrote the plan as it is: else the rules of the plan's own agent count for every tool."""
+    author: PlanBody
+    """The plan as its author wrote it; of steps that a model or a person has written since, no rule is loosened."""
     specs: dict[str, ToolSpec] = field(default_factory=dict)
     """What is known of tools, by the names that the plan has for them."""
 
@@ -45,9 +45,21 @@ class Desk:
             return Asking(Agent(model=DEFAULT_MODEL), None, step.id)
         return Asking.of(written, step.id, self.frame.blueprint)
 
+    def trusts(self, step: PlanStep) -> bool:
+        """Whether the step stands as an author wrote it."""
+        return self.author.source is None and step in self.author.steps
+
     def ruling(self, step: PlanStep) -> Agent:
         """Whose tools, approvals and permissions count: a model cannot choose others by naming an agent."""
-        return self.asking(step).agent if self.trusted else self.asking(step.model_copy(update={"agent": None})).agent
+        asking = self.asking(step if self.trusts(step) else step.model_copy(update={"agent": None}))
+        return asking.agent
+
+    def also_ruling(self, step: PlanStep) -> list[Agent]:
+        """Who else has a say in the tools of a step that no author wrote: every agent that an author gave them to."""
+        if self.trusts(step):
+            return []
+        inline = [one.agent for one in self.author.steps if isinstance(one.agent, Agent)]
+        return [*self.frame.blueprint.agents.values(), *inline]
 
     def may_ask(self, unit: Unit) -> bool:
         """Whether it may ask a person something: a plan has one question open at a time."""

@@ -14,6 +14,7 @@ from protocol.plans import ActiveLoop, ItemOf, Iteration, LoopOutcome, Standing,
 from workflows.plan.place import layout_of
 from workflows.plan.scope import Scope
 
+NOTHING_DONE = Standing()
 _KEY = re.compile(r"(?P<loop>[A-Za-z0-9_]+?)_iter_(?P<index>\d+)_(?P<rest>.+)")
 
 
@@ -96,12 +97,16 @@ class Drive:
     def start(self, unit: LoopUnit, items: list[Any]) -> LoopAt:
         return self._activate(unit.id, items, 0, [])
 
-    def next_item(self, at: LoopAt, index: int, item: Any = None) -> None:
-        """Go to an item, with nothing done for it yet."""
+    def next_item(self, at: LoopAt, index: int, done: Standing = NOTHING_DONE) -> None:
+        """Go to an item, with nothing done for it yet but this."""
         at.index = index
-        if item is not None:
-            at.items = [*at.items[:index], item, *at.items[index + 1 :]]
         at.scope = self._scope_at(at)
+        at.scope.steps, at.scope.loops = dict(done.steps), dict(done.loops)
+
+    def change_item(self, at: LoopAt, item: Any) -> None:
+        """Put another item into the place of the current one, and begin it anew."""
+        at.items = [*at.items[: at.index], item, *at.items[at.index + 1 :]]
+        self.next_item(at, at.index)
 
     def end(self, at: LoopAt, outcome: LoopOutcome) -> None:
         del self.active[at.unit.id]

@@ -35,7 +35,7 @@ from workflows.frame import Frame
 from workflows.host import refused
 from workflows.permissions import Denied
 from workflows.plan.beginning import agreed_to, begin
-from workflows.plan.changing import check_leave, check_questions_stay, checked_change
+from workflows.plan.changing import check_guards_stay, check_leave, check_questions_stay, checked_change
 from workflows.plan.control import CONTROL, Control
 from workflows.plan.desk import Desk
 from workflows.plan.drive import Drive, Wrong
@@ -114,8 +114,8 @@ class DrivenPlanWorkflow(AgentWorkflow):
         """Go on from the state, as it was handed over."""
         assert self.state.plan is not None
         self.drive = Drive(self.state.plan, self.state.standing, self.definition.plan_address)
-        trusted = self.definition.author.source is None and self.state.revision == 1
-        desk = Desk(self.state.plan, self._frame(), self.drive.root, self.definition.task, asyncio.Lock(), trusted)
+        author = self.definition.author
+        desk = Desk(self.state.plan, self._frame(), self.drive.root, self.definition.task, asyncio.Lock(), author)
         self.control = Control(self.drive, desk, self._change_by_agent)
         self.control.settle()
 
@@ -232,9 +232,11 @@ class DrivenPlanWorkflow(AgentWorkflow):
         assert self.state.plan is not None and self.drive is not None
         plan = self._revised({"plan": new_plan})
         check_questions_stay(self.state.plan, plan, self._begun())
-        if self.definition.author.confirm:
-            new_plan = await agreed_to(plan, self.definition.author, self.control_frame(), reason)
-        return self._change(new_plan, reason)
+        if not self.definition.author.confirm:
+            check_guards_stay(self.state.plan, plan, self._begun(), [tool.name for tool in self.agent.tools])
+            return self._change(new_plan, reason)
+        agreed, by = await agreed_to(plan, self.definition.author, self.control_frame(), reason)
+        return self._change(agreed, reason, by)
 
     def control_frame(self) -> Frame:
         return replace(self._frame(), address=self.definition.plan_address)
@@ -260,7 +262,15 @@ class DrivenPlanWorkflow(AgentWorkflow):
         if self._below:
             raise Refusal("not_allowed", "a loop of the plan is active: send the change to the loop's workflow")
         agents = list(self.definition.blueprint.agents)
-        return checked_change(payload, self.state.plan, self.state.revision, self.drive.layout, self._begun(), agents)
+        return checked_change(
+            payload,
+            self.state.plan,
+            self.definition.author,
+            self.state.revision,
+            self.drive.layout,
+            self._begun(),
+            agents,
+        )
 
     def _begun(self) -> list[str]:
         """What is over, or under way."""

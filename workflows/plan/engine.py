@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
 
+from blueprint.grammar import PlanBody
 from blueprint.plan import LoopUnit, StepUnit, Unit, asks
 from protocol.plans import LoopOutcome, PlanLoopDefinition, PlanLoopResult, PlanLoopState
 from workflows.failures import HANDLED, failure_of
 from workflows.frame import Frame
 from workflows.plan.desk import Desk
 from workflows.plan.performing import perform
+from workflows.plan.place import layout_of
 from workflows.plan.scope import Fail, OverError, Scope, Skip, items_of
 from workflows.together import end, is_cancelled
 
@@ -44,6 +47,13 @@ class Engine:
     @property
     def scope(self) -> Scope:
         return self.desk.scope
+
+    def revise(self, plan: PlanBody) -> None:
+        """Go on with another plan; what has begun is the same in it."""
+        self.scope.layout = layout_of(plan)
+        self.scope.units = self.scope.layout.units
+        self.desk = replace(self.desk, plan=plan)
+        self._at_once = plan.max_parallel
 
     async def run(self, between: Callable[[], Awaitable[None]] | None = None) -> None:
         """To the end of every unit. `between` is awaited whenever nothing is running."""

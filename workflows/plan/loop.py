@@ -20,6 +20,7 @@ from protocol.plans import (
     PlanLoopDefinition,
     PlanLoopResult,
     PlanLoopState,
+    Standing,
 )
 from protocol.runs import Failure
 from workflows.host import Host, inherited
@@ -27,8 +28,8 @@ from workflows.judging import judged
 from workflows.limits import Meter
 from workflows.plan.desk import Desk
 from workflows.plan.engine import Engine
-from workflows.plan.place import define_loop, frame_of, layout_of
-from workflows.plan.scope import Scope, first_error, outcome_of
+from workflows.plan.place import author_of, define_loop, frame_of, layout_of
+from workflows.plan.scope import Scope, done_of, first_error, outcome_of
 from workflows.together import together
 
 MOST_EVENTS = 1_000
@@ -95,24 +96,32 @@ class PlanLoopWorkflow(Host):
     async def _item(self, index: int) -> Iteration:
         """The steps for one item; where they fail, the loop's rule decides, or a person."""
         item = self.definition.items[index]
+        done = Standing()
         while True:
-            iteration, stopped = await self._run_item(index, item)
+            iteration, stopped = await self._run_item(index, item, done)
             if stopped == "plan_cancelled":
                 self._advance(ended="cancelled")
             elif iteration.status == "failed" and self.loop.on_item_error == "fail":
                 self._advance(ended="failed")
             elif iteration.status == "failed" and self.loop.on_item_error == "ask":
                 what = Failure(type="item_failed", message=first_error([iteration]), address=self._address(index))
-                verdict = await judged(what, item, self._desk(index, item).frame)
-                if verdict.action in ("retry", "edit"):
-                    item = verdict.content if verdict.action == "edit" else item
-                    continue
-                if verdict.action == "abort":
-                    self._advance(ended="failed")
+                verdict = await judged(what, item, self._desk(index, item).frame, takes_value=False)
+                match verdict.action:
+                    case "retry":
+                        done = done_of(iteration)
+                        continue
+                    case "edit":
+                        item, done = verdict.content, Standing()
+                        continue
+                    case "skip":
+                        return iteration.model_copy(update={"status": "skipped"})
+                self._advance(ended="failed")
             return iteration
 
-    async def _run_item(self, index: int, item: Any) -> tuple[Iteration, str]:
+    async def _run_item(self, index: int, item: Any, done: Standing) -> tuple[Iteration, str]:
+        """The steps for one item, but for those that are done."""
         desk = self._desk(index, item)
+        desk.scope.steps, desk.scope.loops = dict(done.steps), dict(done.loops)
         self.iteration = index + 1
         desk.frame.note("loop.iteration", iteration=index + 1, item=item)
         engine = Engine(desk, self._define)
@@ -131,7 +140,8 @@ class PlanLoopWorkflow(Host):
             iteration=index + 1,
             place=f"{self.loop.id} {index + 1}",
         )
-        return Desk(definition.plan, frame, scope, definition.task, self.one_question, definition.trusted, self.specs)
+        author = author_of(definition)
+        return Desk(definition.plan, frame, scope, definition.task, self.one_question, author, self.specs)
 
     def _define(self, unit: LoopUnit, desk: Desk, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
         return define_loop(self.definition, unit, desk, items)

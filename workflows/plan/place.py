@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blueprint.grammar import PlanBody
+from blueprint.grammar import Plan, PlanBody
 from blueprint.plan import Layout, LoopUnit, laid_out
 from protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState
 from workflows.frame import Frame, Scope, Store
@@ -33,6 +33,12 @@ def frame_of(host: Host, definition: PlanDefinition, meter: Meter) -> Frame:
     )
 
 
+def author_of(definition: PlanDefinition) -> PlanBody:
+    """What the step of the blueprint says."""
+    [step] = (step for step in definition.blueprint.steps if isinstance(step, Plan))
+    return step.plan
+
+
 def layout_of(plan: PlanBody) -> Layout:
     """The layout of a plan that was found sound before."""
     layout, faults = laid_out(plan)
@@ -44,9 +50,7 @@ def define_loop(
     definition: PlanDefinition, unit: LoopUnit, desk: Desk, items: list[Any]
 ) -> tuple[PlanLoopDefinition, PlanLoopState]:
     """What a loop's own workflow is told; the desk's frame stands at the loop."""
-    above = definition.model_dump(
-        exclude={"given", "address", "place", "plan", "loop", "items", "known", "around", "trusted"}
-    )
+    above = definition.model_dump(exclude={"given", "address", "place", "plan", "loop", "items", "known", "around"})
     child = PlanLoopDefinition(
         **above,
         address=desk.frame.address,
@@ -54,7 +58,6 @@ def define_loop(
         plan=desk.plan,
         loop=unit.id,
         items=items,
-        trusted=desk.trusted,
         known=needed_outside(unit, desk.scope),
         around=list(desk.scope.around),
     )

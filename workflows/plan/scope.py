@@ -6,17 +6,31 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from blueprint.plan import Layout, LoopUnit, Reference, StepUnit, Unit, WrongType, filled, only_list, spelled_id
-from blueprint.plan.texts import NoJson, read_json
+from blueprint.plan import (
+    Layout,
+    LoopUnit,
+    Reference,
+    StepUnit,
+    Unit,
+    WrongType,
+    asks,
+    filled,
+    informs,
+    only_list,
+    spelled_id,
+)
+from blueprint.plan.texts import read_structure
 from protocol.plans import (
     ITEMS_FAILED,
     OVER,
     ItemOf,
     Iteration,
+    IterationStatus,
     Known,
     LoopOutcome,
     LoopStatus,
     PlanStatus,
+    Standing,
     StepResult,
     StepStatus,
 )
@@ -81,14 +95,18 @@ class Scope:
         return self.outer.known_of(id_) if self.outer is not None else PENDING
 
     def value_of(self, reference: Reference) -> Any:
-        """What a reference gives here; null for what was skipped or has failed."""
+        """What a reference gives here, of a question the words; null for what was skipped or has failed."""
         if reference.kind == "result":
-            unit = self.layout.find(reference.name or "")
-            return None if unit is None else self.known_of(unit.id).value
+            unit, value = self._found(reference)
+            return _words(value) if isinstance(unit, StepUnit) and asks(unit.step) else value
         at = self.item_of(reference.name)
         if at is None:
             return None
         return at.item if reference.kind == "item" else at.index
+
+    def _found(self, reference: Reference) -> tuple[Unit | None, Any]:
+        unit = self.layout.find(reference.name or "")
+        return unit, None if unit is None else self.known_of(unit.id).value
 
     def item_of(self, loop: str | None) -> ItemOf | None:
         """Where the loop around stands; the innermost, if none is named."""
@@ -154,10 +172,18 @@ class Scope:
         ):
             return Skip("condition_unresolved")
         try:
-            holds = condition.holds(self.value_of(condition.left))
+            holds = condition.holds(self._compared(condition.left))
         except WrongType as error:
             return Fail("condition_type", f"{condition.left} {condition.operator} {condition.value}: {error}")
         return None if holds else Skip("condition_false")
+
+    def _compared(self, left: Reference) -> Any:
+        """What a condition looks at: of what a person was asked to tell, the words, which are no yes and no no."""
+        if left.kind != "result":
+            return self.value_of(left)
+        unit, value = self._found(left)
+        told = isinstance(unit, StepUnit) and informs(unit.step) and isinstance(value, dict)
+        return value["response"] if told and value.get("outcome") == "other" else value
 
     def skip(self, unit: Unit, reason: str) -> None:
         """Take the unit as skipped, with all that stands in it."""
@@ -216,7 +242,9 @@ class Scope:
     def iteration(self) -> Iteration:
         """What this iteration gave."""
         at = self.around[-1]
-        status: Literal["completed", "failed"] = "failed" if self.failed_units() else "completed"
+        status: IterationStatus = "failed" if self.failed_units() else "completed"
+        if self.was_cancelled():
+            status = "cancelled"
         return Iteration(
             index=at.index,
             item=at.item,
@@ -257,6 +285,16 @@ class Scope:
         return _over_items(self.loops[loop], id_, self.layout)
 
 
+def _words(answer: Any) -> Any:
+    """What was said, without how it came out."""
+    match answer:
+        case {"response": said, "outcome": _, "option_index": _, "option_type": _}:
+            return said
+        case list():
+            return [_words(one) for one in answer]
+    return answer
+
+
 def _as_step(status: LoopStatus) -> StepStatus:
     return "completed" if status == "completed_with_errors" else status
 
@@ -279,17 +317,15 @@ def _over_items(outcome: LoopOutcome, id_: str, layout: Layout) -> StepResult:
     """One line for a step that ran once an item."""
     statuses = set(_statuses(outcome, id_, layout))
     data = gathered(outcome, id_, layout)
-    if outcome.status == "cancelled":
+    if "cancelled" in statuses:
         return StepResult(status="cancelled", data=data)
     if "completed" in statuses:
         return StepResult(status="completed", data=data)
     if "failed" in statuses:
         error = {"type": ITEMS_FAILED, "message": f"{id_} failed for every item that it ran for"}
         return StepResult(status="failed", data=data, error=error)
-    reason = outcome.reason or (
-        "loop_failed" if outcome.status == "failed" else "items_skipped" if data else "empty_loop"
-    )
-    return StepResult(status="skipped", reason=reason)
+    ended = {"failed": "loop_failed", "cancelled": "plan_cancelled"}.get(outcome.status)
+    return StepResult(status="skipped", reason=outcome.reason or ended or ("items_skipped" if data else "empty_loop"))
 
 
 def _statuses(outcome: LoopOutcome, id_: str, layout: Layout) -> Iterable[str]:
@@ -330,6 +366,14 @@ def _erred(iteration: Iteration) -> bool:
     )
 
 
+def done_of(iteration: Iteration) -> Standing:
+    """What of an item need not be done once more: the steps and loops that gave what they were to give."""
+    return Standing(
+        steps={id_: one for id_, one in iteration.steps.items() if one.status == "completed"},
+        loops={id_: one for id_, one in iteration.loops.items() if one.status == "completed"},
+    )
+
+
 def first_error(bad: list[Iteration]) -> str:
     for iteration in bad:
         for id_, result in iteration.steps.items():
@@ -343,13 +387,13 @@ def first_error(bad: list[Iteration]) -> str:
 
 def items_of(loop: LoopUnit, scope: Scope) -> list[Any]:
     """What the loop goes through: a list as it is, the only list of an object, one thing by itself, nothing of null."""
-    value = scope.fill(loop.over)
-    if isinstance(value, str):
-        value = _read_list(value)
+    value = read_structure(scope.fill(loop.over))
     match value:
         case list():
             items = value
-        case None | "":
+        case None:
+            items = []
+        case str() if not value.strip():
             items = []
         case dict() if (inner := only_list(value)) is not None:
             items = inner
@@ -364,18 +408,6 @@ def items_of(loop: LoopUnit, scope: Scope) -> list[Any]:
         )
         raise OverError("loop_too_large", text)
     return items
-
-
-def _read_list(text: str) -> Any:
-    """A text that is a JSON list or object as that; else the text, which is one item."""
-    if not text.strip():
-        return None
-    if text.strip()[0] not in "[{":
-        return text
-    try:
-        return read_json(text)
-    except NoJson:
-        return text
 
 
 def needed_outside(loop: LoopUnit, scope: Scope) -> dict[str, Known]:

@@ -12,7 +12,7 @@ from protocol.agents import FindTool, ToolCall, ToolSpec
 from protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
 from workflows.failures import HANDLED, failure_of
 from workflows.frame import Frame
-from workflows.permissions import Denied, permitted, with_defaults
+from workflows.permissions import Denied, Ruling, permitted, speaks_of, with_defaults
 from workflows.plan.asking import reconnected
 from workflows.plan.desk import Desk
 from workflows.plan.errors import Tally
@@ -52,7 +52,7 @@ class Caller:
         if listed and not is_listed:
             known = ", ".join(listed)
             return Erred("tool_missing", "unknown_tool", f"the agent has no tool {tool!r}; it has: {known}")
-        if ":" in tool and not is_listed and not self._desk.trusted:
+        if ":" in tool and not is_listed and not self._desk.trusts(self._step):
             text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
             return Erred(None, "not_allowed", text)
         if tool in self.specs:
@@ -103,7 +103,7 @@ class Caller:
         here = frame.at("tool", spec.name, call.id)
         try:
             whole = with_defaults(call, spec)
-            allowed = await permitted(whole, box.settings(spec), spec, self.agent, here)
+            allowed = await permitted(whole, box.settings(spec), spec, self.agent, here, self._others(spec))
             result = await box.run(allowed, spec, here)
         except Denied as denied:
             here.note("tool.denied", tool=tool, reason=str(denied))
@@ -114,6 +114,11 @@ class Caller:
                 raise
             return Erred(kind_of_failure(what.type, what.message), what.type, what.message)
         return _made(result)
+
+    def _others(self, spec: ToolSpec) -> list[Ruling]:
+        """Who has a say beside the agent whose tools they are."""
+        agents = [agent for agent in self._desk.also_ruling(self._step) if speaks_of(agent, spec)]
+        return [Ruling(agent, Toolbox(agent, agent.tools, [spec]).settings(spec)) for agent in agents]
 
     async def other_tool(self, tool: str) -> str | None:
         """Another tool that does what the step wants, in the place of one that is not there."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
 
 from blueprint.expressions import ExpressionError
-from blueprint.grammar import Plan, PlanBody
+from blueprint.grammar import PlanBody
 from blueprint.plan import Layout, LoopUnit
 from protocol.answers import Refusal
 from protocol.plans import (
@@ -32,7 +31,7 @@ from workflows.plan.changing import check_leave, checked_change
 from workflows.plan.desk import Desk
 from workflows.plan.engine import Engine
 from workflows.plan.outcome import output_of, shown_of, view_of
-from workflows.plan.place import define_loop, frame_of, layout_of
+from workflows.plan.place import author_of, define_loop, frame_of, layout_of
 from workflows.plan.scope import Scope
 
 MOST_EVENTS = 1_000
@@ -49,13 +48,8 @@ class PlanWorkflow(Host):
         self.definition, self.state = definition, state
         self.meter = Meter(state.budgets)
         self.one_question = asyncio.Lock()
+        self.author = author_of(definition)
         self.engine: Engine | None = None
-
-    @property
-    def author(self) -> PlanBody:
-        """What the step of the blueprint says."""
-        [step] = (step for step in self.definition.blueprint.steps if isinstance(step, Plan))
-        return step.plan
 
     def current_context(self) -> dict[str, Any]:
         return {} if self.engine is None else {"steps": shown_of(self.engine.scope)}
@@ -87,8 +81,7 @@ class PlanWorkflow(Host):
         layout = layout_of(self.state.plan)
         standing = self.state.standing
         scope = Scope(layout, layout.units, steps=dict(standing.steps), loops=dict(standing.loops))
-        trusted = self.author.source is None and self.state.revision == 1
-        desk = Desk(self.state.plan, frame, scope, self.definition.task, self.one_question, trusted)
+        desk = Desk(self.state.plan, frame, scope, self.definition.task, self.one_question, self.author)
         return Engine(
             desk,
             self._define,
@@ -134,9 +127,7 @@ class PlanWorkflow(Host):
             raise refused(refusal) from None
         engine = self.engine
         assert engine is not None
-        layout = layout_of(plan)
-        engine.desk.scope.layout, engine.desk.scope.units = layout, layout.units
-        engine.desk = replace(engine.desk, plan=plan, trusted=False)
+        engine.revise(plan)
         number = self.state.revision + 1
         revision = Revision(revision=number, by=payload.get("by"), reason=str(payload.get("reason") or ""))
         self.state = self.state.model_copy(
@@ -162,4 +153,4 @@ class PlanWorkflow(Host):
         scope = self.engine.scope
         begun = [*scope.loops, *self.engine.running, *(id_ for id_ in scope.steps if scope.is_over(id_))]
         agents = list(self.definition.blueprint.agents)
-        return checked_change(payload, self.state.plan, self.state.revision, scope.layout, begun, agents)
+        return checked_change(payload, self.state.plan, self.author, self.state.revision, scope.layout, begun, agents)

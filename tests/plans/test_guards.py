@@ -1,0 +1,270 @@
+"""What stands between a plan and what it must not do without a person: it holds whatever is changed, said or chosen."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from protocol.answers import Answer, Refusal
+from protocol.plans import PlanView
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
+from tests.plans.conftest import DRIVERS, Plans, advance, ask, begin, call, finish, loop, reasons, says, statuses, step
+
+Json = dict[str, Any]
+PAYER = {"model": "scripted:replies.yaml", "tools": [{"name": "plan_send", "approve": "always"}]}
+
+
+def changed(*steps: Json, **more: Any) -> Json:
+    """A call by which an agent changes the plan."""
+    return call("update_plan", new_plan={"goal": "A test", "steps": list(steps), **more}, reason="better")
+
+
+async def refuses_leave(plans: Plans, run: str) -> None:
+    question = await plans.harness.one(run)
+    assert (question.kind, plans.calls()) == ("permission", [])
+    await plans.harness.answer(run, {"granted": False}, question)
+    await plans.harness.result(run)
+    assert plans.calls() == []
+
+
+async def test_an_agents_change_of_something_else_takes_no_approval_away(plans: Plans) -> None:
+    plain = step("1", "Send", tools=["plan_send"])
+    plan = {"steps": [{**plain, "agent": PAYER}], "driver": "agent"}
+    new = call("update_plan", new_plan={"goal": "Other", "steps": [plain]}, reason="r")
+    await refuses_leave(plans, await plans.start(plan, {"plan": [new, plans.runs("1", "plan_send", to="a")]}))
+
+
+@pytest.mark.parametrize("instruction", ["Send", "Send it now"])
+async def test_a_persons_change_takes_no_approval_away_either(plans: Plans, instruction: str) -> None:
+    """Neither of a step that stays, nor of one that is written anew without its agent."""
+    asks = step("1", "ASK_INFO: Go on?")
+    steps = [asks, step("2", "Send", tools=["plan_send"], agent=PAYER, dependencies=["1"])]
+    run = await plans.start({"steps": steps}, {"2": plans.wants("plan_send", to="a"), **says("3")})
+    question = await plans.harness.one(run)
+    after = [asks, step("2", instruction, tools=["plan_send"], dependencies=["1"]), step("3", dependencies=["1"])]
+    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": after})
+    await plans.harness.answer(run, "yes", question)
+    await refuses_leave(plans, run)
+
+
+async def test_an_authors_function_stays_allowed_when_another_step_is_changed(plans: Plans) -> None:
+    note = step("2", "Note", tools=["tests.plans.plan_tools:note"], dependencies=["1"])
+    steps = [step("1", "ASK_INFO: Go on?"), note]
+    run = await plans.start({"steps": steps}, {"2": plans.wants("note"), **says("3")})
+    question = await plans.harness.one(run)
+    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": [*steps, step("3")]})
+    await plans.harness.answer(run, "yes", question)
+    assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "completed", "3": "completed"}
+
+
+GUARDED = [
+    step("1", "CONFIRM_ACTION: Send them?"),
+    step("2", "Send", tools=["plan_send"], condition="RESULT_FROM_1 contains confirmed"),
+    step("3", "Tell of RESULT_FROM_2"),
+    step("4", "Update", tools=["plan_update"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ([GUARDED[0], {**GUARDED[1], "condition": "NOT(RESULT_FROM_1 is empty)"}, *GUARDED[2:]], "'2' waits for"),
+        ([GUARDED[0], GUARDED[3]], "'2' waits for a person's yes"),
+        ([*GUARDED, step("5", "Send first", tools=["plan_send"])], "would use plan_send without"),
+        ([*GUARDED, step("5", "List", tools=["plan_list"])], "would use plan_list without"),
+        ([*GUARDED[:3], {**GUARDED[3], "tools": ["plan_update", "plan_send"]}], "would use plan_send without"),
+    ],
+)
+async def test_an_agent_gets_round_no_yes_by_changing_the_plan(plans: Plans, steps: list[Json], told: str) -> None:
+    turns = [changed(*steps), ask("Send?"), finish("1"), plans.runs("4", "plan_update", event="e"), finish("4")]
+    run = await plans.start({"steps": GUARDED, "driver": "agent"}, {"plan": turns})
+    question = await plans.harness.one(run)
+    view = await plans.harness.runs.tree.query(f"{run}/plan:plan", "plan", None, PlanView)
+    assert view.revision == 1
+    results = await plans.told(run)
+    assert told in results[0]["error"]["message"]
+    await plans.harness.answer(run, "refuse", question)
+    await plans.harness.output(run)
+    assert plans.tools() == ["update"]
+
+
+async def test_what_no_yes_guards_an_agent_may_change(plans: Plans) -> None:
+    more = step("5", "Update once more", tools=["plan_update"], dependencies=["4"])
+    turns = [
+        changed(*GUARDED, more),
+        plans.runs("4", "plan_update", event="e"),
+        finish("4"),
+        plans.runs("5", "plan_update", event="f"),
+        finish("5"),
+        ask("Send?"),
+        finish("1"),
+    ]
+    run = await plans.start({"steps": GUARDED, "driver": "agent"}, {"plan": turns})
+    await plans.harness.answer(run, "refuse")
+    await plans.harness.output(run)
+    assert plans.tools() == ["update", "update"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        (["Yes, confirmed", "No, not confirmed"], "No, not confirmed"),
+        ([], "No, Ana has not confirmed yet"),
+        ([], "I believe that she has confirmed it"),
+    ],
+)
+async def test_words_that_are_no_yes_confirm_nothing(
+    plans: Plans, driver: str, options: list[str], answer: str
+) -> None:
+    steps = [
+        step("1", "CONFIRM_ACTION: Send them?", options=options),
+        step("2", "Send", tools=["plan_send"], condition="RESULT_FROM_1 contains confirmed"),
+    ]
+    script = {"engine": {"2": plans.wants("plan_send", to="a")}, "agent": {"plan": [ask("Send?"), finish("1")]}}
+    run = await plans.start({"steps": steps, "driver": driver}, script[driver])
+    await plans.harness.answer(run, answer)
+    output = await plans.harness.output(run)
+    assert (reasons(output), plans.calls()) == ({"2": "condition_false"}, [])
+
+
+async def test_what_is_told_of_something_is_looked_at_as_it_is_told(plans: Plans) -> None:
+    steps = [step("1", "ASK_INFO: What is its status?"), step("2", condition="RESULT_FROM_1 contains confirmed")]
+    run = await plans.start({"steps": steps}, says("2"))
+    await plans.harness.answer(run, "It is confirmed since Monday")
+    assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "completed"}
+
+
+async def test_a_person_may_tell_what_the_model_did_not_think_of(plans: Plans) -> None:
+    steps = [step("1", "ASK_INFO: Who comes?")]
+    run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": [ask("Who?", options=["Ben"]), finish("1")]})
+    await plans.harness.answer(run, "Ana")
+    assert (await plans.harness.output(run))["steps"]["1"]["response"] == "Ana"
+
+
+@pytest.mark.parametrize(
+    "mark", ["CONFIRM_ACTION :", "confirm_action:", "**CONFIRM_ACTION:**", " CONFIRM_ACTION\u00a0:"]
+)
+async def test_a_mark_is_one_however_it_is_set(plans: Plans, mark: str) -> None:
+    steps = [step("1", f"{mark} Supprimer tout ?", tools=["plan_send"])]
+    run = await plans.start({"steps": steps}, {"1": plans.wants("plan_send", to="a")})
+    question = await plans.harness.one(run)
+    assert question.message == "Supprimer tout ?"
+    await plans.harness.answer(run, "Non, surtout pas", question)
+    await plans.harness.output(run)
+    assert plans.calls() == []
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(
+    ("condition", "runs"),
+    [
+        ("> 1", True),
+        ("> 2", False),
+        ("contains confirmed", False),
+        ('equals {"confirmed": false, "events": [1, 2]}', True),
+    ],
+)
+async def test_json_in_a_text_is_looked_at_as_what_it_says(
+    plans: Plans, driver: str, condition: str, runs: bool
+) -> None:
+    told = json.dumps({"confirmed": False, "events": [1, 2]})
+    steps = [step("1"), step("2", condition=f"RESULT_FROM_1 {condition}")]
+    turns = [finish("1", told), finish("2")] if runs else [finish("1", told)]
+    output = await plans.output({"steps": steps, "driver": driver}, {"1": told, "2": "done", "plan": turns})
+    assert statuses(output)["2"] == ("completed" if runs else "skipped")
+
+
+async def test_what_a_person_said_is_looped_over_and_filled_in_as_it_was_said(plans: Plans) -> None:
+    steps = [step("1", "ASK_INFO: Which towns?"), step("2", "See CURRENT_ITEM"), step("3", "From RESULT_FROM_1")]
+    run = await plans.start({"steps": steps, "loop_blocks": {"all": loop("RESULT_FROM_1", "2")}}, says("2", "3"))
+    await plans.harness.answer(run, '["Paris", "Lyon"]')
+    output = await plans.harness.output(run)
+    assert output["steps"]["2"]["data"] == ["See Paris", "See Lyon"]
+    assert output["steps"]["3"]["response"] == 'From ["Paris", "Lyon"]'
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_an_item_that_is_tried_again_goes_on_behind_what_is_done(plans: Plans, driver: str) -> None:
+    steps = [step("1", "Update", tools=["plan_update"]), step("2", "Send", tools=["plan_send"], dependencies=["1"])]
+    blocks = {"all": loop(["a"], "1", "2", on_item_error="ask")}
+    sends = plans.runs("2", "plan_send", to="a", fail=[0, 500])
+    turns = [
+        begin("all"),
+        plans.runs("1", "plan_update", event="e"),
+        finish("1"),
+        sends,
+        advance("all"),
+        sends,
+        finish("2"),
+        advance("all"),
+    ]
+    script = {
+        "1": plans.wants("plan_update", event="e"),
+        "2": plans.wants("plan_send", to="a", fail=[0, 500]),
+        "plan": turns,
+    }
+    run = await plans.start({"steps": steps, "loop_blocks": blocks, "driver": driver}, script)
+    await plans.harness.answer(run, {"action": "retry"})
+    assert (await plans.harness.output(run))["status"] == "completed"
+    assert plans.tools() == ["update", "send", "send"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_an_item_may_be_changed_to_nothing_and_one_that_is_let_pass_fails_no_plan(
+    plans: Plans, driver: str
+) -> None:
+    steps = [step("1", "Send CURRENT_ITEM", tools=["plan_send"])]
+    fails = plans.runs("1", "plan_send", to="a", fail=[500, 500, 500])
+    turns = [begin("all"), fails, advance("all"), fails, advance("all")]
+    script = {"1": plans.wants("plan_send", to="a", fail=[500, 500, 500]), "plan": turns}
+    blocks = {"all": loop(["a"], "1", on_item_error="ask")}
+    run = await plans.start({"steps": steps, "loop_blocks": blocks, "driver": driver}, script)
+    await plans.harness.answer(run, {"action": "edit", "input": None})
+    await plans.harness.answer(run, {"action": "skip"})
+    output = await plans.harness.output(run)
+    [item] = output["loops"]["all"]["iteration_results"]
+    assert (output["status"], item["item"], item["status"]) == ("completed_with_errors", None, "skipped")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_an_item_whose_question_is_cancelled_is_told_as_that(plans: Plans, driver: str) -> None:
+    steps = [
+        step("1", "ASK_INFO: CURRENT_ITEM?"),
+        step("2", dependencies=["1"], condition="RESULT_FROM_1 equals never"),
+    ]
+    turns = [begin("all"), ask("a?"), finish("1"), advance("all"), ask("b?"), advance("all")]
+    plan = {"steps": steps, "loop_blocks": {"all": loop(["a", "b"], "1", "2")}, "driver": driver}
+    run = await plans.start(plan, {"2": "x", "plan": turns})
+    await plans.harness.answer(run, "x")
+    question = await plans.harness.one(run)
+    await plans.harness.runs.answer(run, [Answer(question=question.id, action="cancel")])
+    output = (await plans.harness.result(run)).output
+    items = output["loops"]["all"]["iteration_results"]
+    assert [one["status"] for one in items] == ["completed", "cancelled"]
+    assert statuses(output) == {"1": "cancelled", "2": "skipped"}
+
+
+async def test_a_person_may_let_more_steps_run_at_once(plans: Plans) -> None:
+    asks = step("1", "ASK_INFO: Go on?")
+    steps = [asks, *(step(id_, "Send", tools=["plan_send"], agent=PAYER, dependencies=["1"]) for id_ in "23")]
+    run = await plans.start({"steps": steps}, {id_: plans.wants("plan_send", to=id_) for id_ in "23"})
+    question = await plans.harness.one(run)
+    after = [{key: value for key, value in one.items() if key != "agent"} for one in steps]
+    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": after, "max_parallel": 2})
+    await plans.harness.answer(run, "yes", question)
+    for leave in await plans.harness.asked(run, 2):
+        await plans.harness.answer(run, {"granted": True}, leave)
+    assert (await plans.harness.output(run))["status"] == "completed"
+
+
+async def test_what_the_author_said_of_the_whole_plan_stays(plans: Plans) -> None:
+    steps = [step("1", "ASK_INFO: Go on?")]
+    run = await plans.start({"steps": steps, "fail_fast": True})
+    question = await plans.harness.one(run)
+    with pytest.raises(Refusal, match="'fail_fast' is said in the blueprint"):
+        await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": steps, "fail_fast": False})
+    await plans.harness.answer(run, "yes", question)
+    await plans.harness.output(run)
