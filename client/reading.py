@@ -72,6 +72,8 @@ def content_of(text: str, question: Question | None) -> Any:
     if question.max_selections == 1:
         if question.field is not question.requestedSchema:
             return _fact_of(text, question)
+        if text.strip() in words_of(question.requestedSchema):
+            return {question.requestedSchema["required"][0]: text.strip()}
         return text if question.options else value_of(text, question.requestedSchema)
     try:
         listed = from_json(text)
@@ -81,6 +83,21 @@ def content_of(text: str, question: Question | None) -> Any:
         return listed
     names = {name for option in question.options for name in (option.id, option.label)}
     return [text] if text in names else [part.strip() for part in text.split(",")]
+
+
+def words_of(schema: dict[str, Any]) -> list[str]:
+    """The words that a form may be answered with: where it needs one field only, and that is one of some words.
+
+    >>> words_of({"type": "object", "required": ["action"], "properties": {"action": {"enum": ["retry", "abort"]}}})
+    ['retry', 'abort']
+    """
+    match schema:
+        case {"type": "object", "required": [str(name)], "properties": dict(fields)} if isinstance(
+            fields.get(name), dict
+        ):
+            words = fields[name].get("enum", [])
+            return list(words) if all(isinstance(word, str) for word in words) else []
+    return []
 
 
 def _secret_of(text: str, asked: Secret) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from client.reading import name_of
+from client.reading import name_of, words_of
 from protocol.address import parts
 from protocol.agents import Usage
 from protocol.people import who_may
@@ -117,7 +117,8 @@ def answer_command(question: Question) -> str:
     if question.example != "…":
         return f"holdfast answer {shlex.quote(question.run)} {question.id} --content '{json.dumps(question.example)}'"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
-    value = "--content JSON" if form else "VALUE"
+    words = words_of(question.requestedSchema)
+    value = f"VALUE  # {', '.join(words)}, or a JSON object" if words else "--content JSON" if form else "VALUE"
     return f"holdfast answer {shlex.quote(question.run)} {question.id} {value}"
 
 

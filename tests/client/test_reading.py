@@ -54,6 +54,22 @@ def test_a_form_takes_json_and_free_text_stays_text() -> None:
     assert content_of('{"a": 1}', question(Input(message="?"))) == '{"a": 1}'
 
 
+ACTION = {
+    "type": "object",
+    "required": ["action"],
+    "properties": {"action": {"enum": ["retry", "abort"]}, "input": {}},
+}
+
+
+def test_a_form_that_needs_one_word_takes_it_alone() -> None:
+    form = question(Input(message="?", form=ACTION))
+    assert content_of(" retry", form) == {"action": "retry"}
+    assert content_of('{"action": "abort"}', form) == {"action": "abort"}
+    assert content_of("later", form) == "later"
+    two = {**ACTION, "required": ["action", "input"]}
+    assert content_of("retry", question(Input(message="?", form=two))) == "retry"
+
+
 def test_an_input_file_is_read_by_its_ending(tmp_path: Path) -> None:
     for name, text in (("a.json", '{"a": 1}'), ("a.yaml", "a: yes"), ("a.txt", "a: yes\n")):
         (tmp_path / name).write_text(text)

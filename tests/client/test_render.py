@@ -22,7 +22,7 @@ from client.trace import trace_of
 from protocol.address import Address
 from protocol.questions import Input
 from protocol.runs import Event, Failure
-from tests.client.test_reading import decision, question
+from tests.client.test_reading import ACTION, decision, question
 
 
 def event(type_: str, address: str = "pipeline:p;loop:l:2;step:s", **data: Any) -> Event:
@@ -43,6 +43,8 @@ def test_the_command_that_answers_fits_the_question() -> None:
     assert answer_command(asked) == f"holdfast answer r {asked.id} VALUE"
     form = question(Input(message="?", form={"type": "object"})).model_copy(update={"run": "my run"})
     assert answer_command(form) == f"holdfast answer 'my run' {form.id} --content JSON"
+    word = question(Input(message="?", form=ACTION))
+    assert answer_command(word) == f"holdfast answer r {word.id} VALUE  # retry, abort, or a JSON object"
 
 
 @pytest.mark.parametrize(
