@@ -17,7 +17,7 @@ from protocol.answers import REFUSALS
 from tests.test_architecture import HOME
 from workflows.builtins import BUILTINS
 
-PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+PAGES = [HOME / "README.md", HOME / "examples" / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
 

@@ -34,6 +34,12 @@ def test_an_example_fits_the_schema_for_editors(path) -> None:
     jsonschema_rs.validate(language_schema(), plain(read(path.read_text(), path.name)[0]))
 
 
+def test_every_example_is_told_of_where_they_are_listed() -> None:
+    listed = (HOME / "examples" / "README.md").read_text()
+    folders = sorted(path.name for path in (HOME / "examples").iterdir() if path.is_dir() and path.name[0].isalpha())
+    assert [name for name in folders if f"| [{name}](" not in listed] == []
+
+
 async def start(house: Harness, name: str, input: object) -> str:
     run = await house.runs.start(load(HOME / "examples" / name / f"{name}.yaml"), input)
     house.started.append(run)
