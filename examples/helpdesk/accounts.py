@@ -16,6 +16,12 @@ def reset_password(account: str) -> str:
 
 
 @tool
+def note_for_later(text: str) -> str:
+    """Leaves a note for whoever is at the desk next."""
+    return "noted"
+
+
+@tool
 def close_account(account: str) -> str:
     """Closes an account for good."""
     return f"{account} is closed"
