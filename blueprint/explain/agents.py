@@ -128,9 +128,18 @@ def consent(tool: AgentTool, agent: Agent) -> str | None:
 
 
 def _tool(tool: AgentTool, agent: Agent) -> str:
-    notes = [*(["a person sees each call first, and may change it"] if tool.review else []), consent(tool, agent)]
+    notes = [*(["a person sees each call first, and may change it"] if tool.review else []), _leave(tool, agent)]
     told = "; ".join(note for note in notes if note)
     return tool_name(tool.name) + (f" ({told})" if told else "")
+
+
+def _leave(tool: AgentTool, agent: Agent) -> str | None:
+    """What the tool itself says of a person's leave, as far as no rule says more."""
+    rules = [rule for rule in agent.permissions if fnmatchcase(tool.name, rule.tool)]
+    if any(rule.target == "*" for rule in rules):
+        return None
+    told = consent(tool, agent)
+    return f"{told}, where no rule says more" if told and rules else told
 
 
 def _rule(rule: Rule) -> str:

@@ -313,7 +313,8 @@ def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Names) -> s
 
 def _joined(separator: str) -> str:
     known = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "with commas between", ",": "with commas between"}
-    return known.get(separator, f"joined with {constant(separator)}" if separator else "joined")
+    shown = "'" + separator.replace("\n", "\\n") + "'"
+    return known.get(separator, f"joined with {shown}" if separator else "joined")
 
 
 def _called(method: str, of: nodes.Expr, args: Sequence[nodes.Expr], names: Names) -> str:

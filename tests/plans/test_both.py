@@ -158,6 +158,19 @@ async def test_a_branch_that_was_skipped_joins_again(plans: Plans, driver: str) 
     assert output["steps"]["4"]["response"] == "Both: Confirmed way, "
 
 
+async def test_a_loop_over_something_runs_though_something_else_that_it_waits_for_was_skipped(
+    plans: Plans, driver: str
+) -> None:
+    steps = [step("1", '["a"]'), step("2", condition="RESULT_FROM_1 contains b"), step("3", "CURRENT_ITEM")]
+    plan = {"steps": steps, "loop_blocks": {"all": loop("RESULT_FROM_1", "3", dependencies=["2"])}}
+    turns = [finish("1", '["a"]'), begin("all"), finish("3", "a"), advance("all")]
+    output = await run(plans, driver, plan, said(steps, {}), turns)
+    assert (statuses(output), output["steps"]["3"]["data"]) == (
+        {"1": "completed", "2": "skipped", "3": "completed"},
+        ["a"],
+    )
+
+
 async def test_references_are_told_apart_and_values_are_not_read_again(plans: Plans, driver: str) -> None:
     steps = [
         step("1", "a"),

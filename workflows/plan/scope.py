@@ -148,7 +148,7 @@ class Scope:
                 return told
             spoken_of = {asked} if asked and unit.condition.asks_for_nothing else set()
         if isinstance(unit, LoopUnit):
-            spoken_of |= {id_ for id_ in known if self._is_over_of(unit, id_)}
+            spoken_of |= {id_ for id_, one in known.items() if one.status == "skipped" and self._is_over_of(unit, id_)}
         judged = [one.status for id_, one in known.items() if id_ not in spoken_of]
         if judged and all(status == "skipped" for status in judged):
             return Skip("dependency_skipped")
