@@ -12,9 +12,28 @@ from typing import Any, TypeVar, get_type_hints, overload
 
 from pydantic import ConfigDict, create_model, validate_call
 from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import WithDefaultSchema
 from temporalio.exceptions import ApplicationError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Arguments(GenerateJsonSchema):
+    """The schema of arguments, with the defaults that are made by a function but are always the same."""
+
+    def get_default_value(self, schema: WithDefaultSchema) -> Any:
+        factory = schema.get("default_factory")
+        if factory is None or schema.get("default_factory_takes_data") or not _is_constant(factory):
+            return super().get_default_value(schema)
+        return factory()  # type: ignore[call-arg]  # it takes no data
+
+
+def _is_constant(factory: Callable[..., Any]) -> bool:
+    """Whether it reads nothing, and so gives the same whenever it is called: `list`, `lambda: 500`."""
+    if factory in (list, dict):
+        return True
+    return inspect.isfunction(factory) and not any(inspect.getclosurevars(factory))
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,7 @@ class Tool:
             fields[name] = (hints.get(name, Any), ... if one.default is one.empty else one.default)
         model = create_model("Arguments", __config__=ConfigDict(arbitrary_types_allowed=True, extra="forbid"), **fields)
         try:
-            schema = model.model_json_schema()
+            schema = model.model_json_schema(schema_generator=_Arguments)
         except PydanticInvalidForJsonSchema as error:
             raise wrong("bad_tool", f"{self.name} cannot be described to a model: {error.message}") from None
         return {key: value for key, value in schema.items() if key != "title"}

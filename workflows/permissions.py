@@ -6,8 +6,12 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
-from blueprint.expressions import ExpressionError, holds
+from temporalio import workflow
+
+from blueprint import defaults
+from blueprint.expressions import ExpressionError, holds, names_in_expression
 from blueprint.grammar import Agent, AgentTool, Rule
+from blueprint.reach import AGENT, IMPORT, reach_of_tools
 from protocol.agents import ToolCall, ToolSpec
 from protocol.questions import Permission, Review
 from protocol.values import digest_of
@@ -17,6 +21,11 @@ Action = Literal["allow", "deny", "ask"]
 STRICTNESS: tuple[Action, ...] = ("deny", "ask", "allow")
 REMEMBERED_CALLS = 10
 SAME_CALLS = 3
+
+# Changes that histories of before must not see.
+ABSENT_ASKS = "absent-arguments-ask"
+NESTED_DEFAULTS = "nested-defaults"
+PERMITS_SAY_WHOSE = "permits-say-whose"
 
 
 class Denied(Exception):
@@ -49,16 +58,34 @@ def action_for(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent) ->
 def _holds(expression: str, call: ToolCall) -> bool:
     """Whether a person is to be asked; so it is, too, where the expression says nothing of these arguments."""
     try:
-        return holds(expression, {"args": call.args})[0]
+        if holds(expression, {"args": call.args})[0]:
+            return True
     except ExpressionError:
         return True
+    reads = names_in_expression(expression)
+    return any(_lacks(call.args, path[1:]) for path in reads if path[0] == "args") and workflow.patched(ABSENT_ASKS)
+
+
+def _lacks(value: Any, path: tuple[str, ...]) -> bool:
+    """Whether an argument at the path is not given: what the tool takes in its place, nobody knows."""
+    for key in path:
+        if not isinstance(value, dict):
+            return False
+        if key not in value:
+            return True
+        value = value[key]
+    return False
 
 
 def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
     """The call with the arguments that the tool would fill in itself: who approves must see them."""
     properties = spec.parameters.get("properties", {})
-    defaults = {name: one["default"] for name, one in properties.items() if isinstance(one, dict) and "default" in one}
-    return call.model_copy(update={"args": {**defaults, **call.args}})
+    named = {name: one["default"] for name, one in properties.items() if isinstance(one, dict) and "default" in one}
+    args = {**named, **call.args}
+    whole = defaults.with_defaults(spec.parameters, args)
+    if whole != args and workflow.patched(NESTED_DEFAULTS):
+        args = whole
+    return call.model_copy(update={"args": args})
 
 
 def _fits(rule: Rule, call: ToolCall, spec: ToolSpec) -> bool:
@@ -115,11 +142,21 @@ async def permitted(
     match _strictest(call, spec, rulings):
         case "deny":
             raise Denied(f"{call.name} is not permitted with these arguments")
-        case "ask" if spec.reference not in frame.host.permits:
+        case "ask" if (key := _permit_of(spec, frame)) not in frame.host.permits:
             said = await ask_leave(call, f"May {call.name} be called?", frame)
             if said.get("scope") in ("run", "always"):
-                frame.host.permit(spec.reference)
+                frame.host.permit(key)
     return call
+
+
+def _permit_of(spec: ToolSpec, frame: Frame) -> str:
+    """What leave for the run is kept as. An agent or an import is told from others of its name by what it may use."""
+    if not spec.reference.startswith((AGENT, IMPORT)) or not workflow.patched(PERMITS_SAY_WHOSE):
+        return spec.reference
+    reach = reach_of_tools([AgentTool(name=spec.reference)], frame.blueprint)
+    agents = {name: agent.model_dump(mode="json") for name, agent in reach.agents.items()}
+    imports = {alias: child.model_dump(mode="json") for alias, child in reach.imports.items()}
+    return f"{spec.reference}@{digest_of(agents, imports)}"
 
 
 async def ask_leave(call: ToolCall, message: str, frame: Frame) -> dict[str, Any]:

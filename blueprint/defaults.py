@@ -1,0 +1,107 @@
+"""The defaults that a JSON Schema names, filled into a value: what somebody gets who leaves things out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from blueprint.jsonschemas import BadSchema, problems_of
+
+MOST_REFERENCES = 20
+"""One after the other; a schema may refer to itself."""
+
+
+def with_defaults(schema: dict[str, Any], value: Any) -> Any:
+    """The value with what it leaves out, at any depth; of several forms, what the only one that it fits has.
+
+    >>> order = {"properties": {"urgent": {"default": True}}}
+    >>> with_defaults({"properties": {"m": {"$ref": "#/$defs/Order"}}, "$defs": {"Order": order}}, {"m": {}})
+    {'m': {'urgent': True}}
+    """
+    return _filled(schema, value, schema)
+
+
+def _filled(schema: Any, value: Any, root: dict[str, Any]) -> Any:
+    if not isinstance(schema, dict) or not isinstance(value, dict | list):
+        return value
+    for part in _parts(schema, value, root):
+        match value:
+            case dict():
+                value = _filled_object(part, value, root)
+            case list():
+                value = _filled_list(part, value, root)
+    return value
+
+
+def _filled_object(schema: dict[str, Any], value: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    properties = _object_at(schema, "properties")
+    other = schema.get("additionalProperties")
+    filled = {key: _filled(properties.get(key, other), inner, root) for key, inner in value.items()}
+    return {**filled, **{key: made for key, made in _defaults(properties, root).items() if key not in filled}}
+
+
+def _defaults(properties: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, schema in properties.items():
+        named = [part["default"] for part in _resolved(schema, root) if "default" in part]
+        if named:
+            found[key] = named[0]
+    return found
+
+
+def _filled_list(schema: dict[str, Any], value: list[Any], root: dict[str, Any]) -> list[Any]:
+    first = schema.get("prefixItems")
+    firsts = first if isinstance(first, list) else []
+    rest = schema.get("items")
+    return [_filled(firsts[n] if n < len(firsts) else rest, inner, root) for n, inner in enumerate(value)]
+
+
+def _parts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
+    """All that says something of the value: the schema, what it refers to, and the form that the value has."""
+    parts: list[dict[str, Any]] = []
+    waiting = [schema]
+    while waiting and len(parts) < MOST_REFERENCES:
+        for part in _resolved(waiting.pop(0), root):
+            parts.append(part)
+            waiting += [one for one in _list_at(part, "allOf") if isinstance(one, dict)]
+            for forms in ("anyOf", "oneOf"):
+                fitting = [one for one in _list_at(part, forms) if _fits(one, value, root)]
+                waiting += fitting if len(fitting) == 1 else []
+    return parts
+
+
+def _resolved(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schema, and those that it refers to, one after the other."""
+    if not isinstance(schema, dict):
+        return []
+    found = [schema]
+    while len(found) < MOST_REFERENCES and isinstance(reference := found[-1].get("$ref"), str):
+        target: Any = root if reference.startswith("#") else None
+        for key in reference.removeprefix("#").strip("/").split("/"):
+            if key:
+                target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+        if not isinstance(target, dict):
+            break
+        found.append(target)
+    return found
+
+
+def _fits(schema: Any, value: Any, root: dict[str, Any]) -> bool:
+    whole = {**_shared(root), **schema} if isinstance(schema, dict) else {}
+    try:
+        return isinstance(schema, dict) and not problems_of(whole, value)
+    except BadSchema:
+        return False
+
+
+def _shared(root: dict[str, Any]) -> dict[str, Any]:
+    return {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
+
+
+def _object_at(schema: dict[str, Any], key: str) -> dict[str, Any]:
+    value = schema.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list_at(schema: dict[str, Any], key: str) -> list[Any]:
+    value = schema.get(key)
+    return value if isinstance(value, list) else []
