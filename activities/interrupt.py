@@ -10,6 +10,7 @@ def book(flight: str) -> str:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,8 @@ State = TypeVar("State")
 
 _request: ContextVar[ToolRequest | None] = ContextVar("request", default=None)
 _path: ContextVar[str] = ContextVar("path", default="")
+LEAVE = segment("level", "leave")
+"""Where a library's wish for leave stands in a tool that has asked something else before."""
 
 
 class Interrupt(BaseException):
@@ -84,6 +87,8 @@ class Resumed(Generic[Data, State]):
     state: State | None = None
     by: str | None = None
     """Who answered."""
+    approved: bool = False
+    """Whether a person has said yes to a permission: here, or because a library asked for leave."""
 
 
 def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Resumed[Any, Any]:
@@ -102,7 +107,17 @@ def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Res
         has_state=has_state,
         state=kept,
         by=None if given is None else given.by,
+        approved=_is_leave(given) or _is_leave(request.given.get(LEAVE)),
     )
+
+
+def has_leave(request: ToolRequest) -> bool:
+    """Whether a person has given the leave that a library asks for; no other answer is one."""
+    return _is_leave(request.given.get("")) or _is_leave(request.given.get(LEAVE))
+
+
+def _is_leave(given: Given | None) -> bool:
+    return given is not None and isinstance(given.content, dict) and given.content.get("granted") is True
 
 
 @contextmanager
@@ -149,15 +164,18 @@ def _collect(
     if interrupt.state is not None:
         states[interrupt.path] = _json(interrupt.state, tool)
     if interrupt.asked is not None:
-        _check_schema(interrupt.asked, tool)
+        _check_question(interrupt.asked, tool)
         found.append(Raised(path=interrupt.path, asked=interrupt.asked, parents=list(parents), ends=interrupt.ends))
     above = (*parents, Parent(path=interrupt.path, info=_json(interrupt.info, tool)))
     for part in interrupt.parts:
         _collect(part, above, found, states, tool)
 
 
-def _check_schema(asked: Asked, tool: str) -> None:
-    """A question whose schema is none could never be answered."""
+def _check_question(asked: Asked, tool: str) -> None:
+    """A question that says nothing, or whose schema is none, could never be answered."""
+    _json(asked.model_dump(), tool)
+    if not asked.message.strip():
+        raise wrong("bad_interrupt", f"{tool}: the question has no message")
     try:
         validator(asked.requested_schema)
     except BadSchema as error:
@@ -165,18 +183,24 @@ def _check_schema(asked: Asked, tool: str) -> None:
 
 
 def _json(value: Any, tool: str) -> Any:
+    """The value as JSON: without NaN, which would come back as null, and without half a character."""
     try:
-        return to_jsonable_python(value)
+        plain = to_jsonable_python(value)
+        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as error:
         raise wrong("bad_interrupt", f"{tool}: an interrupt holds something that is no JSON: {error}") from None
+    return plain
 
 
 def _about(info: Any) -> Input:
     """A question that shows `info`, and that any answer will do for."""
-    shown = to_jsonable_python(info, fallback=str)
-    message = shown.get("message") if isinstance(shown, dict) else shown
-    text = message if isinstance(message, str) else text_of(shown)
-    return Input(message="May it go on?" if shown is None or not text.strip() else text, info=shown, optional=True)
+    try:
+        shown = to_jsonable_python(info, fallback=str)
+        message = shown.get("message") if isinstance(shown, dict) else shown
+        text = message if isinstance(message, str) else text_of(shown)
+        return Input(message="May it go on?" if shown is None or not text.strip() else text, info=shown, optional=True)
+    except ValueError as error:
+        raise wrong("bad_interrupt", f"an interrupt holds something that is no JSON: {error}") from None
 
 
 def _inside(path: str, places: Mapping[str, Given] | Sequence[str]) -> bool:

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.beating import beating
-from activities.interrupt import Interrupt, interrupted, resuming
+from activities.interrupt import LEAVE, Interrupt, has_leave, interrupted, resuming
 from activities.mcp_servers import LOST, UNREACHABLE, McpServers
 from activities.registry import Tool, find, nearest_tool, wrong
 from activities.secrets import SecretStore, opening, unleaked
 from blueprint.jsonschemas import BadSchema, validator
 from protocol.agents import Completed, FindTool, FoundTool, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
-from protocol.questions import Permission
+from protocol.questions import Input, Permission
 from protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, status_in
 
 MCP = "mcp:"
@@ -31,6 +31,9 @@ _FOREIGN = {
     "pydantic_ai.exceptions.CallDeferred": False,
 }
 """Exceptions of libraries that mean an interrupt, by name (the library may not be there); do they ask for leave?"""
+
+SOMETHING = {"type": ["object", "array", "string", "number", "boolean"]}
+"""A result that somebody gives must be one: null would be what `resume` gives."""
 
 
 class ToolActivities:
@@ -57,8 +60,6 @@ class ToolActivities:
                     result = await _run(found, request, retryable=idempotent)
         except Interrupt as interrupt:
             return interrupted(interrupt, found.name)
-        except BaseExceptionGroup as group:
-            return interrupted(_only_interrupts(group), found.name)
         return _completed(result, found.name)
 
     async def _call_mcp(self, request: ToolRequest) -> Completed:
@@ -138,24 +139,11 @@ def _refuse_second_attempt(name: str, idempotent: bool) -> None:
 
 def _completed(result: Any, name: str) -> Completed:
     try:
-        return Completed(result=to_jsonable_python(result))
-    except PydanticSerializationError as error:
+        plain = to_jsonable_python(result)
+        to_json(plain)  # half a character is found only here
+        return Completed(result=plain)
+    except ValueError as error:
         raise wrong("tool_output", f"{name} gave something that is no JSON: {error}") from None
-
-
-def _only_interrupts(group: BaseExceptionGroup[BaseException]) -> Interrupt:
-    """What a group of tasks that were interrupted means; a group with another failure in it is that failure."""
-    interrupts, rest = group.split(Interrupt)
-    if interrupts is None or rest is not None:
-        raise ApplicationError(f"{type(group).__name__}: {group}", type="tool_error", non_retryable=True) from group
-    return Interrupt.all(_leaves(interrupts))
-
-
-def _leaves(group: BaseExceptionGroup[Interrupt]) -> list[Interrupt]:
-    found: list[Interrupt] = []
-    for one in group.exceptions:
-        found += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
-    return found
 
 
 async def _run(found: Tool, request: ToolRequest, *, retryable: bool) -> Any:
@@ -165,21 +153,75 @@ async def _run(found: Tool, request: ToolRequest, *, retryable: bool) -> Any:
         return await _call(function, args, named)
     except ApplicationError:
         raise
-    except ValidationError as error:
-        raise wrong("tool_input", f"{found.name}: {_first(error)}") from None
+    except BaseExceptionGroup as group:
+        raise _meant_by(group, found, request, retryable) from group
     except found.interrupts as error:
         raise Interrupt(str(error)) from error
-    except Exception as error:
-        if (leave := _foreign(error)) is not None:
-            raise _of_library(found, request, leave) from error
-        text = f"{found.name}: {type(error).__name__}: {error}"
-        type_ = _type_of(error)
-        unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
-        final = not retryable or unsure or type_ in NEVER_AGAIN
-        raise ApplicationError(text, type=type_, non_retryable=final) from error
+    except ValidationError as error:
+        raise _failure(error, found, request, retryable) from None
+    except Exception as error:  # noqa: BLE001 whatever it is, it is told as something else
+        cause = error if _can_be_told(error) else None
+        raise _interrupt_of(error, found, request) or _failure(error, found, request, retryable) from cause
 
 
-def _type_of(error: Exception) -> str:
+def _can_be_told(error: BaseException | None) -> bool:
+    """Whether it and what it came from are text throughout: half a character could not be written into a history."""
+    while error is not None:
+        if _told(str(error)) != str(error):
+            return False
+        error = error.__cause__
+    return True
+
+
+def _told(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _meant_by(
+    group: BaseExceptionGroup[BaseException], found: Tool, request: ToolRequest, retryable: bool
+) -> BaseException:
+    """What a group of tasks means: its interrupts; with another failure in it that failure, the first one."""
+    leaves = _leaves(group)
+    interrupts: list[Interrupt] = []
+    for leaf in leaves:
+        interrupt = _interrupt_of(leaf, found, request)
+        if interrupt is None:
+            return _failure(leaf, found, request, retryable)
+        if interrupt.ends == "" or all(interrupt.asked != other.asked for other in interrupts):
+            interrupts.append(interrupt)  # leave for the call is asked for once
+    return Interrupt.all(interrupts)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for one in group.exceptions:
+        found += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return found
+
+
+def _interrupt_of(error: BaseException, found: Tool, request: ToolRequest) -> Interrupt | None:
+    """The interrupt that it is or means; None if it is a failure."""
+    if isinstance(error, Interrupt):
+        return error
+    if isinstance(error, found.interrupts):
+        return Interrupt(str(error))
+    leave = _foreign(error)
+    return None if leave is None else _of_library(found, request, leave)
+
+
+def _failure(error: BaseException, found: Tool, request: ToolRequest, retryable: bool) -> ApplicationError:
+    if isinstance(error, ApplicationError):
+        return error
+    if isinstance(error, ValidationError):
+        return wrong("tool_input", f"{found.name}: {_first(error)}")
+    text = _told(f"{found.name}: {type(error).__name__}: {error}")
+    type_ = _type_of(error)
+    unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
+    final = not retryable or unsure or type_ in NEVER_AGAIN
+    return ApplicationError(text, type=type_, non_retryable=final)
+
+
+def _type_of(error: BaseException) -> str:
     """What kind of failure it is: the HTTP status that an exception carries or its text tells of, a lost time."""
     if isinstance(error, TimeoutError):
         return "timeout"
@@ -189,7 +231,7 @@ def _type_of(error: Exception) -> str:
     return "tool_error" if status is None else f"http_{status}"
 
 
-def _foreign(error: Exception) -> bool | None:
+def _foreign(error: BaseException) -> bool | None:
     """Whether a library's exception means an interrupt, and asks for leave; None if it is a failure."""
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
     return next((_FOREIGN[name] for name in names if name in _FOREIGN), None)
@@ -199,13 +241,15 @@ def _of_library(found: Tool, request: ToolRequest, leave: bool) -> Interrupt:
     """Such an interrupt knows neither place nor question: it gets those of the call."""
     shown = {"tool": found.name, "args": request.input}
     if not leave:
-        done = Interrupt({"message": f"{found.name} is done elsewhere: what did it give?", **shown})
+        message = f"{found.name} is done elsewhere: what did it give?"
+        done = Interrupt(Input(message=message, form=SOMETHING, info={"message": message, **shown}))
         done.ends = "answered"
         return done
-    if "" in request.given:
-        text = f"{found.name} asks for leave though it was given; it learns that by resumed().has_data"
+    if has_leave(request):
+        text = f"{found.name} asks for leave though it was given; it learns that by resumed().approved"
         raise wrong("bad_interrupt", text)
     asked = Interrupt(Permission(message=f"May {found.name} be called?", info=shown))
+    asked.path = LEAVE if "" in request.given or "" in request.states else ""  # what was said and kept there stays
     asked.ends = "denied"
     return asked
 

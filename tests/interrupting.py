@@ -125,6 +125,57 @@ def wants_leave(amount: int) -> str:
 
 
 @tool
+def asks_then_wants_leave(always: bool = False) -> str:
+    """Asks, then wants leave, at one and the same place."""
+    account = resumed(str)
+    if not account.has_data:
+        raise Interrupt("Which account?", "kept")
+    if always or not resumed().approved:
+        raise ApprovalRequired
+    return f"paid from {account.data}, {resumed(state=str).state}"
+
+
+@tool
+async def leave_in_a_group(broken: bool = False) -> str:
+    """Two tasks that each want leave, and one that may fail."""
+
+    async def want() -> None:
+        if not resumed().approved:
+            raise ApprovalRequired
+
+    async def fail() -> None:
+        if broken:
+            raise OSError("no such account")
+
+    async with asyncio.TaskGroup() as group:
+        for one in (want, want, fail):
+            group.create_task(one())
+    return "paid"
+
+
+@tool
+def says(what: str) -> Any:
+    """Gives, asks or keeps what is no JSON, or asks nothing."""
+    half = "\ud800"
+    match what:
+        case "result":
+            return {"a": [half]}
+        case "key":
+            return {half: 1}
+        case "text":
+            raise Interrupt(half)
+        case "info":
+            raise Interrupt({"message": "Go?", "more": half})
+        case "state":
+            raise Interrupt("Go?", half)
+        case "nan":
+            raise Interrupt("Go?", {"price": float("nan")})
+        case "blank":
+            raise Interrupt(Input(message=" "))
+    raise OSError(half)
+
+
+@tool
 def done_elsewhere() -> str:
     """A tool written for pydantic-ai, whose work somebody else does."""
     raise CallDeferred

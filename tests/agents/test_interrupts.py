@@ -180,6 +180,64 @@ async def test_leave_that_a_library_asks_for_and_does_not_get_ends_the_call(hous
     assert (error.type, error.message) == ("not_approved", "not approved: too much")
 
 
+async def test_only_a_yes_is_the_leave_that_a_library_asks_for(house: Harness) -> None:
+    run = await house.start(plain("asks_then_wants_leave", ", input: {always: false}"))
+    await house.answer(run, "savings")
+    leave = await house.one(run)
+    assert (leave.kind, leave.address) == ("permission", "pipeline:test;step:it;level:leave")
+    await house.answer(run, YES, leave)
+    assert await house.output(run) == "paid from savings, kept"
+
+
+async def test_a_library_that_asks_for_leave_again_is_told_only_once_it_was_given(house: Harness) -> None:
+    run = await house.start(plain("asks_then_wants_leave", ", input: {always: true}"))
+    await house.answer(run, "savings")
+    await house.answer(run, YES)
+    error = (await house.result(run)).error
+    assert (error.type, "though it was given" in error.message) == ("bad_interrupt", True)
+
+
+async def test_what_is_done_elsewhere_needs_an_answer_that_is_one(house: Harness) -> None:
+    run = await house.start(plain("done_elsewhere"))
+    assert (await house.refused(run, None)).code == "invalid_answer"
+    assert not (await house.one(run)).needs_no_data
+    await house.answer(run, {"paid": None})
+    assert await house.output(run) == {"paid": None}
+
+
+async def test_leave_that_a_library_asks_for_in_a_group_of_tasks_is_asked_for_once(house: Harness) -> None:
+    run = await house.start(plain("leave_in_a_group", ", input: {broken: false}"))
+    assert (await house.one(run)).kind == "permission"
+    await house.answer(run, YES)
+    assert await house.output(run) == "paid"
+
+
+async def test_a_group_of_tasks_with_a_failure_tells_it(house: Harness) -> None:
+    run = await house.start(plain("leave_in_a_group", ", input: {broken: true}"))
+    error = (await house.result(run)).error
+    assert (error.type, error.message) == ("tool_error", "leave_in_a_group: OSError: no such account")
+
+
+@pytest.mark.parametrize(
+    ("what", "type_", "reason"),
+    [
+        ("result", "tool_output", "surrogates"),
+        ("key", "tool_output", "surrogates"),
+        ("text", "bad_interrupt", "no JSON"),
+        ("info", "bad_interrupt", "no JSON"),
+        ("state", "bad_interrupt", "no JSON"),
+        ("nan", "bad_interrupt", "no JSON"),
+        ("blank", "bad_interrupt", "has no message"),
+        ("failure", "tool_error", "OSError: ?"),
+    ],
+)
+async def test_what_is_no_json_or_no_question_is_the_tools_failure(
+    house: Harness, what: str, type_: str, reason: str
+) -> None:
+    error = (await house.result(await house.start(plain("says", f", input: {what}")))).error
+    assert (error.type, reason in error.message) == (type_, True), error.message
+
+
 async def test_an_answer_counts_only_for_the_question_that_it_was_given_to(house: Harness) -> None:
     """`b` is answered while the tool runs again, and asks for something else by then."""
     run = await house.start(plain("changes_its_mind", f", input: {{folder: '{house.folder}'}}"))
