@@ -26,9 +26,15 @@ QUOTES = "'\""
 MOST_ITERATIONS = 10
 """Of a loop, in a tree for people."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
-MARKS |= {"pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
+MARKS |= {"denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
-STYLES |= {"skipped": "dim", "pending": "dim", "waiting_input": "yellow", "completed_with_errors": "yellow"}
+STYLES |= {
+    "denied": "yellow",
+    "skipped": "dim",
+    "pending": "dim",
+    "waiting_input": "yellow",
+    "completed_with_errors": "yellow",
+}
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -147,6 +153,8 @@ def progress(event: Event) -> Text | None:
             line = Text(f"  ✓ {name} was called", "dim")
         case "tool.denied":
             line = Text(f"  ✗ {name}  {preview_text(data['reason'])}", "yellow")
+        case "tool.failed":
+            line = Text(f"  ✗ {name}  {preview_text(data['message'])}", "yellow")
         case "agent.told":
             line = Text(f"→ {name}  ", "cyan").append(preview(data["text"])).append(_by(data), "dim")
         case "step.failed":
@@ -281,7 +289,7 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
         text.append(f" ({span['kind']}{' → ' + span['branch'] if 'branch' in span else ''})", "dim")
     if span.get("error"):
         text.append(f"  {preview_text(span['error']['message'] or '')}", "red")
-    elif span["status"] == "skipped" and span.get("reason"):
+    elif span["status"] in ("skipped", "denied") and span.get("reason"):
         text.append(f"  {preview_text(span['reason'])}", "dim")
     elif "outcome" in span:
         text.append(f"  {status}", "dim")

@@ -33,10 +33,13 @@ class Trace:
             case "tool.called":
                 self._tool(event)
             case "tool.returned":
-                self._change_tool(event, "completed")
+                self._change_tool(event, status="completed", output=event.data.get("result"))
             case "tool.denied":
                 self._tool(event)
-                self._change_tool(event, "denied")
+                self._change_tool(event, status="denied", reason=event.data.get("reason"))
+            case "tool.failed":
+                self._tool(event)
+                self._change_tool(event, status="failed", error=_error_of(event))
             case "loop.iteration":
                 self._iteration(event)
             case "loop.completed":
@@ -72,8 +75,7 @@ class Trace:
     def _fail(self, event: Event) -> None:
         if event.address not in self._spans:  # it could not even start
             self._open(event, "failed")
-        error = {"type": event.data.get("error"), "message": event.data.get("message")}
-        self._change(event, status="failed", error=error)
+        self._change(event, status="failed", error=_error_of(event))
 
     def _revise(self, event: Event) -> None:
         if event.address in self._spans:
@@ -100,9 +102,9 @@ class Trace:
         self._spans[event.address], self._lists[event.address] = span, span["steps"]
         self._list_at(self._nearest(event.address)).append(span)
 
-    def _change_tool(self, event: Event, status: str) -> None:
+    def _change_tool(self, event: Event, **values: Any) -> None:
         if parts(event.address)[-1][0] == "tool":
-            self._change(event, status=status)
+            self._change(event, **values)
 
     def _nearest(self, address: str) -> str:
         """The nearest step, call or list above an address."""
@@ -131,6 +133,10 @@ class Trace:
         if address not in self._lists:
             self._lists[address] = self._spans.get(address, self.root).setdefault("steps", [])
         return self._lists[address]
+
+
+def _error_of(event: Event) -> dict[str, Any]:
+    return {"type": event.data.get("error"), "message": event.data.get("message")}
 
 
 def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:

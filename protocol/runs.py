@@ -247,6 +247,8 @@ class AgentState(Carried):
     call_ids: list[str] = []
     """Ids that tool calls had; an address is never used twice."""
     calls: int = 0
+    surplus: int = 0
+    """Of the calls, those above what one turn may make: they were not made, and use nothing up."""
     bad_calls: int = 0
     """Calls in a row that could not be made: an unknown tool, arguments that do not fit."""
     misfits: int = 0

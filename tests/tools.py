@@ -57,3 +57,15 @@ def fails_always() -> None:
 def stringy(text: str) -> str:
     """Gives its text."""
     return text
+
+
+@tool
+def request_user_info(question: str) -> str:
+    """Has a name that means something else to an agent."""
+    return question
+
+
+@tool
+def final_result(text: str) -> str:
+    """Has a name that means something else to an agent with a schema."""
+    return text

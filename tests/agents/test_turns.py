@@ -74,12 +74,39 @@ async def test_surplus_calls_of_a_turn_and_in_all_get_an_error(house: Harness) -
     said = "{% for m in messages if m.role == 'tool' %}{{ m.content }}|{% endfor %}"
     words = [call("look_up", folder=str(house.folder), word=f"w{n}") for n in range(5)]
     turns = [turn(*words[:3]), turn(*words[3:]), said]
-    text = agent(house, turns, tools=["look_up"], max_tool_calls_per_turn=2, max_tool_calls=4)
+    text = agent(house, turns, tools=["look_up"], max_tool_calls_per_turn=2, max_tool_calls=3)
     results = (await house.output(await house.start(text, "Go"))).split("|")
     assert results[:2] == ["w0 1", "w1 1"]
     assert results[2].startswith("error: at most 2 calls a turn")
     assert results[3] == "w3 1"
-    assert results[4].startswith("error: all 4 calls are used up")
+    assert results[4].startswith("error: all 3 calls are used up")
+
+
+async def test_surplus_calls_of_a_turn_use_nothing_up(house: Harness) -> None:
+    said = "{% for m in messages if m.role == 'tool' %}{{ m.content }}|{% endfor %}"
+    words = [call("look_up", folder=str(house.folder), word=f"w{n}") for n in range(6)]
+    turns = [turn(*words[:4]), turn(words[4]), turn(words[5]), said]
+    text = agent(house, turns, tools=["look_up"], max_tool_calls_per_turn=1, max_tool_calls=2)
+    results = (await house.output(await house.start(text, "Go"))).split("|")
+    assert (results[0], results[4]) == ("w0 1", "w4 1")
+    assert results[5].startswith("error: all 2 calls are used up")
+
+
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("request_user_info", {}),
+        ("agent:request_user_info", {}),
+        ("final_result", {"output_schema": {"type": "object"}}),
+    ],
+)
+async def test_a_tool_of_a_name_that_means_something_else_is_a_failure(
+    house: Harness, tool: str, more: dict[str, Any]
+) -> None:
+    boss = {"model": "echo", "tools": [{"name": tool, "approve": "always"}], **more}
+    run = await house.start(document(boss=boss, request_user_info={"model": "echo"}), "Go")
+    error = (await house.result(run)).error
+    assert (error.type, tool.removeprefix("agent:") in error.message) == ("reserved_tool", True)
 
 
 async def test_an_agent_that_never_ends_stops_at_its_last_turn(house: Harness) -> None:
@@ -258,6 +285,13 @@ async def test_five_questions_in_a_row_get_their_own_answers(house: Harness) -> 
     run = await house.start(agent(house, turns, human=["ask"]), "Go")
     assert await house.answered(run, *"abcde") == [f"Q{n}?" for n in range(5)]
     assert await house.output(run) == "a|b|c|d|e|"
+
+
+async def test_a_question_that_says_nothing_is_told_to_the_model_and_asked_of_nobody(house: Harness) -> None:
+    turns = [turn(call("request_user_info", question="  ")), DONE]
+    run = await house.start(agent(house, turns, human=["ask"]), "Go")
+    assert (await house.output(run)).startswith("done: error: the arguments of request_user_info do not fit")
+    assert "question.asked" not in await house.types(run)
 
 
 async def test_a_question_that_is_declined_is_a_result(house: Harness) -> None:

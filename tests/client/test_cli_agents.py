@@ -55,6 +55,28 @@ def test_an_approval_is_printed_with_the_command_that_gives_it(holdfast: Holdfas
     assert holdfast("tell", run, "too late").code == 4
 
 
+def test_the_calls_of_an_agent_are_shown_with_what_became_of_them(holdfast: Holdfast) -> None:
+    calls = ", ".join(f"{{name: {name}, args: {{input: x}}}}" for name in ("payer", "broken", "clown"))
+    holdfast.write("clerk-replies.yaml", f"- {{tool_calls: [{calls}]}}\n- {{tool_calls: [{calls}]}}\n- done\n")
+    broken = 'broken: {model: "scripted:nowhere.yaml"}'
+    clerk = CLERK.replace("}], human", "}, agent:broken], human").replace("steps:", f"  {broken}\nsteps:")
+    run = holdfast.park(clerk)["run"]
+    assert holdfast("answer", run, "--content", '{"granted": true}').code == 0
+    holdfast.rest(run)
+    assert holdfast("answer", run, "--content", '{"granted": false, "reason": "once will do"}').code == 0
+    assert holdfast.rest(run)["output"] == "done"
+    tools = holdfast("show", run, "--json").json["trace"]["steps"][0]["steps"]
+    told = {(span["name"], span["status"]): span for span in tools}
+    assert told["payer", "completed"]["output"] == "x"
+    assert told["payer", "denied"]["reason"] == "not approved: once will do"
+    assert told["broken", "failed"]["error"]["message"].endswith("nowhere.yaml: No such file or directory")
+    assert told["clown", "failed"]["error"]["type"] == "bad_call"
+    seen = holdfast("show", run).out
+    assert "✓ payer (tool)  'x'" in seen
+    assert "✗ payer (tool)  not approved: once will do" in seen
+    assert "✗ clown (tool)  there is no tool 'clown'" in seen
+
+
 def test_a_run_stops_where_it_is_asked_to_and_goes_on_edited(holdfast: Holdfast) -> None:
     parked = holdfast.park(STEPS, "--interrupt-before", "second")
     assert (parked["questions"][0]["kind"], parked["questions"][0]["info"]) == ("checkpoint", {"n": 1})

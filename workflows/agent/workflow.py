@@ -37,6 +37,12 @@ TURNS_A_HISTORY = 50
 MOST_BAD_CALLS = 5
 MOST_OVERFLOWS = 5
 LONGEST_LOGGED = 2_000
+
+# Changes that histories of before must not see.
+NAMES_ARE_RESERVED = "tool-names-are-reserved"
+NO_BLANK_QUESTIONS = "no-blank-questions"
+SURPLUS_IS_FREE = "surplus-calls-are-free"
+
 _SUMMARISE = "Summarise this part of a conversation in which an assistant works with tools. Keep every fact, decision, \
 number, name and open question that later work may need. Write nothing else."
 
@@ -110,7 +116,19 @@ class AgentWorkflow(Host):
         if "ask" in self.agent.human:
             specs.append(person())
         self._advance(tools=specs, messages=[Message(role="user", content=self.definition.input)])
+        self._check_tools()
+
+    def _check_tools(self) -> None:
+        """No tool may have the name of another, nor one by which a model does something else."""
         self.toolbox.check(self.address)
+        own = (
+            [ASK_PERSON] if self.agent.output_schema is None or not self._calls_at_once else [ASK_PERSON, FINAL_RESULT]
+        )
+        for spec in self.toolbox.specs:
+            if spec.name in own and spec != person() and workflow.patched(NAMES_ARE_RESERVED):
+                uses = "asks a person" if spec.name == ASK_PERSON else "gives its output"
+                text = f"no tool may be called {spec.name!r}: that is how the model {uses}"
+                raise failure("reserved_tool", text, self.address)
 
     @property
     def toolbox(self) -> Toolbox:
@@ -222,7 +240,7 @@ class AgentWorkflow(Host):
 
     async def _call(self, reply: ModelReply) -> None:
         """Make the calls of a turn; each gets exactly one result, in the order of the calls."""
-        before = self.state.calls - len(reply.tool_calls)
+        before = self.state.calls - self.state.surplus - len(reply.tool_calls)
         recent = self.state.recent
         works = []
         for index, call in enumerate(reply.tool_calls):
@@ -239,6 +257,9 @@ class AgentWorkflow(Host):
         ]
         self._say(Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw), *said)
         self._count_bad(results)
+        surplus = len(results) - self.agent.max_tool_calls_per_turn
+        if surplus > 0 and self.agent.max_tool_calls is not None and workflow.patched(SURPLUS_IS_FREE):
+            self._advance(surplus=self.state.surplus + surplus)
 
     def _count_bad(self, results: list[Result]) -> None:
         bad = self.state.bad_calls
@@ -257,13 +278,17 @@ class AgentWorkflow(Host):
             await self.until_resumed()
             return Result(await self._made(call, frame, again))
         except BadCall as error:
+            frame.note("tool.failed", tool=call.name, error="bad_call", message=str(error))
             return Result(f"error: {error}", bad=True)
         except Denied as denied:
             frame.note("tool.denied", tool=call.name, reason=str(denied))
             return Result(str(denied))
         except HANDLED as error:
+            if is_cancelled(error):
+                raise
             what = failure_of(error, frame.address)
-            if is_cancelled(error) or what.final or what.type in ("outcome_unknown", "doom_loop"):
+            frame.note("tool.failed", tool=call.name, error=what.type, message=what.message)
+            if what.final or what.type in ("outcome_unknown", "doom_loop"):
                 raise
             return Result(f"error: {what.message}")
 
@@ -284,6 +309,7 @@ class AgentWorkflow(Host):
             raise Denied("not taken: give it alone, once the other calls have their results")
         spec = checked(call, self.toolbox.spec(call.name), self.toolbox.names())
         if spec.reference == ASK_PERSON:
+            _check_question(call)
             async with self._one_question_at_a_time:
                 return await ask_person(call, frame)
         return await self._run_tool(call, spec, frame)
@@ -312,6 +338,7 @@ class AgentWorkflow(Host):
         checked(call, spec, [spec.name for spec in self._offered()])
         match call.name:
             case commands.ASK_HUMAN:
+                _check_question(call)
                 result = await ask_person(call, self._frame().at("tool", call.name, call.id))
             case commands.FINISH:
                 if self.told and self.state.turn < self.agent.max_turns:
@@ -447,6 +474,11 @@ def checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpec
     if wrong:
         raise BadCall(f"the arguments of {call.name} do not fit: {wrong}")
     return spec
+
+
+def _check_question(call: ToolCall) -> None:
+    if not call.args["question"].strip() and workflow.patched(NO_BLANK_QUESTIONS):
+        raise BadCall(f"the arguments of {call.name} do not fit: question says nothing")
 
 
 def _kept(value: Any) -> Any:
