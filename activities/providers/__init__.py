@@ -7,12 +7,12 @@ import logging
 from typing import Any, cast
 
 from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.models import ModelAlias
 from activities.outputs import FINAL_RESULT, arguments_schema
@@ -44,14 +44,16 @@ class Models:
             async with asyncio.timeout(seconds):
                 model = await self._model(request.model, alias, ours)
                 response = await _response(model, request, seconds)
+            if response.finish_reason == "content_filter" or response.state == "suspended":
+                raise withheld(response, request.model)
+            return reply_of(response, request)
         except TimeoutError:
             raise too_late(request.model, seconds) from None
-        except (AgentRunError, UserError) as error:
+        except ApplicationError:
+            raise
+        except Exception as error:  # noqa: BLE001 a client may stumble in any way over a reply that makes no sense
             # Without its cause, whose text may hold addresses and keys: causes are written into the history.
             raise failure(error, request.model, alias) from None
-        if response.finish_reason == "content_filter" or response.state == "suspended":
-            raise withheld(response, request.model)
-        return reply_of(response, request)
 
     async def _model(self, name: str, alias: ModelAlias, ours: bool) -> Model[Any]:
         async with self._making:

@@ -44,10 +44,8 @@ _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 6
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w-]{20,}|(?i:\bbearer\s+)\S+")
 
-Failure = AgentRunError | UserError
 
-
-def failure(error: Failure, model: str, alias: ModelAlias) -> ApplicationError:
+def failure(error: Exception, model: str, alias: ModelAlias) -> ApplicationError:
     """The failure for Temporal: with the provider's reason in short, and how long it wants us to wait."""
     kind = _kind(error)
     delay = None
@@ -86,7 +84,7 @@ def address_in(model: str) -> str | None:
     return parts[1] if len(parts) == 2 else None
 
 
-def _kind(error: Failure) -> str:
+def _kind(error: Exception) -> str:
     match error:
         case ModelQuotaExceededError():
             return "model_quota"
@@ -116,14 +114,16 @@ def _rejection(error: ModelAPIError) -> str:
     return "context_overflow" if any(phrase in said for phrase in _OVERFLOW) else "model_rejected"
 
 
-def _reason(error: Failure) -> str:
+def _reason(error: Exception) -> str:
     match error:
         case ModelHTTPError():
             said = _said(error.body)
             return f"HTTP {error.status_code}" + (f": {said}" if said else "")
         case ModelConnectionError():
             return f"cannot be reached: {error.message}"
-    return error.message
+        case AgentRunError() | UserError():
+            return error.message
+    return f"what came back makes no sense: {type(error).__name__}: {error}"
 
 
 def _said(body: object) -> str:

@@ -440,11 +440,18 @@ async def test_a_provider_that_is_not_there_is_unavailable(provider: Provider) -
     assert str(port) not in str(error)
 
 
-@pytest.mark.parametrize("body", ["<html>bad gateway</html>", {"choices": []}])
+EMPTY = {"id": "c", "object": "chat.completion", "created": 1_700_000_000, "model": "small", "choices": []}
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>bad gateway</html>", {"choices": []}, EMPTY, {**EMPTY, "choices": [{"message": KEY}]}]
+)
 async def test_a_reply_that_makes_no_sense_is_tried_again(provider: Provider, body: Any) -> None:
     provider.reply(Reply(body=body))
     error = await failed(alias(provider))
     assert (error.type, error.non_retryable) == ("model_error", False)
+    assert error.message.startswith("fast: ")
+    assert (KEY in str(error), error.__cause__) == (False, None)
 
 
 async def test_a_page_of_html_is_not_told(provider: Provider) -> None:
