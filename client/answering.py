@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 from temporalio.service import RPCError, RPCStatusCode
 
 from blueprint.jsonschemas import BadSchema
@@ -254,9 +255,12 @@ def check(question: Question, answer: Answer) -> None:
     if answer.action != "accept":
         return
     try:
+        to_json(answer.content)
         question.accept(answer.content)
     except (InvalidAnswer, BadSchema) as error:
         raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
+    except PydanticSerializationError as error:  # half a character, or what is no value at all
+        raise Refusal("invalid_answer", f"question {question.id}: the answer is no JSON: {error}") from None
 
 
 def _check_signal(question: Question) -> None:

@@ -7,13 +7,14 @@ import getpass
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
 from blueprint.errors import BlueprintError, Problem
+from blueprint.jsonschemas import shown_path
 from blueprint.source import PlacedDict, PlacedList, plain, read
 from protocol.address import parts
 from protocol.answers import Answer
@@ -36,13 +37,33 @@ def value_of(text: str, schema: dict[str, Any] | None) -> Any:
         return text
     try:
         return from_json(text)
+    except BadUsage:
+        raise
     except ValueError:
         return text
 
 
 def from_json(text: str) -> Any:
-    """JSON as the standard has it: `NaN` and the like are none. Raises ValueError."""
-    return json.loads(text, parse_constant=_no_json)
+    """JSON as the standard has it: `NaN` and the like are none. Raises ValueError; `BadUsage` for half a character."""
+    value = json.loads(text, parse_constant=_no_json)
+    if "\\ud" in text.lower() and (place := next(_halves(value, ()), None)) is not None:
+        where = shown_path(place) or "the text"
+        raise BadUsage(f"{where} holds half a character (a lone surrogate such as \\ud800), which is no text")
+    return value
+
+
+def _halves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Where texts and keys stand that hold half a character."""
+    match value:
+        case str() if any("\ud800" <= character <= "\udfff" for character in value):
+            yield path
+        case dict():
+            for key, inner in value.items():
+                yield from _halves(key, path)
+                yield from _halves(inner, (*path, key))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _halves(inner, (*path, index))
 
 
 def _no_json(constant: str) -> NoReturn:

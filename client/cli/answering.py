@@ -182,6 +182,8 @@ class Typed:
             return Answer(question=name, content=content_of(self.words[-1], question))
         try:
             return Answer(question=name, content=from_json(self.content))
+        except BadUsage as error:
+            raise BadUsage(f"--content: {error}") from None
         except ValueError as error:
             raise BadUsage(f"--content is not JSON ({error}); text can be given as VALUE") from None
 

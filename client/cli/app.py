@@ -67,6 +67,13 @@ class Commands(TyperGroup):
         super().__init__(**options)
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # the names alone, for "did you mean"
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """See base class. Bytes that are no text come from the system as half characters, which nothing can keep."""
+        for number, word in enumerate(args, 1):
+            if any("\ud800" <= character <= "\udfff" for character in word):
+                raise typer.BadParameter(f"word {number} ({ascii(word)}) is not UTF-8 text")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """See base class; whoever does not read on is no failed run, which is what typer would make of it."""
         try:

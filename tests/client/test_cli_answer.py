@@ -77,6 +77,18 @@ def test_a_run_that_is_not_there_and_content_that_is_no_json_are_bad_usage(holdf
     assert (wrong.code, wrong.json["error"]["type"]) == (2, "bad_usage")
 
 
+def test_what_is_no_text_is_bad_usage_that_names_the_place(holdfast: Holdfast) -> None:
+    bytes_ = b"a\xff".decode(errors="surrogateescape")
+    for words in (["answer", "r", bytes_], ["tell", "r", bytes_], ["start", "x.yaml", "--input", bytes_]):
+        said = holdfast(*words)
+        assert (said.code, f"word {len(words)} ('a\\udcff') is not UTF-8 text" in said.err) == (2, True), said
+    parked = holdfast.park("steps: [{kind: hitl, name: ask, message: Go?}]")
+    said = holdfast("answer", parked["run"], "--content", r'{"a": "\ud800"}')
+    assert (said.code, "--content: a holds half a character" in said.err) == (2, True), said
+    said = holdfast("start", "parked.yaml", "--input", r'"\ud800"')
+    assert (said.code, "half a character" in said.err) == (2, True), said
+
+
 def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     assert holdfast("cancel", run, "--json").json == {"run": run, "status": "cancelled"}

@@ -41,6 +41,17 @@ def test_a_value_is_text_where_text_is_wanted_else_json_else_text(text: str, sch
     assert value_of(text, schema) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [('"\\ud800"', "the text"), ('{"a": [1, "x\\uDC00"]}', "a[1]"), ('{"a": {"\\ud800": 1}}', "a ")],
+)
+def test_half_a_character_is_refused_with_its_place(text: str, place: str) -> None:
+    with pytest.raises(BadUsage, match="half a character") as caught:
+        value_of(text, None)
+    assert str(caught.value).startswith(place)
+    assert value_of(r'"\ud83d\ude00"', None) == "\N{GRINNING FACE}"
+
+
 def test_one_option_is_literal_text_and_several_are_a_list() -> None:
     assert content_of("1", decision()) == "1"
     assert content_of("a, b", decision(max_selections=2)) == ["a", "b"]

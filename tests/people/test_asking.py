@@ -260,3 +260,9 @@ async def test_who_is_awaited_can_be_found_by_search_attribute(house: Harness) -
         return not await found()
 
     assert await until(gone, "nobody is awaited any more")
+
+
+async def test_half_a_character_is_no_answer(house: Harness) -> None:
+    run = await house.start("steps: [{kind: hitl, name: ask, message: Go?}]")
+    for content in ("\ud800", {"a": "\ud800"}):
+        assert (await house.refused(run, content)).code == "invalid_answer"
