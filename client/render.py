@@ -109,15 +109,18 @@ def _about(option: Any) -> str:
 def waiting_text(questions: Sequence[Question]) -> Text:
     """Open questions, each with the command that answers it."""
     text = Text()
+    held = [question.run for question in questions if question.needs_no_data]
     for question in questions:
-        text.append(question_text(question)).append(f"\n  {answer_command(question)}\n", "green")
+        command = answer_command(question, alone=held.count(question.run) == 1)
+        text.append(question_text(question)).append(f"\n  {command}\n", "green")
     return text
 
 
-def answer_command(question: Question) -> str:
-    """The command that answers the question."""
+def answer_command(question: Question, *, alone: bool = True) -> str:
+    """The command that answers the question, and no other: `resume` goes on from all that hold a run."""
     if question.kind in ("hold", "checkpoint"):
-        return f"holdfast resume {shlex.quote(question.run)}"
+        run = shlex.quote(question.run)
+        return f"holdfast resume {run}" if alone else f"holdfast answer {run} {question.id} --content null"
     if question.kind == "secret":
         return f"holdfast attach {shlex.quote(question.run)}"
     if question.example != "…":

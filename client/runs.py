@@ -321,8 +321,7 @@ class Runs:
         """Go on from a stop with these paths of the context changed. Raises `BadInput` where the run is at none."""
         stops = [question for question in await self.questions(run) if question.kind == "checkpoint"]
         if len(stops) != 1:
-            places = ", ".join(f"{question.id} ({question.address})" for question in stops)
-            raise BadInput(f"run {run} is at {places or 'no stop'}; " + ("answer one of them" if stops else EDIT_HINT))
+            raise BadInput(_which_stop(run, stops))
         context = stops[0].info
         for path, value in changes.items():
             context = _set(context, path, value)
@@ -373,10 +372,11 @@ class Runs:
         views = [view for view in await self.tree.views(run) if view.hears]
         found = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
         if len(found) != 1:
-            known = ", ".join(view.address for view in views) or "none"
+            known = ", ".join(f"{view.address} ({_agent_of(view.address)})" for view in views) or "none"
             if found:
-                raise Ambiguous(f"several agents are at work in {run}; name one with --agent: {known}")
-            raise BadInput(f"no such agent is at work in turns in {run}; at work: {known}")
+                raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {known}")
+            who = f"no agent of a step {agent!r}" if agent else "no agent"
+            raise BadInput(f"{who} is at work in turns in {run}; at work: {known}")
         handle = self.client.get_workflow_handle(found[0].workflow)
         await handle.execute_update(TELL, Told(text=text, by=by))
         return found[0].address
@@ -415,6 +415,14 @@ def _status(views: Sequence[WorkflowView]) -> Status:
     if views[0].status == "paused":
         return "paused"
     return "waiting" if questions_of(views) and rests(views) else "running"
+
+
+def _which_stop(run: str, stops: Sequence[Question]) -> str:
+    """Why it is not clear which stop is meant; those of several branches stand at one address: their words differ."""
+    if not stops:
+        return f"run {run} is at no stop; {EDIT_HINT}"
+    places = "; ".join(f"{one.id} at {one.address}: {one.message}" for one in stops)
+    return f"run {run} is at {len(stops)} stops; answer one: holdfast answer {run} ID --content CONTEXT ({places})"
 
 
 def _agent_of(address: Address) -> str:

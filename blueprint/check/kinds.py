@@ -86,9 +86,13 @@ def _check_planner(step: AgenticLoop, path: str, blueprint: Blueprint, findings:
     if isinstance(step.planner, str) and not findings.was_mended("agents", step.planner):
         known(step.planner, "agent", blueprint.agents, f"{path}.planner", findings)
     planner = blueprint.agents.get(step.planner) if isinstance(step.planner, str) else step.planner
-    if planner is not None and planner.works_in_turns:
+    if planner is not None and planner.tools:
         told = "a planner has no tools of its own: its turns are commands"
         findings.add_key(f"{path}.planner", "conflict", told, "list them in `registry`")
+    if planner is not None and planner.human:
+        told = "a planner has no `human`: it asks with its command ask_human"
+        hint = "leave `human` out; who must agree to a tool is said in `registry` (approve) and `permissions`"
+        findings.add_key(f"{path}.planner", "conflict", told, hint)
     if isinstance(step.planner, Agent):
         check_agent(step.planner, f"{path}.planner", blueprint, findings, planner=True)
     check_tools(step.registry, f"{path}.registry", blueprint, findings)

@@ -39,7 +39,10 @@ def tell(
     run: RunName,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to know.")],
     agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="Which one, if several are at work.")
+        str | None,
+        typer.Option(
+            "--agent", metavar="STEP", help="Which one, if several are at work: its step's name, or its address."
+        ),
     ] = None,
     by: By = None,
     as_json: AsJson = False,

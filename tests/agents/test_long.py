@@ -54,6 +54,21 @@ async def test_telling_where_no_agent_works_says_so(house: Harness) -> None:
     await house.answer(run, "yes")
 
 
+async def test_an_agent_is_told_by_the_name_of_its_step_and_the_names_are_said(house: Harness) -> None:
+    house.script(yaml.safe_dump({"work": [turn(call("request_user_info", question="Go?")), DONE]}))
+    planner = {"model": "scripted:replies.yaml", "human": ["ask"]}
+    document = {"agents": {"planner": planner}, "steps": [{"name": "work", "agent": "planner"}]}
+    run = await house.start(yaml.safe_dump(document), "Start")
+    await house.one(run)
+    with pytest.raises(BadInput) as caught:
+        await house.runs.tell(run, "hello", agent="planner")
+    assert "no agent of a step 'planner'" in str(caught.value)
+    assert "at work: pipeline:test;agent:work (work)" in str(caught.value)
+    assert await house.runs.tell(run, "hello", agent="work") == "pipeline:test;agent:work"
+    await house.answer(run, "yes")
+    assert await house.output(run)
+
+
 async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) -> None:
     turns = [*(look(house, f"w{n}") for n in range(60)), turn(call("request_user_info", question="Enough?")), DONE]
     run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99), "Go")

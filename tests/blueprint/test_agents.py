@@ -67,3 +67,10 @@ def test_a_planners_template_sees_its_log_and_nothing_else_does() -> None:
     assert problems(text.replace("KEY", "output_template")) == []
     [told] = problems(text.replace("KEY", "input"))
     assert "unknown name 'log'" in told
+
+
+@pytest.mark.parametrize("human", ["ask", "approve"])
+def test_a_planner_that_may_ask_is_told_that_it_may_already(human: str) -> None:
+    text = f"steps: [{{kind: agentic_loop, name: p, planner: {{model: echo, human: [{human}]}}, registry: [s]}}]"
+    [conflict] = problems(text)
+    assert conflict.startswith("steps[0].planner: conflict: a planner has no `human`")

@@ -93,6 +93,26 @@ def test_resuming_goes_on_from_a_stop(holdfast: Holdfast) -> None:
     assert "did you mean 'second'" in holdfast("run", "parked.yaml", "--interrupt-before", "secnd").err
 
 
+def test_of_two_stops_at_once_each_is_named_and_goes_on_by_itself(holdfast: Holdfast) -> None:
+    branches = "branches: {a: [{name: one, input: x}], b: [{name: two, input: y}]}"
+    text = f"context: {{n: 1}}\nsteps: [{{kind: parallel, name: both, {branches}}}]"
+    parked = holdfast.park(text, "--interrupt-before", "one", "--interrupt-before", "two")
+    run, stops = parked["run"], {question["id"]: question["message"] for question in parked["questions"]}
+    assert sorted(stops.values()) == ["Stopped before one.", "Stopped before two."]
+    refused = holdfast("edit", run, "--set", "n=2")
+    asked = holdfast("questions", run).out
+    assert refused.code == 2
+    for id_, message in stops.items():
+        assert f"holdfast answer {run} {id_} --content null" in asked
+        assert f"{id_} at pipeline:parked: {message}" in refused.err
+    first, second = stops
+    assert holdfast("answer", run, first, "--content", "null").code == 0
+    assert [one["id"] for one in holdfast("questions", run, "--json").json] == [second]
+    assert f"holdfast resume {run}" in holdfast("questions", run).out
+    assert holdfast("resume", run).code == 0
+    assert holdfast.rest(run)["status"] == "completed"
+
+
 def test_another_model_may_be_asked(holdfast: Holdfast) -> None:
     holdfast.write("clerk-replies.yaml", REPLIES)
     ran = holdfast("run", holdfast.write("clerk.yaml", CLERK), "--input", "hello", "--model", "echo", "--json")
