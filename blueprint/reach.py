@@ -50,7 +50,7 @@ def tools_of(step: AnyStep, blueprint: Blueprint) -> list[AgentTool]:
 def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Reach:
     """What these steps, and those inside them, use."""
     reach = Reach()
-    for step in _all(steps):
+    for step in steps_within(steps):
         match step:
             case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) | Clarify(agent=str(name)):
                 _add_agent(name, blueprint, reach)
@@ -79,7 +79,9 @@ def _add_plan(plan: PlanBody, blueprint: Blueprint, reach: Reach) -> None:
 
 def planners_of(steps: Iterable[AnyStep]) -> set[str]:
     """The named agents that are planners of agentic loops."""
-    return {step.planner for step in _all(steps) if isinstance(step, AgenticLoop) and isinstance(step.planner, str)}
+    return {
+        step.planner for step in steps_within(steps) if isinstance(step, AgenticLoop) and isinstance(step.planner, str)
+    }
 
 
 def reach_of_tools(tools: Iterable[AgentTool], blueprint: Blueprint) -> Reach:
@@ -111,10 +113,11 @@ def _add_import(alias: str, blueprint: Blueprint, reach: Reach) -> None:
         reach.imports[alias] = blueprint.imports[alias]
 
 
-def _all(steps: Iterable[AnyStep]) -> Iterable[AnyStep]:
+def steps_within(steps: Iterable[AnyStep]) -> Iterable[AnyStep]:
+    """The steps, and those inside them."""
     for step in steps:
         yield step
         for block in step.blocks().values():
-            yield from _all(block.steps)
+            yield from steps_within(block.steps)
         if isinstance(step.on_error, Fallback):
-            yield from _all([step.on_error.fallback])
+            yield from steps_within([step.on_error.fallback])

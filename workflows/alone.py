@@ -13,7 +13,7 @@ from workflows.frame import Frame
 def alone(step: AnyStep, frame: Frame) -> dict[str, Any]:
     """The fields of a child's definition: the step in a blueprint of its own, where it stands, what it reads."""
     lone = _lone(step, frame.host.blueprint_name, frame.blueprint)
-    reads = _reads(step) | names_in([agent.instructions for agent in lone.agents.values()])
+    reads = reads_of(step) | names_in([agent.instructions for agent in lone.agents.values()])
     seen = frame.visible()
     steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
     names = {path[0] for path in reads}
@@ -45,17 +45,18 @@ def _lone(step: AnyStep, name: str, blueprint: Blueprint) -> Blueprint:
     )
 
 
-def _reads(step: AnyStep) -> set[tuple[str, ...]]:
-    """Every name that the step or anything inside it reads."""
+def reads_of(step: AnyStep) -> set[tuple[str, ...]]:
+    """Every name that the step or anything inside it reads of the world around it."""
     found: set[tuple[str, ...]] = names_in(dict(step.reads()))
     for expression in step.conditions().values():
         found |= names_in_expression(expression)
     for block in _blocks(step):
-        found |= names_in(dict(block.reads))
+        inside = names_in(dict(block.reads))
         for expression in block.conditions.values():
-            found |= names_in_expression(expression)
+            inside |= names_in_expression(expression)
         for inner in block.steps:
-            found |= _reads(inner)
+            inside |= reads_of(inner)
+        found |= {path for path in inside if path[0] not in block.names - {"history"}}  # it is part of the context
     return found
 
 

@@ -396,7 +396,7 @@ _REDUCED = {
 
 
 def _cache(step: Cache, names: Names) -> Told:
-    told = "the same input" if step.key is None else f"the same key, {filled(step.key, names)},"
+    told = "the same values of all that it reads" if step.key is None else f"the same key, {filled(step.key, names)},"
     kept = "for ever" if step.ttl is None else f"for {lasting(step.ttl)}"
     inside = names if step.input == PREVIOUS else names.after(filled(step.input, names))
     return Told(

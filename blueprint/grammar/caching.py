@@ -1,4 +1,4 @@
-"""The `cache` kind: a step that is not run again for the same input."""
+"""The `cache` kind: a step that is not run again for the same key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cache(Step):
     ttl: Seconds | None = Field(None, description="How long a value is kept; default: for ever.", examples=["1d"])
     key: Template | None = Field(
         None,
-        description="What tells values apart; default: the step and its rendered input.",
+        description="What tells values apart; default: all that the step reads.",
         examples=["{{ item.currency }}"],
     )
 

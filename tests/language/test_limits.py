@@ -167,6 +167,77 @@ async def test_a_failed_step_is_not_kept(house: Harness) -> None:
         assert (await house.result(await house.start(f"steps: [{step}]", 3))).error.type == "tool_error"
 
 
+def naming(house: Harness, key: str | None = "{{ input }}") -> str:
+    """A conditional; each branch has a `cache` of the same name, around a tool that gives another word."""
+    wrapped = [{"name": "w", "uses": "counted", "input": {"folder": str(house.folder), "name": one}} for one in "ab"]
+    steps = [[{"kind": "cache", "name": "look", "key": key, "wrapped_step": one}] for one in wrapped]
+    branches = dict(zip(("yes", "no"), steps, strict=True))
+    choice = {"kind": "conditional", "name": "c", "condition_expression": "context.which", "branches": branches}
+    return yaml.safe_dump({"steps": [{"name": "which", "input": "{{ input }}", "sink_to": "which"}, choice]})
+
+
+async def test_two_cache_steps_of_one_name_share_nothing(house: Harness) -> None:
+    text = naming(house, "always")
+    assert [await house.output(await house.start(text, word)) for word in ("yes", "no", "yes")] == ["a 1", "b 1", "a 1"]
+
+
+async def test_two_blueprints_of_one_name_share_nothing_if_their_steps_differ(house: Harness) -> None:
+    step = "{kind: cache, name: c, key: always, wrapped_step: {name: w, input: WORD}}"
+    for word in ("one", "two"):
+        assert await house.output(await house.start(f"steps: [{step.replace('WORD', word)}]")) == word
+
+
+async def test_a_value_is_met_in_every_iteration_and_item(house: Harness) -> None:
+    text = cached(house, key="always")
+    steps = yaml.safe_load(text)["steps"]
+    looped = {"kind": "loop", "name": "l", "loop": {"max_loops": 2, "body": steps}}
+    mapped = {"kind": "map", "name": "m", "input": "x", "map": {"iterable_input": "['x', 'y']", "body": [looped]}}
+    assert await house.output(await house.start(yaml.safe_dump({"steps": [mapped]}), "a")) == ["a 1", "a 1"]
+
+
+async def test_without_a_key_a_question_is_told_apart_by_its_whole_text(house: Harness) -> None:
+    asks = "{kind: hitl, name: w, message: 'May {{ context.who }} be paid?'}"
+    text = f"""
+steps:
+  - {{name: who, input: "{{{{ input }}}}", sink_to: who}}
+  - {{kind: cache, name: c, input: same, wrapped_step: {asks}}}
+"""
+    assert await house.answered(await house.start(text, "Ann"), "yes") == ["May Ann be paid?"]
+    assert await house.answered(await house.start(text, "Bob"), "no") == ["May Bob be paid?"]
+    assert await house.output(await house.start(text, "Ann")) == "yes"
+
+
+async def test_without_a_key_an_agent_is_told_apart_by_what_its_instructions_read(house: Harness) -> None:
+    house.script("a: ['{{ instructions }}']")
+    text = """
+agents: {a: {model: "scripted:replies.yaml", instructions: "Answer in {{ context.lang }}"}}
+steps:
+  - {name: lang, input: "{{ input }}", sink_to: lang}
+  - {kind: cache, name: c, input: same, wrapped_step: {name: w, agent: a}}
+"""
+    assert [await house.output(await house.start(text, lang)) for lang in ("fr", "de")] == [
+        "Answer in fr",
+        "Answer in de",
+    ]
+
+
+async def test_an_import_that_was_edited_is_run_again(house: Harness) -> None:
+    text = "imports: {i: ./i.yaml}\nsteps: [{kind: cache, name: c, wrapped_step: {name: w, uses: imports.i}}]"
+    for word in ("v1", "v2"):
+        (house.folder / "i.yaml").write_text(f"steps: [{{name: s, input: {word}}}]")
+        assert await house.output(await house.start(text)) == word
+
+
+async def test_what_reads_the_context_without_naming_it_is_told_apart_by_all_of_it(house: Harness) -> None:
+    loop = "{kind: loop, name: l, loop: {max_loops: 2, propagation: context, body: {name: b}}}"
+    text = f"""
+steps:
+  - {{name: n, input: "{{{{ input }}}}", sink_to: n}}
+  - {{kind: cache, name: c, input: same, wrapped_step: {loop}}}
+"""
+    assert [await house.output(await house.start(text, n)) for n in (1, 2)] == [{"n": 1}, {"n": 2}]
+
+
 # Conversations
 
 

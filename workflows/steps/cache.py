@@ -7,16 +7,20 @@ from typing import Any
 
 from temporalio.exceptions import ActivityError
 
-from blueprint.grammar import Cache
-from blueprint.reach import agent_of
+from blueprint.expressions import names_in
+from blueprint.grammar import AnyStep, Cache, Conditional, Loop, Map, PlainStep, Plan
+from blueprint.grammar.base import Part
+from blueprint.reach import reach_of, steps_within
+from protocol.address import parts
 from protocol.agents import CacheEntry
 from protocol.context import GONE, Path, changes, with_changes
 from protocol.values import digest_of
+from workflows.alone import reads_of
 from workflows.failures import failure_of
-from workflows.frame import Frame
+from workflows.frame import Frame, history_of
 from workflows.together import is_cancelled
 
-FORMAT = 1
+FORMAT = 2
 """Of what is kept; another one does not meet values of this one."""
 
 
@@ -44,14 +48,67 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
 
 
 def _key(step: Cache, frame: Frame) -> str:
-    """The author's key within the step; by default the wrapped step, its agent, and what it gets."""
-    place = (FORMAT, frame.host.blueprint_name, frame.blueprint.name, step.name)
+    """What the wrapped step is and where it stands, with the author's key; by default with all that it reads."""
     if step.key is not None:
-        return digest_of(*place, frame.render(step.key))
-    wrapped = step.wrapped_step
-    agent = agent_of(wrapped, frame.blueprint)
-    said = [wrapped.model_dump(mode="json"), None if agent is None else agent.model_dump(mode="json")]
-    return digest_of(*place, *said, frame.render(wrapped.input))
+        return digest_of(FORMAT, _place(frame), *_what(step, frame), frame.render(step.key))
+    return digest_of(FORMAT, _place(frame), *_what(step, frame), *_read(step.wrapped_step, frame))
+
+
+def _place(frame: Frame) -> list[tuple[str, str]]:
+    """The address, the same in every run, iteration and item."""
+    return [(type_, id_) for type_, id_, _ in parts(frame.address)]
+
+
+def _what(step: Cache, frame: Frame) -> list[Any]:
+    """The wrapped step, and every agent and import that it may use."""
+    reach = reach_of([step.wrapped_step], frame.blueprint)
+    used: list[dict[str, Any]] = [{**reach.agents}, {**reach.imports}]
+    written = [{name: _dumped(one) for name, one in sorted(named.items())} for named in used]
+    return [_dumped(step.wrapped_step), *written]
+
+
+def _dumped(part: Part) -> dict[str, Any]:
+    return part.model_dump(mode="json", exclude_defaults=True)
+
+
+def _read(wrapped: AnyStep, frame: Frame) -> list[Any]:
+    """The values of all names that the wrapped step and its agents read."""
+    reach = reach_of([wrapped], frame.blueprint)
+    paths = reads_of(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
+    if frame.conversing or any(_sees_context(one) for one in steps_within([wrapped])):
+        paths |= {("context",)}
+    seen = {"history": history_of(frame.store.value), **frame.visible()}
+    return [(path, _value(seen, path)) for path in sorted(paths)]
+
+
+def _value(seen: dict[str, Any], path: Path) -> list[Any]:
+    """What stands there, in a list; nothing if nothing does. What is no object is looked into no further."""
+    value: Any = seen
+    for name in path:
+        if not isinstance(value, dict):
+            break
+        if name not in value:
+            return []
+        value = value[name]
+    return [value]
+
+
+def _sees_context(step: AnyStep) -> bool:
+    """Whether the step reads the context beside what its templates and expressions name."""
+    if step.interrupt_before or step.interrupt_after:
+        return True
+    match step:
+        case PlainStep(uses="context_get" | "context_merge") | Conditional(condition=str()) | Plan():
+            return True
+        case Map():
+            return any(one.verb != "set" for one in step.map.init)
+        case Loop():
+            block = step.loop
+            mappers = block.initial_input_mapper, block.iteration_input_mapper, block.loop_output_mapper
+            functions = any(one is not None for one in (*mappers, block.exit_condition))
+            grows = any(one.verb != "set" for one in (*block.init, *block.state))
+            return functions or grows or block.conversation or block.propagation.next_input == "context"
+    return False
 
 
 def _written(changed: dict[Path, Any]) -> list[Any]:
