@@ -56,6 +56,8 @@ class Budget(Value):
     """Whose they are, for people: `the run`, `agent boss`."""
     whole_run: bool = False
     """Whether they are the run's own: then nothing handles it when they are used up."""
+    share: dict[str, float] | None = None
+    """Of a branch: how much of each limit is its own."""
     spent: Usage = Usage()
 
 

@@ -85,7 +85,7 @@ async def _single(asking: Asking, instructions: str, value: Any, frame: Frame) -
 
 async def ask_model(request: ModelRequest, asking: Asking, frame: Frame, label: str) -> ModelReply:
     """One request to the agent's model, if limits leave one."""
-    await frame.within_limits()
+    await frame.within_limits("model")
     frame.note("model.requested", model=request.model)
     reply: ModelReply = await frame.spend(
         frame.host.call_model(

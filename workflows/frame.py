@@ -31,10 +31,11 @@ from protocol.questions import Asked, Decision
 from protocol.runs import AgentDefinition, ChildDefinition
 from protocol.values import Value
 from workflows.failures import HANDLED, failure, failure_of
-from workflows.limits import Meter, limits_of
+from workflows.limits import Before, Meter, limits_of
 from workflows.questions import Reply
 
 HISTORY = "context.scratchpad.history"
+_OWN_LIMITS = "limits-stop-what-spends-them"
 
 
 class Host(Protocol):
@@ -147,9 +148,9 @@ class Frame:
         self.meter.count(_seconds_since(begun))
         return result
 
-    async def within_limits(self) -> None:
-        """Go on only if nothing is used up; where the author says so, a person is asked for as much again."""
-        while (reached := self.meter.reached()) is not None:
+    async def within_limits(self, before: Before = "step") -> None:
+        """Begin only if nothing that it may spend is used up; where the author says so, a person is asked for more."""
+        while (reached := self._reached(before)) is not None:
             index, name = reached
             budget, told = self.meter.budgets[index], self.meter.told(index, name)
             self.note("limit.reached", limit=name, message=told)
@@ -162,6 +163,11 @@ class Frame:
             if reply.content != "more":
                 raise failure("limit_reached", f"{told}; ended by {reply.by or 'somebody'}", self.address, final=True)
             self.meter.grant(index, name, amount)
+
+    def _reached(self, before: Before) -> tuple[int, str] | None:
+        """Which limit stops what is about to begin; in runs of old, any limit stopped anything."""
+        reached = self.meter.reached()
+        return self.meter.reached(before) if reached is not None and workflow.patched(_OWN_LIMITS) else reached
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
         """A child's result; what it spends counts here, too."""

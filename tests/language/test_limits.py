@@ -73,13 +73,50 @@ async def test_an_agents_own_limit_can_be_handled(house: Harness) -> None:
     assert await house.output(run) == "the limit of 1 model calls of agent a is reached (1 spent)"
 
 
-async def test_a_limit_is_split_evenly_over_branches(house: Harness) -> None:
+async def test_a_used_up_model_limit_stops_no_step_that_asks_no_model(house: Harness) -> None:
+    steps = "[{name: a, agent: a}, {name: b}, {kind: hitl, name: c, message: Go?}]"
+    run = await house.start(f"{SAYS}limits: {{model_calls: 1}}\nsteps: {steps}", "x")
+    await house.answer(run, "yes")
+    assert await house.output(run) == "yes"
+
+
+async def test_the_last_step_that_a_limit_leaves_may_ask_its_model(house: Harness) -> None:
+    run = await house.start(f"{SAYS}limits: {{steps: 1}}\nsteps: [{{name: a, agent: a}}]", "x")
+    assert await house.output(run) == "x"
+
+
+def branching(limits: str, **branches: str) -> str:
+    written = ", ".join(f"{name}: {steps}" for name, steps in branches.items())
+    step = f"{{kind: parallel, name: p, on_branch_failure: ignore, branches: {{{written}}}}}"
+    return f"{SAYS}limits: {limits}\nsteps: [{step}]"
+
+
+async def test_a_limit_is_split_evenly_over_branches_and_the_first_get_what_is_over(house: Harness) -> None:
     branch = "[{name: x, agent: a}, {name: y, agent: a}]"
-    step = f"{{kind: parallel, name: p, on_branch_failure: ignore, branches: {{one: {branch}, two: {branch}}}}}"
-    text = f"{SAYS}limits: {{model_calls: 3}}\nsteps: [{step}]"
-    run = await house.start(text, "x")
+    run = await house.start(branching("{model_calls: 3}", one=branch, two=branch), "x")
     error = (await house.result(run)).error
-    assert error.message == "the limit of 1 model calls of the run is reached (1 spent)"
+    assert error.message == "the share of this branch, 1 of the 3 model calls of the run, is reached (1 spent)"
+    assert error.address == "pipeline:test;parallel:p;branch:two;agent:y"
+
+
+@pytest.mark.parametrize(
+    "asks", ["{name: x, agent: a}", "{kind: loop, name: l, loop: {max_loops: 1, body: {name: x}}}"]
+)
+async def test_a_branch_whose_share_is_nothing_may_do_what_asks_no_model(house: Harness, asks: str) -> None:
+    text = branching("{model_calls: 1}", one="{name: x, agent: a}", two=asks.replace("agent: a", "input: x"))
+    assert await house.output(await house.start(text, "x")) == {"one": "x", "two": "x"}
+
+
+async def test_a_branch_whose_share_is_nothing_may_be_granted_as_much_as_the_run_has(house: Harness) -> None:
+    branch = "{name: x, agent: a}"
+    run = await house.start(branching("{model_calls: 1, on_limit: ask}", one=branch, two=branch), "x")
+    question = await house.one(run)
+    assert (
+        question.message == "the share of this branch, 0 of the 1 model calls of the run, is reached (0 spent). Go on?"
+    )
+    assert [option.label or option.id for option in question.options] == ["1 more", "fail"]
+    await house.answer(run, "more", question)
+    assert await house.output(run) == {"one": "x", "two": "x"}
 
 
 # on_error: ask

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from temporalio import workflow
+
 from blueprint.grammar import AnyStep, Parallel
 from protocol.context import Path, changes, keys_of
 from workflows.failures import HANDLED, failure, failure_of
 from workflows.frame import Frame, Store
 from workflows.items import take_changes
-from workflows.limits import Meter
+from workflows.limits import Meter, old_share
 from workflows.together import is_cancelled, together
 
 Json = dict[str, Any]
@@ -26,7 +28,7 @@ class _Failed:
 
 async def run_parallel(step: Parallel, frame: Frame) -> Any:
     value = frame.input_of(step)
-    shares = [frame.meter.split(len(step.branches)) for _ in step.branches]
+    shares = _shares(frame.meter, len(step.branches))
     works = [
         _branch(step, name, steps, value, share, frame)
         for (name, steps), share in zip(step.branches.items(), shares, strict=True)
@@ -39,6 +41,12 @@ async def run_parallel(step: Parallel, frame: Frame) -> Any:
         )
     outputs = {name: output for name, (output, _) in done.items()}
     return _reduced(step, outputs, frame)
+
+
+def _shares(meter: Meter, branches: int) -> list[Meter]:
+    if not meter.budgets or workflow.patched("shares-with-what-is-over"):
+        return meter.split(branches)
+    return [Meter([old_share(one, branches) for one in meter.budgets], meter) for _ in range(branches)]
 
 
 async def _branch(
