@@ -24,6 +24,7 @@ ERRORS = {
 """A blueprint with one of these cannot run."""
 
 WARNINGS = {
+    "few_questions": "A clarification wants more facts than it may put questions.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
     "unlimited_loop": "A loop may go on for ever: no limit, and no person in it.",
     "unreachable_branch": "A branch has a key that its condition never gives.",

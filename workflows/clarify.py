@@ -8,6 +8,7 @@ from temporalio import workflow
 
 from blueprint.expressions import ExpressionError, text_of
 from blueprint.grammar import Agent, Clarify, Option
+from blueprint.grammar.clarifying import FEWEST
 from blueprint.jsonschemas import misfit, problems_of
 from protocol.agents import Message, ModelRequest
 from protocol.questions import Asked, Clarification, Decision, Fact, Input, Review
@@ -23,6 +24,8 @@ from workflows.questions import Reply
 
 MOST_READINGS = 3
 """Requests to the model for one answer, if what it makes of it does not fit."""
+MOST_REJECTIONS = 10
+"""Of what was understood; then the clarification fails."""
 _TASK = """You make a goal clear by asking a person. You get the goal, the JSON Schema of the facts that are wanted, \
 those that are known, those that are lacking, and what was said so far. Give: `facts`, every fact that was told, \
 in the form that the schema wants; `question`, one short question for what is lacking, with `options` where they \
@@ -61,6 +64,7 @@ class ClarifyWorkflow(Host):
         self.facts: dict[str, Any] = {}
         self.asked = 0
         self.granted = 0
+        self.rejections = 0
         self.requests = 0
         self.said: list[dict[str, Any]] = []
         """Questions with their answers, for the model."""
@@ -107,18 +111,18 @@ class ClarifyWorkflow(Host):
     # What is known
 
     def _lacking(self) -> list[str]:
-        """The facts that are wanted and not known, in the schema's order; all are wanted where none is required."""
-        properties = self.step.properties()
-        wanted = self.step.facts.get("required", list(properties))
-        return [name for name in properties if name in wanted and name not in self.facts]
+        """The facts that are wanted and not known, in the schema's order."""
+        return [name for name in self.step.wanted() if name not in self.facts]
 
     def _take(self, facts: dict[str, Any]) -> None:
         """Take over what fits; what does not is remembered with the reason."""
         for name, value in facts.items():
-            if name not in self.step.properties() or value is None:
+            if name not in self.step.properties():
                 continue
-            fact = Fact(message=name, name=name, facts=self.step.facts)
-            if why := misfit(fact.own, value):
+            why = misfit(Fact(message=name, name=name, facts=self.step.facts).own, value)
+            if value is None and (why or not workflow.patched("null-is-a-fact")):
+                continue
+            if why:
                 self.wrong[name] = why
             else:
                 self.facts = {**self.facts, name: value}
@@ -132,7 +136,7 @@ class ClarifyWorkflow(Host):
     # Asking
 
     async def _may_ask(self, frame: Frame) -> bool:
-        limit = self.step.max_questions
+        limit = self._most()
         if self.asked < limit + self.granted:
             return True
         match self.step.on_max_questions:
@@ -144,6 +148,13 @@ class ClarifyWorkflow(Host):
         raise failure(
             "max_questions", f"{self.step.name}: {limit} questions were asked; not known: {lacking}", self.address
         )
+
+    def _most(self) -> int:
+        """Questions at most; in runs of old 8 by default, however many facts there are."""
+        most = self.step.most_questions
+        if self.step.max_questions is not None or self.asked < FEWEST or workflow.patched("questions-for-all-facts"):
+            return most
+        return FEWEST
 
     async def _ask_for_more(self, limit: int, frame: Frame) -> bool:
         more = [{"id": "more", "label": f"{limit} more"}, {"id": "finish"}, {"id": "fail"}]
@@ -204,7 +215,7 @@ class ClarifyWorkflow(Host):
         return reply
 
     async def _confirmed(self, read: Read | None, frame: Frame) -> bool:
-        """Show what was understood; a correction counts, a rejection begins again with what was said of it."""
+        """Show what was understood; a correction counts, what is rejected is talked about, or changed, once more."""
         summary = read.summary if read is not None and read.summary else f"Is this right? {self.definition.goal}"
         asked = Review(message=summary, payload=self.facts, payload_schema=self.step.facts)
         await self.until_resumed()
@@ -213,9 +224,29 @@ class ClarifyWorkflow(Host):
         if said["verdict"] != "rejected":
             self.facts = said["payload"]
             return True
-        self.said.append({"question": summary, "answer": f"No. {said.get('reason', '')}".strip()})
+        self.rejections += 1
+        if self.rejections >= MOST_REJECTIONS and workflow.patched("rejections-come-to-an-end"):
+            text = f"{self.step.name}: what was understood was rejected {MOST_REJECTIONS} times"
+            raise failure("not_confirmed", text, self.address)
+        reason = said.get("reason", "")
+        if self._agent() is None and workflow.patched("what-is-rejected-is-changed"):
+            await self._ask_for_changes(reason, frame)
+            return False
+        self.said.append({"question": summary, "answer": f"No. {reason}".strip()})
         self.facts = {name: value for name, value in self.definition.known.items() if name in self.facts}
         return False
+
+    async def _ask_for_changes(self, reason: str, frame: Frame) -> None:
+        """Put all facts once more, each with what is known of it; it counts as no question."""
+        properties = {
+            name: {**schema, "default": self.facts[name]} if isinstance(schema, dict) and name in self.facts else schema
+            for name, schema in self.step.properties().items()
+        }
+        form = {**self.step.facts, "properties": properties, "required": [], "additionalProperties": False}
+        message = f"What is to be changed? {reason}".strip()
+        reply = await self._put(Input(message=message, form=form, info=self._info()), "changes", frame)
+        self.asked -= 1
+        self._take(reply.content)
 
     # The agent
 

@@ -27,6 +27,8 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
         match step:
             case Conditional(condition_expression=str(expression)):
                 _branches(step, path, expression, findings)
+            case Clarify():
+                _few_questions(step, path, findings)
             case Loop():
                 _limit(step, path, blueprint, findings)
     return [replace(problem, severity="warning") for problem in findings.problems]
@@ -82,6 +84,14 @@ def _limit(step: Loop, path: str, blueprint: Blueprint, findings: Findings) -> N
     if step.loop.max_loops is None and blueprint.limits is None and not _asks(step.loop.body):
         told = "nothing ends this loop if its exit never holds"
         findings.add_key(f"{path}.loop", "unlimited_loop", told, "add max_loops, or limits to the blueprint")
+
+
+def _few_questions(step: Clarify, path: str, findings: Findings) -> None:
+    """Without an agent each fact is a question of its own, unless a person tells several at once."""
+    facts = len(step.wanted())
+    if step.agent is None and step.known is None and step.most_questions < facts:
+        told = f"{step.most_questions} questions for {facts} facts, which are asked one by one"
+        findings.add(f"{path}.max_questions", "few_questions", told, f"write {facts} or more, or remove it")
 
 
 def _asks(steps: Iterable[AnyStep]) -> bool:

@@ -168,6 +168,13 @@ def _check_clarify(step: Clarify, path: str, blueprint: Blueprint, findings: Fin
         told = "the schema names no facts: it needs `properties`"
         hint = "schema: {type: object, required: [audience], properties: {audience: {type: string}}}"
         findings.add(f"{path}.schema", "bad_value", told, hint)
+        return
+    required = step.facts.get("required")
+    for name in required if isinstance(required, list) else []:
+        if name not in properties:
+            told = f"{name!r} is required, but none of the properties: it could never be asked"
+            hint = did_you_mean(str(name), properties) or f"known facts: {', '.join(properties)}"
+            findings.add(f"{path}.schema.required", "bad_value", told, hint)
 
 
 def _check_loop(block: LoopBlock, path: str, findings: Findings) -> None:

@@ -138,7 +138,7 @@ class _Counting:
             return Amount(None, (f"{step.name} asks for as long as a person wants",))
         if step.confirm:
             return Amount(None, (f"{step.name} begins again as often as a person rejects what was understood",))
-        return Amount((step.max_questions + 1) * READINGS)
+        return Amount((step.most_questions + 1) * READINGS)
 
     def _planner(self, step: AgenticLoop) -> Amount:
         agent = self._agent(step.planner)

@@ -129,12 +129,12 @@ def _hitl(step: Hitl, names: Names) -> Told:
 
 
 def _clarify(step: Clarify, names: Names) -> Told:
-    known = f", but for what is known from {filled(step.known, names)}" if step.known is not None else ""
-    facts = fields(step.facts) or shape(step.facts)
+    known = f", but for what is known and fits of {filled(step.known, names)}" if step.known is not None else ""
+    facts = fields({**step.facts, "required": step.wanted()}) or shape(step.facts)
     said = [f"talks with a person about {filled(step.goal, names)} until it knows {facts}{known}."]
-    said.append(f"{counted(step.max_questions, 'question')} at most; {_AT_MOST[step.on_max_questions]}.")
+    said.append(f"{counted(step.most_questions, 'question')} at most; {_AT_MOST[step.on_max_questions]}.")
     if step.confirm:
-        said.append("At the end the person sees what was understood, and may correct it.")
+        said.append("At the end the person sees what was understood, and may correct or reject it.")
     if step.agent is not None:
         said.append(f"{_capital(_who(step.agent))} words the questions and reads the answers.")
     asks = [Ask("input" if step.agent is None else "clarification", "what is not known yet")]

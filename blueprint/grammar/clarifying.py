@@ -10,6 +10,9 @@ from pydantic import ConfigDict, Field
 from blueprint.grammar.agents import Agent
 from blueprint.grammar.base import Schema, Step, Template
 
+FEWEST = 8
+"""Questions that may be put where the author gives no number."""
+
 
 class Clarify(Step):
     """Ask a person for what is not known yet, until an object fits its schema; the output is the object."""
@@ -36,8 +39,12 @@ class Clarify(Step):
         description="An object of facts that are known already; they are not asked.",
         examples=[{"audience": "{{ input.audience }}"}],
     )
-    max_questions: int = Field(
-        8, ge=1, le=1000, description="Questions at most, the confirmation not counted.", examples=[5]
+    max_questions: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="Questions at most, the confirmation not counted; default: two a fact, at least 8.",
+        examples=[5],
     )
     on_max_questions: Literal["fail", "finish", "ask"] = Field(
         "fail", description="At the limit: fail, finish with what is known, or ask whether to go on."
@@ -52,3 +59,12 @@ class Clarify(Step):
         """The facts by name, in the schema's order."""
         found: dict[str, Any] = self.facts.get("properties", {})
         return found
+
+    def wanted(self) -> list[str]:
+        """The facts that are asked for, in the schema's order: the required ones, or all where none is."""
+        required = self.facts.get("required", list(self.properties()))
+        return [name for name in self.properties() if name in required]
+
+    @property
+    def most_questions(self) -> int:
+        return max(FEWEST, 2 * len(self.wanted())) if self.max_questions is None else self.max_questions

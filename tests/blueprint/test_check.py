@@ -342,3 +342,10 @@ def test_a_secret_is_no_choice_has_no_default_and_is_not_looked_into(keys: str, 
 def test_secrets_are_asked_for_by_name_or_one_without() -> None:
     assert found(SECRET.format("timeout: 1h, on_timeout: skip, assignees: [user:ana], not_by: [requester]")) == []
     assert found(SECRET.format("input_schema: {type: object, properties: {A: {type: string, title: T}}}")) == []
+
+
+def test_a_fact_that_is_required_is_one_of_those_that_are_asked() -> None:
+    schema = "{required: [q, a], properties: {a: {type: string}}}"
+    problem = only(f"steps: [{{kind: clarify, name: c, goal: g, schema: {schema}}}]")
+    assert (problem.path, problem.code) == ("steps[0].schema.required", "bad_value")
+    assert "'q' is required, but none of the properties" in problem.message

@@ -239,8 +239,13 @@ def test_a_clarification_says_what_must_be_known() -> None:
     assert said == (
         'talks with a person about "A trip for [the input]" until it knows city (text) and days (a whole number, at'
         " least 1; optional). 4 questions at most; then it goes on with what there is. At the end the person sees what"
-        " was understood, and may correct it."
+        " was understood, and may correct or reject it."
     )
+
+
+def test_a_clarification_asks_for_all_facts_where_none_is_required() -> None:
+    said = step("{name: c, kind: clarify, goal: g, known: '{{ input }}', schema: {properties: {a: {}, b: {}}}}")
+    assert "until it knows a (anything) and b (anything), but for what is known and fits of" in said
 
 
 # People

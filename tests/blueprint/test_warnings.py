@@ -121,6 +121,22 @@ def test_a_loop_that_nothing_ends_is_told(warned, before, body, more, warns) -> 
     assert [one.code for one in warned(LOOP % (before, body, more))] == ["unlimited_loop"] * warns
 
 
+@pytest.mark.parametrize(
+    ("more", "warns"),
+    [
+        ("", False),
+        ("max_questions: 1", True),
+        ("max_questions: 2", False),
+        ("max_questions: 1, known: {a: 1}", False),
+        ("max_questions: 1, agent: {model: echo}", False),
+    ],
+)
+def test_fewer_questions_than_facts_are_told(warned, more, warns) -> None:
+    facts = "{properties: {a: {}, b: {}}}"
+    text = f"steps: [{{kind: clarify, name: c, goal: g, schema: {facts}{', ' * bool(more)}{more}}}]"
+    assert [one.code for one in warned(text)] == ["few_questions"] * warns
+
+
 def test_a_comment_silences_the_warnings_of_its_line_or_of_the_line_below(warned) -> None:
     at_the_end = AGENTS.replace('"agent:older"]}', '"agent:older"]}  # holdfast: ignore unused_agent')
     assert told(warned(at_the_end)) == [("unused_agent", 7, "agents.older")]
@@ -139,7 +155,7 @@ def test_a_reason_may_stand_behind_a_second_mark(warned) -> None:
     ("comment", "code", "says"),
     [
         ("ignore unused_agnet", "unknown_ignore", "did you mean 'unused_agent'?"),
-        ("ignore xyz", "unknown_ignore", "warnings: missing_branch"),
+        ("ignore xyz", "unknown_ignore", "warnings: few_questions, missing_branch"),
         ("ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("please ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("ignore unused_agent", "unneeded_ignore", "line 1 has no unused_agent"),

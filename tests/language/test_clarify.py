@@ -76,10 +76,36 @@ async def test_what_was_understood_is_shown_and_corrected(house: Harness) -> Non
     assert await house.output(run) == {"audience": "x", "length": 101}
 
 
-async def test_what_is_rejected_is_asked_again(house: Harness) -> None:
-    run = await house.start(clarify(confirm=True, known={"audience": "all"}), "tea")
-    await house.answered(run, 100, {"verdict": "rejected"}, 200, {"verdict": "unchanged"})
+async def test_what_is_rejected_is_changed_with_the_values_so_far_at_hand(house: Harness) -> None:
+    run = await house.start(clarify(confirm=True, known={"audience": "all"}, max_questions=1), "tea")
+    await house.answered(run, 100, {"verdict": "rejected", "reason": "too short"})
+    question = await house.one(run)
+    assert question.message == "What is to be changed? too short"
+    assert [field.get("default") for field in question.requestedSchema["properties"].values()] == ["all", 100, None]
+    await house.answered(run, {"length": 200}, {"verdict": "unchanged"})
     assert await house.output(run) == {"audience": "all", "length": 200}
+
+
+async def test_the_tenth_rejection_ends_it(house: Harness) -> None:
+    run = await house.start(clarify(confirm=True, known={"audience": "all", "length": 100}), "tea")
+    for _ in range(9):
+        await house.answered(run, {"verdict": "rejected"}, {"length": 200})
+    await house.answer(run, {"verdict": "rejected"})
+    assert (await house.result(run)).error.type == "not_confirmed"
+
+
+async def test_by_default_there_are_questions_enough_for_all_facts(house: Harness) -> None:
+    schema = {"properties": {f"f{number}": {"type": "integer"} for number in range(9)}}
+    run = await house.start(clarify(schema=schema), "tea")
+    await house.answered(run, *range(9))
+    assert await house.output(run) == {f"f{number}": number for number in range(9)}
+
+
+async def test_a_null_is_a_fact_where_it_fits(house: Harness) -> None:
+    schema = {"required": ["a", "b"], "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "integer"}}}
+    run = await house.start(clarify(schema=schema, known={"b": None}), "tea")
+    assert await house.answered(run, None, 1) == ["A?", "B?"]
+    assert await house.output(run) == {"a": None, "b": 1}
 
 
 @pytest.mark.parametrize(
