@@ -152,7 +152,8 @@ def _rule(rule: Rule) -> str:
 def _shortened(rule: AgentHistory) -> str:
     most = [counted(rule.max_turns, "turn")] if rule.max_turns is not None else []
     most += [counted(rule.max_tokens, "token")] if rule.max_tokens is not None else []
-    return f"Of a conversation above {listed(most, 'or')} {_HISTORY[rule.strategy]}."
+    by = f" by the agent {rule.agent}" if rule.strategy == "summarize" and rule.agent is not None else ""
+    return f"Of a conversation above {listed(most, 'or')} {_HISTORY[rule.strategy]}{by}."
 
 
 def asks_of(used: Used, blueprint: Blueprint) -> list[Ask]:

@@ -145,6 +145,9 @@ class Page:
         inner = [Used(name, agent) for name, agent in reach.agents.items()]
         for one in inner:
             self.agents.setdefault(one.label, one)
+        rules = [one.agent.history_management for one in (used, *inner)]
+        for name in [rule.agent for rule in rules if rule is not None and rule.agent in self.blueprint.agents]:
+            self.agents.setdefault(str(name), Used(str(name), self.blueprint.agents[str(name)], turns=False))
         for alias, child in reach.imports.items():
             self.book.refer(alias, child)
         called = [tool.name for one in (used, *inner) for tool in one.tools]

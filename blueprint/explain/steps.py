@@ -231,7 +231,8 @@ def _loop(step: Loop, names: Names) -> Told:
     body = Inner("", block.body, names.after("what the round begins with"))
     ask = Ask("decision", f"{step.name} has not met its exit. Go on?", MORE)
     more = (ask,) if block.max_loops is not None and block.at_the_limit == "ask" else ()
-    return Told(" ".join(said), (body,), more)
+    shorter = block.history_management
+    return Told(" ".join(said), (body,), more, agent=None if shorter is None else shorter.agent)
 
 
 def _after_round(step: Loop, names: Names) -> Names:
@@ -274,7 +275,8 @@ def _conversation(block: LoopBlock) -> str:
         return f"{kept}."
     amounts = [counted(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
     amounts += [counted(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
-    rest = "what is older is summarised" if shorter.strategy == "summarize" else "what is older is dropped"
+    summary = f"{_who(shorter.agent or '')} summarises what is older"
+    rest = summary if shorter.strategy == "summarize" else "what is older is dropped"
     return f"{kept}; of more than {listed(amounts, 'or')} {rest}."
 
 

@@ -248,6 +248,20 @@ def test_a_clarification_asks_for_all_facts_where_none_is_required() -> None:
     assert "until it knows a (anything) and b (anything), but for what is known and fits of" in said
 
 
+def test_who_summarises_is_told_and_described() -> None:
+    rule = "history_management: {strategy: summarize, max_turns: 3, agent: short}"
+    text = f"""
+agents: {{short: {{model: echo}}, boss: {{model: echo, tools: [search], {rule}}}}}
+steps:
+  - {{kind: loop, name: l, loop: {{max_loops: 2, conversation: true, {rule}, body: [{{name: a, kind: hitl}}]}}}}
+"""
+    said = " ".join(explain(loads(text, name="t")).text.split())
+    assert "of more than 3 turns the agent short summarises what is older." in said
+    assert "- short (echo: repeats what it gets)" in said
+    said = " ".join(explain(loads(text.replace("name: a, kind: hitl", "name: a, agent: boss"), name="t")).text.split())
+    assert "Of a conversation above 3 turns older turns are summarised by the agent short." in said
+
+
 # People
 
 
