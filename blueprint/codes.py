@@ -26,6 +26,7 @@ ERRORS = {
 WARNINGS = {
     "few_questions": "A clarification wants more facts than it may put questions.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
+    "shared_write": "Items of a map that run at once write one path of the context: the map may fail.",
     "unlimited_loop": "A loop may go on for ever: no limit, and no person in it.",
     "unreachable_branch": "A branch has a key that its condition never gives.",
     "unused_agent": "An agent has a name, and nothing uses it.",

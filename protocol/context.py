@@ -89,7 +89,11 @@ GONE: Any = object()
 
 
 class Conflict(ValueError):
-    """Two branches have changed one path, each in its own way."""
+    """Two branches, or items, have changed one path, each in its own way."""
+
+    def __init__(self, one: str, other: str, path: str) -> None:
+        super().__init__(f"branches {one!r} and {other!r} both change {path}")
+        self.one, self.other, self.path = one, other, path
 
 
 def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
@@ -139,7 +143,7 @@ def joined(context: Json, forks: dict[str, dict[Path, Any]], strategy: str) -> J
                 who, theirs = taken[other]
                 same = other == path and theirs == value
                 if strategy == "error_on_conflict" or (strategy == "context_update" and not same):
-                    raise Conflict(f"branches {who!r} and {name!r} both change {'.'.join(path)}")
+                    raise Conflict(who, name, ".".join(path))
             taken[path] = (name, value)
             context = _replaced(context, path, value)
     return context

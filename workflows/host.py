@@ -287,7 +287,7 @@ class Host:
                 raise
             await self.close("failed")
             what = failure_of(error, self.address)
-            raise raised(what.model_copy(update={"usage": self.usage})) from error
+            raise raised(what.model_copy(update={"usage": self.usage, **self.kept_of_a_failure()})) from error
         except asyncio.CancelledError:
             await self.close("cancelled")
             raise
@@ -295,6 +295,10 @@ class Host:
             shown.cancel()
         await self.close("completed")
         return output
+
+    def kept_of_a_failure(self) -> dict[str, Any]:
+        """What a failure carries beside that."""
+        return {}
 
     async def carried(self) -> dict[str, Any]:
         """What the same workflow takes along into a fresh history, beside what it has done: no events."""

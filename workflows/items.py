@@ -6,9 +6,12 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
+from temporalio.exceptions import ChildWorkflowError
+
 from blueprint.grammar import MapBlock
 from protocol.address import Address, parts, segment
 from protocol.context import Conflict, Path, changes, joined
+from protocol.runs import MapDefinition, MapResult, MapState
 from workflows.failures import HANDLED, failure, failure_of, raised
 from workflows.frame import Frame
 from workflows.judging import judged
@@ -52,8 +55,30 @@ async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[Any
     return [output for output, _ in done], changed
 
 
-def take_changes(frame: Frame, changed: dict[str, dict[Path, Any]], strategy: str = "context_update") -> None:
-    """Join forks into the frame's context, in their order."""
+async def run_items(definition: MapDefinition, state: MapState, frame: Frame) -> MapResult:
+    """Items in a history of their own; where they fail, what those that were completed wrote is taken over."""
+    try:
+        result: MapResult = await frame.run_child(definition, state)
+    except ChildWorkflowError as error:
+        kept = failure_of(error, frame.address).context
+        if kept is not None and not is_cancelled(error):
+            frame.write(kept)
+        raise
+    return result
+
+
+def take_items_changes(frame: Frame, changed: dict[str, dict[Path, Any]]) -> None:
+    """Join the forks of items that ran at once."""
+    try:
+        frame.write(joined(frame.store.value, changed, "context_update"))
+    except Conflict as error:
+        told = f"{error.one} and {error.other} both change {error.path}, each in its own way"
+        hint = "items that run at once (max_concurrency) may write different paths only"
+        raise failure("context_conflict", f"{told}; {hint}", frame.address) from None
+
+
+def take_changes(frame: Frame, changed: dict[str, dict[Path, Any]], strategy: str) -> None:
+    """Join the forks of branches into the frame's context, in their order."""
     try:
         frame.write(joined(frame.store.value, changed, strategy))
     except Conflict as error:

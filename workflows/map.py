@@ -17,7 +17,7 @@ from protocol.runs import MAP_WORKFLOW, Change, MapDefinition, MapResult, MapSta
 from workflows.frame import Frame, Scope, Store
 from workflows.host import Host, inherited
 from workflows.interpreter import run_steps
-from workflows.items import Items, at_once, one_by_one, take_changes
+from workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
 from workflows.limits import Meter
 
 PAGE = 50
@@ -38,6 +38,10 @@ class MapWorkflow(Host):
 
     def current_context(self) -> dict[str, Any]:
         return self.store.value
+
+    def kept_of_a_failure(self) -> dict[str, Any]:
+        """What the completed items wrote, if they wrote one after the other."""
+        return {"context": self.store.value if self._alone else None}
 
     @workflow.run
     async def run(self, definition: MapDefinition, state: MapState) -> MapResult:
@@ -82,7 +86,7 @@ class MapWorkflow(Host):
             begin = first + start
             place = within(self.definition.address, "page", f"{begin}-{begin + len(page) - 1}")
             definition = self.definition.model_copy(update={"items": page, "first": begin, "pages": place})
-            result: MapResult = await frame.run_child(definition, self._state(frame))
+            result: MapResult = await run_items(definition, self._state(frame), frame)
             outputs += result.outputs
             if self._alone:
                 frame.write(result.context)
@@ -104,7 +108,7 @@ class MapWorkflow(Host):
         if not self._alone:
             # Joined here, so that two items that change one path are told apart by their names.
             base = self.store.value
-            take_changes(self._frame(MapState()), self.changed)
+            take_items_changes(self._frame(MapState()), self.changed)
             if is_page:
                 self.store.value = base
         return MapResult(

@@ -11,7 +11,7 @@ from blueprint.check.findings import Findings
 from blueprint.errors import Problem
 from blueprint.expressions import text_of
 from blueprint.expressions.parse import parsed_expression
-from blueprint.grammar import AnyStep, Blueprint, Clarify, Conditional, Fallback, Hitl, Loop
+from blueprint.grammar import AnyStep, Blueprint, Clarify, Conditional, Fallback, Hitl, Loop, Map
 from blueprint.places import Parts
 from blueprint.reach import reach_of
 from blueprint.source import PlacedDict
@@ -27,6 +27,8 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
         match step:
             case Conditional(condition_expression=str(expression)):
                 _branches(step, path, expression, findings)
+            case Map():
+                _shared_writes(step, path, findings)
             case Clarify():
                 _few_questions(step, path, findings)
             case Loop():
@@ -84,6 +86,20 @@ def _limit(step: Loop, path: str, blueprint: Blueprint, findings: Findings) -> N
     if step.loop.max_loops is None and blueprint.limits is None and not _asks(step.loop.body):
         told = "nothing ends this loop if its exit never holds"
         findings.add_key(f"{path}.loop", "unlimited_loop", told, "add max_loops, or limits to the blueprint")
+
+
+def _shared_writes(step: Map, path: str, findings: Findings) -> None:
+    """Items that run at once each write in a fork of the context, and forks that differ cannot be joined."""
+    if step.map.max_concurrency == 1:
+        return
+    for where, one in _placed(step.map.body, f"{path}.map.body"):
+        key, what = (
+            ("sink_to", one.sink_to) if one.sink_to is not None else ("updates_context", "the keys of its output")
+        )
+        if one.sink_to is not None or one.updates_context:
+            told = f"items that run at once all write {what}: the map fails if two of them write different values"
+            hint = "collect the items' outputs, which are the map's output, or write max_concurrency: 1"
+            findings.add(f"{where}.{key}", "shared_write", told, hint)
 
 
 def _few_questions(step: Clarify, path: str, findings: Findings) -> None:

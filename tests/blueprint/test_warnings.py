@@ -137,6 +137,21 @@ def test_fewer_questions_than_facts_are_told(warned, more, warns) -> None:
     assert [one.code for one in warned(text)] == ["few_questions"] * warns
 
 
+@pytest.mark.parametrize(
+    ("many", "write", "warns"),
+    [
+        (2, "sink_to: total", ["steps[0].map.body[0].sink_to"]),
+        (2, "updates_context: true", ["steps[0].map.body[0].updates_context"]),
+        (2, "input: x", []),
+        (1, "sink_to: total", []),
+    ],
+)
+def test_what_items_that_run_at_once_all_write_is_told(warned, many, write, warns) -> None:
+    block = f"{{iterable_input: '[1, 2]', max_concurrency: {many}, body: [{{name: a, {write}}}]}}"
+    found = warned(f"steps: [{{kind: map, name: m, map: {block}}}]")
+    assert [(one.code, one.path) for one in found] == [("shared_write", path) for path in warns]
+
+
 def test_a_comment_silences_the_warnings_of_its_line_or_of_the_line_below(warned) -> None:
     at_the_end = AGENTS.replace('"agent:older"]}', '"agent:older"]}  # holdfast: ignore unused_agent')
     assert told(warned(at_the_end)) == [("unused_agent", 7, "agents.older")]

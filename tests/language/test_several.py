@@ -82,7 +82,7 @@ async def test_two_items_at_once_that_change_one_path_are_an_error_that_names_bo
         run = await house.start(mapped(None, body, max_concurrency=3), items(count))
         error = (await house.result(run)).error
         assert error.type == "context_conflict"
-        assert error.message == "branches 'item 0' and 'item 1' both change last.one"
+        assert error.message.startswith("item 0 and item 1 both change last.one, each in its own way; items that run")
 
 
 async def test_three_items_ask_three_questions_and_get_three_answers(house: Harness) -> None:
@@ -107,6 +107,14 @@ async def test_failed_items_fail_the_map_or_give_null(house: Harness, count: int
     assert (error.type, error.address) == ("expression_error", "pipeline:test;map:m:2;step:a")
     run = await house.start(mapped(None, body, max_concurrency=concurrency, on_item_error="continue"), items(count))
     assert await house.output(run) == [None if n in (2, 4) else n * 10 for n in range(count)]
+
+
+@pytest.mark.parametrize(("count", "done"), [(50, 45), (51, 45), (101, 95)])
+async def test_a_map_that_fails_keeps_what_its_completed_items_wrote(house: Harness, count: int, done: int) -> None:
+    body = {"name": "a", "input": f"{{{{ 1 / ({done} - index) and index + 1 }}}}", "sink_to": "done"}
+    step = yaml.safe_load(mapped(None, body))["steps"][0] | {"on_error": "continue"}
+    steps = [step, {"name": "end", "input": "{{ context.done }}"}]
+    assert await house.output(await house.start(yaml.safe_dump({"steps": steps}), items(count))) == done
 
 
 async def test_a_person_says_what_becomes_of_a_failed_item(house: Harness) -> None:

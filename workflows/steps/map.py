@@ -8,11 +8,11 @@ from typing import Any
 
 from blueprint.grammar import Map
 from protocol.questions import brief
-from protocol.runs import MapDefinition, MapResult, MapState
+from protocol.runs import MapDefinition, MapState
 from workflows.alone import alone
 from workflows.failures import failure
 from workflows.frame import Frame
-from workflows.items import Items, at_once, one_by_one, take_changes
+from workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
 
 MOST_INLINE = 50
 
@@ -27,7 +27,7 @@ async def run_map(step: Map, frame: Frame) -> Any:
         outputs = await one_by_one(step.map, Items(items), frame)
     else:
         outputs, changed = await at_once(step.map, Items(items), frame)
-        take_changes(frame, changed)
+        take_items_changes(frame, changed)
     return _finalized(step, outputs, frame)
 
 
@@ -43,7 +43,7 @@ async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
         permits=frame.host.permits,
         budgets=frame.meter.budgets,
     )
-    result: MapResult = await frame.run_child(definition, state)
+    result = await run_items(definition, state, frame)
     frame.write(result.context)
     return result.outputs
 
