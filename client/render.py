@@ -150,6 +150,8 @@ def progress(event: Event) -> Text | None:
             line.append(f": {preview(data['item'])}" if "item" in data else "", "dim")
         case "step.completed" if data["kind"] == "step":
             line = Text(f"✓ {name}  ").append(preview(data.get("output")), "dim")
+        case "cache.hit":
+            line = Text(f"✓ {name}  ").append("from the cache", "dim")
         case "step.skipped":
             line = Text(f"· {name} skipped{_why(data)}", "dim")
         case "tool.returned" if kind == "tool":
@@ -288,7 +290,9 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
     text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span['name']}", STYLES.get(status, ""))
     if span.get("title"):
         text.append(f" {preview_text(span['title'])}")
-    if span["kind"] not in ("step", "hitl"):
+    if span["kind"] == "cache" and span["status"] == "completed" and "steps" not in span:
+        text.append(" (from the cache)", "dim")
+    elif span["kind"] not in ("step", "hitl"):
         text.append(f" ({span['kind']}{' → ' + span['branch'] if 'branch' in span else ''})", "dim")
     if span.get("error"):
         text.append(f"  {preview_text(span['error']['message'] or '')}", "red")

@@ -97,6 +97,8 @@ class Scope:
     steps: dict[str, Any] = field(default_factory=dict)
     outer: Scope | None = None
     resume_input: Any = None
+    heard: bool = False
+    """Whether somebody answered here, or in a list inside."""
 
     def inner(self) -> Scope:
         return Scope(outer=self, resume_input=self.resume_input)
@@ -107,7 +109,7 @@ class Scope:
     def answered(self, content: Any) -> None:
         scope: Scope | None = self
         while scope is not None:
-            scope.resume_input, scope = content, scope.outer
+            scope.resume_input, scope.heard, scope = content, True, scope.outer
 
 
 RunSteps = Callable[[Sequence[AnyStep], "Frame", Any], Awaitable[Any]]

@@ -52,6 +52,7 @@ def test_the_command_that_answers_fits_the_question() -> None:
     [
         (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2), "l 2"),
         (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2, item={"a": 1}), 'l 2: {"a":1}'),
+        (event("cache.hit", "pipeline:p;cache:rate", key="k"), "✓ rate  from the cache"),
         (event("step.skipped", reason="condition_false"), "  · s skipped: condition_false"),
         (
             event("plan.revised", "pipeline:p;plan:go", revision=2, by="user:ana", reason="late\nguests"),
@@ -132,3 +133,10 @@ def test_nothing_is_wrapped_or_coloured_outside_a_terminal() -> None:
     console(out).print(Text("x" * 500, "bold red"))
     assert out.getvalue() == "x" * 500 + "\n"
     assert preview("a\nb\x07") == r"'a\nb\x07'"
+
+
+def test_a_tree_tells_what_came_from_the_cache() -> None:
+    step = {"name": "rate", "kind": "cache", "status": "completed", "output": 2, "error": None}
+    inner = {"name": "w", "kind": "step", "status": "completed", "output": 2, "error": None}
+    shown = tree_text({"steps": [step, {**step, "steps": [inner]}]}).plain
+    assert shown.splitlines() == ["  ✓ rate (from the cache)  2", "  ✓ rate (cache)  2", "    ✓ w  2"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from client.render import tree_text
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -273,6 +274,33 @@ steps:
   - {{kind: cache, name: c, input: same, wrapped_step: {loop}}}
 """
     assert [await house.output(await house.start(text, n)) for n in (1, 2)] == [{"n": 1}, {"n": 2}]
+
+
+async def test_a_hit_on_a_question_is_the_last_human_answer(house: Harness) -> None:
+    asks = "{kind: cache, name: c, wrapped_step: {kind: hitl, name: w, message: Who?}}"
+    text = f"steps: [{asks}, {{name: end, input: '{{{{ resume_input }}}}'}}]"
+    await house.answer(await house.start(text), "Ann")
+    run = await house.start(text)
+    assert await house.output(run) == "Ann"
+    trace = await house.runs.trace(await house.runs.standing(run))
+    assert "✓ c (from the cache)" in tree_text(trace).plain
+
+
+async def test_a_hit_writes_what_the_run_wrote_though_it_stood_there_already(house: Harness) -> None:
+    text = """
+steps:
+  - {name: seed, input: "{{ input }}", sink_to: n}
+  - {kind: cache, name: c, key: always, wrapped_step: {name: w, input: 5, sink_to: n}}
+  - {name: end, input: "{{ context.n }}"}
+"""
+    assert [await house.output(await house.start(text, n)) for n in (5, 0)] == [5, 5]
+
+
+async def test_a_failure_that_on_error_handles_is_not_kept(house: Harness) -> None:
+    wrapped = {"name": "w", "input": "{{ 1 / context.n }}", "on_error": "continue"}
+    cache = {"kind": "cache", "name": "c", "key": "always", "wrapped_step": wrapped}
+    text = yaml.safe_dump({"steps": [{"name": "seed", "input": "{{ input }}", "sink_to": "n"}, cache]})
+    assert [await house.output(await house.start(text, n)) for n in (0, 1)] == [None, 1]
 
 
 # Conversations

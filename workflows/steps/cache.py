@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from blueprint.expressions import names_in
@@ -13,7 +14,7 @@ from blueprint.grammar.base import Part
 from blueprint.reach import reach_of, steps_within
 from protocol.address import parts
 from protocol.agents import CacheEntry
-from protocol.context import GONE, Path, changes, with_changes
+from protocol.context import GONE, Path, changes, keys_of, read, with_changes
 from protocol.values import digest_of
 from workflows.alone import reads_of
 from workflows.failures import failure_of
@@ -29,22 +30,56 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
     key = _key(step, frame.after(value))
     hit = await frame.host.look_up(key)
     if hit.found:
-        frame.note("cache.hit", key=key)
-        changed = {tuple(path): GONE if gone else new for path, new, gone in hit.value["changes"]}
-        frame.write(with_changes(frame.store.value, changed))
-        return hit.value["output"]
+        return _given_again(hit.value, key, frame)
     before = frame.store.value
     inside = replace(frame, scope=frame.scope.inner())
     output = await frame.run_steps([step.wrapped_step], inside, value)
-    written = _written(changes(before, frame.store.value))
+    if _has_failed(step.wrapped_step, inside) and workflow.patched("what-has-failed-is-not-kept"):
+        return output
+    changed = _changed(step.wrapped_step, before, inside)
+    kept = {"output": output, "changes": _written(changed), "answer": _answer(inside)}
     try:
-        await frame.host.keep(CacheEntry(key=key, value={"output": output, "changes": written}, ttl=step.ttl))
+        await frame.host.keep(CacheEntry(key=key, value=kept, ttl=step.ttl))
     except ActivityError as error:
         if is_cancelled(error):
             raise
         # What has been done and paid for is not lost because it cannot be kept.
         frame.note("cache.failed", message=failure_of(error, frame.address).message)
     return output
+
+
+def _given_again(kept: dict[str, Any], key: str, frame: Frame) -> Any:
+    """What the step gave before, with all that it did to the world around it."""
+    frame.note("cache.hit", key=key)
+    changed = {tuple(path): GONE if gone else new for path, new, gone in kept["changes"]}
+    frame.write(with_changes(frame.store.value, changed))
+    for content in kept["answer"]:
+        frame.scope.answered(content)
+    return kept["output"]
+
+
+def _has_failed(wrapped: AnyStep, inside: Frame) -> bool:
+    """Whether `on_error` went on after a failure."""
+    return inside.scope.steps[wrapped.name]["error"] is not None
+
+
+def _changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Path, Any]:
+    """What is other than before; and what the step wrote, though it stood there before."""
+    after = inside.store.value
+    record = inside.scope.steps[wrapped.name]
+    changed = changes(before, after)
+    if record["status"] != "completed":
+        return changed
+    if wrapped.updates_context and isinstance(record["output"], dict):
+        changed |= {(name,): after[name] for name in record["output"] if name in after and name != "scratchpad"}
+    if wrapped.sink_to is not None:
+        changed[tuple(keys_of(wrapped.sink_to))] = read(after, wrapped.sink_to)
+    return changed
+
+
+def _answer(inside: Frame) -> list[Any]:
+    """The last answer that was given in the step, if one was."""
+    return [inside.scope.resume_input] if inside.scope.heard else []
 
 
 def _key(step: Cache, frame: Frame) -> str:
