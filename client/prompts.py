@@ -124,12 +124,15 @@ class Terminal:
         for index, (name, field) in enumerate(_fields_of(question).items()):
             required = name in question.requestedSchema.get("required", [])
             text = self._ask(f"{_label(name, field, required)}: ", question)
-            if index == 0 and (whole := _object(text)) is not None:
+            if index == 0 and (whole := _whole(text, question)) is not None:
                 return whole
             value = field_value(text, field)
             while reason := _misfit(field, value, required):
                 self.refused(question, f"{name}: {reason}")
-                value = field_value(self._ask(f"{name}: ", question), field)
+                text = self._ask(f"{name}: ", question)
+                if index == 0 and (whole := _whole(text, question)) is not None:
+                    return whole
+                value = field_value(text, field)
             if value is not ABSENT:
                 given[name] = value
         return given
@@ -159,7 +162,10 @@ class Terminal:
 def _how(question: Question) -> str:
     """How this question is answered in a terminal."""
     words = ["what is typed is not shown"] if question.kind == "secret" else []
-    if fields := _fields_of(question):
+    fields = _fields_of(question)
+    if question.kind == "review":
+        words.append("yes: it is right · no, and why · a JSON object of what is to be other")
+    elif fields:
         words.append(f"{len(fields)} fields, or one JSON object")
     elif question.options:
         many = f"up to {question.max_selections}, separated by commas" if question.max_selections > 1 else "one"
@@ -235,6 +241,14 @@ def _misfit(field: dict[str, Any], value: Any, required: bool) -> str | None:
     except BadSchema:
         return None
     return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
+
+
+def _whole(text: str, question: Question) -> dict[str, Any] | None:
+    """A whole form, typed for its first field."""
+    if question.kind == "review":
+        said = content_of(text, question)
+        return said if isinstance(said, dict) else None
+    return _object(text)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -88,6 +88,8 @@ def content_of(text: str, question: Question | None) -> Any:
         return value_of(text, None)
     if question.secret is not None:
         return _secret_of(text, question.secret)
+    if question.kind == "review" and (verdict := _verdict_of(text, question)) is not None:
+        return verdict
     if question.needs_no_data and not text.strip():
         return None
     if question.max_selections == 1:
@@ -119,6 +121,25 @@ def words_of(schema: dict[str, Any]) -> list[str]:
             words = fields[name].get("enum", [])
             return list(words) if all(isinstance(word, str) for word in words) else []
     return []
+
+
+def _verdict_of(text: str, question: Question) -> dict[str, Any] | None:
+    """What is said of a payload in short: yes; no, and why; an object of what is to be other. Nothing says nothing."""
+    word, _, reason = text.strip().partition(",")
+    match word.strip().lower():
+        case "yes" | "y" | "ok" if not reason:
+            return {"verdict": "unchanged"}
+        case "no" | "n":
+            return {"verdict": "rejected", **({"reason": reason.strip()} if reason.strip() else {})}
+    try:
+        changed = from_json(text)
+    except ValueError:
+        return None
+    payload = question.info.get("payload") if isinstance(question.info, dict) else None
+    if not isinstance(changed, dict) or not isinstance(payload, dict) or "verdict" in changed:
+        return None
+    known = payload.keys() | question.requestedSchema["properties"]["payload"].get("properties", {}).keys()
+    return {"verdict": "edited", "payload": {**payload, **changed}} if changed.keys() <= known else None
 
 
 def _secret_of(text: str, asked: Secret) -> Any:

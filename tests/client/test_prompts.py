@@ -13,7 +13,7 @@ from client.prompts import Interrupted, Lines, Terminal, Written, chosen, read_l
 from client.reading import Entry
 from client.render import console
 from protocol.answers import Answer
-from protocol.questions import Clarification, Input
+from protocol.questions import Clarification, Input, Review
 from tests.client.test_reading import decision, question
 
 FORM = {
@@ -83,6 +83,17 @@ def test_a_form_is_asked_field_by_field_or_taken_whole(typing: Typing) -> None:
     assert "city: this field is needed" in typing.shown.getvalue()
     assert typing.content(asked, "Rome", "3", "", "") == {"city": "Rome", "days": 3, "hotel": False}
     assert typing.content(asked, '{"city": "Rome", "days": 1}') == {"city": "Rome", "days": 1}
+
+
+def test_a_review_is_answered_in_a_line_or_field_by_field(typing: Typing) -> None:
+    asked = question(Review(message="Right?", payload={"days": 1, "city": "Rome"}))
+    assert typing.content(asked, "", "yes") == {"verdict": "unchanged"}
+    assert "this field is needed" in typing.shown.getvalue()
+    assert typing.content(asked, "yes") == {"verdict": "unchanged"}
+    assert typing.content(asked, '{"days": 2}') == {"verdict": "edited", "payload": {"days": 2, "city": "Rome"}}
+    assert typing.content(asked, "no, Paris") == {"verdict": "rejected", "reason": "Paris"}
+    assert typing.content(asked, "rejected", "", "") == {"verdict": "rejected"}
+    assert "yes: it is right" in typing.shown.getvalue()
 
 
 def test_a_form_that_is_no_object_of_fields_is_one_line(typing: Typing) -> None:

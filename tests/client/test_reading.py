@@ -9,7 +9,7 @@ import pytest
 from blueprint.errors import BlueprintError
 from client.reading import BadUsage, answers_for, content_of, input_of, person, read_entries, value_of
 from protocol.address import Address
-from protocol.questions import Asked, Clarification, Decision, Input, Question, question_of
+from protocol.questions import Asked, Clarification, Decision, Input, Question, Review, question_of
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]
@@ -50,6 +50,26 @@ def test_half_a_character_is_refused_with_its_place(text: str, place: str) -> No
         value_of(text, None)
     assert str(caught.value).startswith(place)
     assert value_of(r'"\ud83d\ude00"', None) == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("", ""),
+        ("Yes", {"verdict": "unchanged"}),
+        ("no", {"verdict": "rejected"}),
+        ("no, too long, really", {"verdict": "rejected", "reason": "too long, really"}),
+        ('{"length": 2}', {"verdict": "edited", "payload": {"who": "all", "length": 2}}),
+        ('{"tone": "warm"}', {"verdict": "edited", "payload": {"who": "all", "length": 1, "tone": "warm"}}),
+        ('{"verdict": "rejected"}', {"verdict": "rejected"}),
+        ('{"other": 1}', {"other": 1}),
+        ("hm", "hm"),
+    ],
+)
+def test_a_review_may_be_answered_in_short(text: str, content: Any) -> None:
+    shown = {"who": "all", "length": 1}
+    asked = Review(message="?", payload=shown, payload_schema={"properties": {"tone": {"type": "string"}}})
+    assert content_of(text, question(asked)) == content
 
 
 def test_one_option_is_literal_text_and_several_are_a_list() -> None:
