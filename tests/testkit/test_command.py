@@ -90,6 +90,13 @@ def test_everything_that_passes_is_exit_code_0(project: Holdfast) -> None:
     assert (ran.code, ran.out.splitlines()[-1].startswith("2 passed in ")) == (0, True)
 
 
+def test_a_failure_that_the_test_has_written_is_not_told_beside_it(project: Holdfast) -> None:
+    case = "{name: it, tools: {shout: [{error: boom}]}, expect: {error: {type: tool_error}}}"
+    project.write("more/bad.test.yaml", f"blueprint: ./flow.yaml\ntests: [{case}]")
+    ran = project("test", "more")
+    assert (ran.code, "boom" in ran.err, "Traceback" in ran.err) == (0, False, False)
+
+
 def test_a_bad_file_is_told_before_anything_runs(project: Holdfast) -> None:
     project.write("x.test.yaml", "blueprint: flow.yaml\ntests: [{nmae: a}]")
     ran = project("test", "--json")
