@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import json
 import os
@@ -135,6 +136,7 @@ class Screen:
         )
         self.slave = slave
         self.text = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.seen = 0
 
     def until(self, wanted: str) -> None:
@@ -148,7 +150,7 @@ class Screen:
         """Whether the command may still show something."""
         ready, _, _ = select.select([self.master], [], [], 0.1)
         if ready:
-            self.text += os.read(self.master, 65536).decode()
+            self.text += self.decoder.decode(os.read(self.master, 65536))  # a letter may come in two pieces
         return bool(ready) or self.process.poll() is None
 
     def type(self, text: str) -> None:
@@ -158,7 +160,7 @@ class Screen:
         """Its exit code, once it has ended."""
         code = self.process.wait(PATIENCE)
         while select.select([self.master], [], [], 0)[0]:
-            self.text += os.read(self.master, 65536).decode()
+            self.text += self.decoder.decode(os.read(self.master, 65536))  # a letter may come in two pieces
         return code
 
     @property
