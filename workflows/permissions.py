@@ -125,7 +125,7 @@ def _strictest(call: ToolCall, spec: ToolSpec, rulings: Sequence[Ruling]) -> Act
 def speaks_of(agent: Agent, spec: ToolSpec) -> bool:
     """Whether an agent's author said anything of the tool: by listing it, or by a rule that keeps it back."""
     names = (spec.reference, spec.reference.partition("/")[0])
-    if any(tool.name in names for tool in agent.tools):
+    if any(tool.name in names for tool in agent.tools) or ("approve" in agent.human and not agent.tools):
         return True
     return any(rule.action != "allow" and _names(rule, spec.name, spec) for rule in agent.permissions)
 

@@ -28,7 +28,12 @@ _NOT = (
     "not never cannot can't don't doesn't won't without nothing nobody none neither "
     "ne pas sans jamais rien aucun aucune surtout"
 )
+_BUT = (
+    "but wait except unless if only later first before instead however "
+    "mais attends attendez sauf si seulement tard abord avant plutôt plutot cependant"
+)
 _YES_WORDS, _NO_WORDS, _NEGATIONS = frozenset(_YES.split()), frozenset(_NO.split()), frozenset(_NOT.split())
+_HEDGES = frozenset(_BUT.split())
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 
 
@@ -100,11 +105,28 @@ def means(text: str) -> int:
     >>> [means(text) for text in ("Yes, send", "Do not send", "Ok, don't", "Send later", "Oui, annuler la fête")]
     [1, 0, 0, 2, 1]
     """
-    words = _WORD.findall(folded(text).replace("\u2019", "'"))
+    words = _words(text)
     denies = not _NEGATIONS.isdisjoint(words)
     if words and words[0] in _YES_WORDS and not denies:
         return ACCEPT
     return REFUSE if denies or not _NO_WORDS.isdisjoint(words) else OTHER
+
+
+def means_by_itself(text: str) -> int:
+    """What own words mean, of which nobody has said that they are an option: a yes is one that takes nothing back.
+
+    >>> [means_by_itself(text) for text in ("Oui, envoyer", "Ok, stop", "Yes, but wait", "No!", "Oui, sans problème")]
+    [1, 2, 2, 0, 2]
+    """
+    words = _words(text)
+    begins = bool(words) and words[0] in _YES_WORDS
+    if begins and not (_NO_WORDS | _NEGATIONS | _HEDGES).isdisjoint(words):
+        return OTHER
+    return means(text)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(folded(text).replace("\u2019", "'"))
 
 
 def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -> dict[str, Any]:
@@ -119,19 +141,19 @@ def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -
         if option.text == text:
             type_ = meaning(option)
             return {"response": text, "outcome": OUTCOMES[type_], "option_index": index, "option_type": type_}
-    outcome = OUTCOMES[means(text)] if by_words else "other"
+    outcome = OUTCOMES[means_by_itself(text)] if by_words else "other"
     return {"response": text, "outcome": outcome, "option_index": None, "option_type": None}
 
 
 def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
     """What is wrong with what a step says of its question: key, code, message, hint."""
+    if _mark(step) is None and (mark := _MARK_INSIDE.search(step.instruction)) is not None:
+        hint = f"begin the instruction with {mark[1].upper()}: and the question"
+        yield "instruction", "bad_value", f"{mark[1]} stands where it makes no question of the step", hint
     if not asks(step):
         for key in ("options", "timeout", "on_timeout", "default"):
             if step.model_dump(include={key})[key]:
                 yield key, "conflict", f"{key!r} belongs to questions", "add pause_for_response: true, or remove it"
-        if (mark := _MARK_INSIDE.search(step.instruction)) is not None:
-            hint = f"begin the instruction with {mark[1].upper()}: and the question"
-            yield "instruction", "bad_value", f"{mark[1]} stands where it makes no question of the step", hint
         return
     if not question_text(step.instruction):
         yield "instruction", "missing_key", "the question is empty", "say behind the mark what is asked"

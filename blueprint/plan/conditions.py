@@ -148,10 +148,10 @@ def contains(value: Any, wanted: str) -> bool:
     match value:
         case str():
             return folded(wanted) in folded(value)
-        case {"response": _, "outcome": outcome} if folded(wanted) in _OUTCOMES:
-            return bool(outcome == _OUTCOMES[folded(wanted)])
-        case {"response": response, "outcome": outcome}:
-            return contains(response, wanted) or equals(outcome, wanted)
+        case dict() if is_answer(value):
+            return _answers(value, wanted) or (not speaks_of_outcome(wanted) and contains(value["response"], wanted))
+        case {"response": _, "data": dict(answer)} if is_answer(answer):  # a question's line in the results of a loop
+            return contains(answer, wanted)
         case dict():
             return any(contains(inner, wanted) for inner in value.values())
         case list():
@@ -176,11 +176,23 @@ def equals(value: Any, wanted: str) -> bool:
             return _number(wanted) == value
         case None:
             return folded(wanted) in ("null", "none")
-        case {"response": _, "outcome": outcome} if folded(wanted) in _OUTCOMES:
-            return bool(outcome == _OUTCOMES[folded(wanted)])
-        case {"response": response, "outcome": outcome}:
-            return equals(response, wanted) or equals(outcome, wanted)
+        case dict() if is_answer(value):
+            return _answers(value, wanted) or (not speaks_of_outcome(wanted) and equals(value["response"], wanted))
     return _same_json(value, wanted)
+
+
+def is_answer(value: Any) -> bool:
+    """Whether it is what a question gave: the words, and how it came out."""
+    return isinstance(value, dict) and value.keys() == {"response", "outcome", "option_index", "option_type"}
+
+
+def speaks_of_outcome(wanted: str) -> bool:
+    """Whether a word asks, of an answer, how it came out."""
+    return folded(wanted) in _OUTCOMES
+
+
+def _answers(answer: dict[str, Any], wanted: str) -> bool:
+    return bool(answer["outcome"] == _OUTCOMES.get(folded(wanted), folded(wanted)))
 
 
 def is_empty(value: Any) -> bool:

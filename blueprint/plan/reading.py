@@ -31,7 +31,7 @@ def read_plan(value: Any, author: PlanBody, agents: Iterable[str], *, changing: 
 
     Raises `BlueprintError` with every problem, each by its path in the plan.
     """
-    document = _object(value)
+    document = _without_own_agents(_object(value), author)
     problems = [*_not_allowed(document, author), *_agents_written_in(document)]
     problems += _overruled(document, author) if changing else []
     text = json.dumps(
@@ -87,6 +87,31 @@ def _object(value: Any) -> dict[str, Any]:
         hint = 'give an object: {"goal": …, "steps": […], "loop_blocks": {…}}'
         raise BlueprintError([_problem("", "bad_value", f"a plan is an object, not {what}", hint)])
     return value
+
+
+def _without_own_agents(document: dict[str, Any], author: PlanBody) -> dict[str, Any]:
+    """The plan without the agents that the author wrote in it, where they are named as there: they stay anyway."""
+    steps = {step.id: step for step in author.steps}
+    own = _without(document, "agent") if _is_named(document.get("agent"), author.agent) else document
+    if not isinstance(own.get("steps"), list):
+        return own
+    written = [
+        _without(step, "agent")
+        if isinstance(step, dict)
+        and (before := steps.get(str(step.get("id")))) is not None
+        and _is_named(step.get("agent"), before.agent)
+        else step
+        for step in own["steps"]
+    ]
+    return {**own, "steps": written}
+
+
+def _is_named(written: Any, agent: str | Agent | None) -> bool:
+    """Whether a text names the model of an agent; of a script that lies in a folder, as its file says it."""
+    if not isinstance(written, str) or not isinstance(agent, Agent):
+        return False
+    kind, _, name = written.partition(":")
+    return written == agent.model or (agent.model.startswith(f"{kind}:") and agent.model.endswith(f"/{name}"))
 
 
 def _not_allowed(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:

@@ -273,6 +273,11 @@ def test_what_only_looks_like_a_reference_is_text() -> None:
 # Conditions
 
 
+def came(response: str, outcome: str) -> Json:
+    """What is kept of an answer."""
+    return {"response": response, "outcome": outcome, "option_index": 1, "option_type": 1}
+
+
 @pytest.mark.parametrize(
     ("condition", "value", "holds"),
     [
@@ -282,11 +287,17 @@ def test_what_only_looks_like_a_reference_is_text() -> None:
         ("contains confirmed", None, False),
         ("not contains confirmed", None, True),
         ("not_contains confirmed", "unconfirmed", False),
-        ("contains confirmed", {"response": "No, not confirmed", "outcome": "cancelled"}, False),
-        ("equals confirmed", {"response": "Oui", "outcome": "confirmed"}, True),
-        ("contains CANCELED", {"response": "Non", "outcome": "cancelled"}, True),
-        ("contains lyon", {"response": "Lyon, or Paris", "outcome": "other"}, True),
-        ("contains 1", {"response": "Oui", "outcome": "confirmed", "option_index": 1, "option_type": 1}, False),
+        ("contains confirmed", came("No, not confirmed", "cancelled"), False),
+        ("equals confirmed", came("Oui", "confirmed"), True),
+        ("contains CANCELED", came("Non", "cancelled"), True),
+        ("contains lyon", came("Lyon, or Paris", "other"), True),
+        ("contains 1", came("Oui", "confirmed"), False),
+        (
+            "contains confirmed",
+            [{"response": "No, not confirmed", "data": came("No, not confirmed", "cancelled")}],
+            False,
+        ),
+        ("contains confirmed", {"response": "200", "outcome": "done", "status": "confirmed"}, True),
         ("contains confirmed", '{"confirmed": false}', False),
         ("> 1", '{"events": [1, 2]}', True),
         ("equals 5", 5.0, True),
@@ -304,8 +315,8 @@ def test_what_only_looks_like_a_reference_is_text() -> None:
         (">= 2", {"count": 2, "events": [1, 2]}, True),
         ("< 2.5", "2", True),
         ("<= 1", 2, False),
-        ("contains confirmed", {"response": "Oui", "outcome": "confirmed"}, True),
-        ("equals CANCELED", {"response": "Non", "outcome": "cancelled"}, True),
+        ("contains confirmed", came("Oui", "confirmed"), True),
+        ("equals CANCELED", came("Non", "cancelled"), True),
     ],
 )
 def test_conditions_compare_what_planners_mean(condition: str, value: Any, holds: bool) -> None:

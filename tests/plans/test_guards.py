@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from protocol.answers import Answer, Refusal
-from protocol.plans import PlanView
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, advance, ask, begin, call, finish, loop, reasons, says, statuses, step
 
@@ -16,9 +15,9 @@ Json = dict[str, Any]
 PAYER = {"model": "scripted:replies.yaml", "tools": [{"name": "plan_send", "approve": "always"}]}
 
 
-def changed(*steps: Json, **more: Any) -> Json:
+def changed(**new: Any) -> Json:
     """A call by which an agent changes the plan."""
-    return call("update_plan", new_plan={"goal": "A test", "steps": list(steps), **more}, reason="better")
+    return call("update_plan", new_plan={"goal": "A test", **new}, reason="better")
 
 
 async def refuses_leave(plans: Plans, run: str) -> None:
@@ -68,43 +67,89 @@ GUARDED = [
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    "new",
     [
-        ([GUARDED[0], {**GUARDED[1], "condition": "NOT(RESULT_FROM_1 is empty)"}, *GUARDED[2:]], "'2' waits for"),
-        ([GUARDED[0], GUARDED[3]], "'2' waits for a person's yes"),
-        ([*GUARDED, step("5", "Send first", tools=["plan_send"])], "would use plan_send without"),
-        ([*GUARDED, step("5", "List", tools=["plan_list"])], "would use plan_list without"),
-        ([*GUARDED[:3], {**GUARDED[3], "tools": ["plan_update", "plan_send"]}], "would use plan_send without"),
+        {"steps": [GUARDED[0], {**GUARDED[1], "condition": "NOT(RESULT_FROM_1 is empty)"}, *GUARDED[2:]]},
+        {"steps": [*GUARDED, step("5", "Send first", tools=["plan_send"])]},
+        {"steps": GUARDED, "loop_blocks": {"many": loop(["a", "b"], "2")}},
+        {"steps": [*GUARDED, step("step_1", "Say it")]},
     ],
 )
-async def test_an_agent_gets_round_no_yes_by_changing_the_plan(plans: Plans, steps: list[Json], told: str) -> None:
-    turns = [changed(*steps), ask("Send?"), finish("1"), plans.runs("4", "plan_update", event="e"), finish("4")]
+async def test_where_a_plan_asks_people_one_of_them_agrees_to_an_agents_change(plans: Plans, new: Json) -> None:
+    turns = [changed(**new), ask("Send?"), finish("1"), plans.runs("4", "plan_update", event="e"), finish("4")]
     run = await plans.start({"steps": GUARDED, "driver": "agent"}, {"plan": turns})
+    change = await plans.harness.one(run)
+    assert (change.kind, change.message, plans.calls()) == ("review", "May the plan be changed? better", [])
+    await plans.harness.answer(run, {"verdict": "rejected", "reason": "no"}, change)
     question = await plans.harness.one(run)
-    view = await plans.harness.runs.tree.query(f"{run}/plan:plan", "plan", None, PlanView)
-    assert view.revision == 1
-    results = await plans.told(run)
-    assert told in results[0]["error"]["message"]
+    assert (await plans.told(run))[0]["error"]["type"] == "plan_refused"
     await plans.harness.answer(run, "refuse", question)
     await plans.harness.output(run)
     assert plans.tools() == ["update"]
 
 
-async def test_what_no_yes_guards_an_agent_may_change(plans: Plans) -> None:
-    more = step("5", "Update once more", tools=["plan_update"], dependencies=["4"])
+async def test_a_tool_that_nobody_gave_the_plan_comes_in_by_a_persons_leave_only(plans: Plans) -> None:
+    steps = [step("1", "Update", tools=["plan_update"])]
+    more = step("2", "Send", tools=["plan_send"])
     turns = [
-        changed(*GUARDED, more),
-        plans.runs("4", "plan_update", event="e"),
-        finish("4"),
-        plans.runs("5", "plan_update", event="f"),
-        finish("5"),
-        ask("Send?"),
+        changed(steps=[*steps, step("3", "Update", tools=["plan_update"])]),
+        changed(steps=[*steps, more]),
+        plans.runs("1", "plan_update", event="e"),
         finish("1"),
+        plans.runs("2", "plan_send", to="a"),
+        finish("2"),
     ]
-    run = await plans.start({"steps": GUARDED, "driver": "agent"}, {"plan": turns})
-    await plans.harness.answer(run, "refuse")
+    run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
+    change = await plans.harness.one(run)
+    assert [one["id"] for one in change.info["payload"]["steps"]] == ["1", "2"]
+    await plans.harness.answer(run, {"verdict": "unchanged"}, change)
     await plans.harness.output(run)
-    assert plans.tools() == ["update", "update"]
+    assert plans.tools() == ["update", "send"]
+    events = [event.data for event in await plans.harness.runs.events(run) if event.type == "plan.revised"]
+    assert [one["revision"] for one in events] == [2, 3]
+
+
+@pytest.mark.parametrize("agent", [{**PAYER, "tools": []}, {"model": PAYER["model"], "human": ["approve"]}])
+async def test_leave_that_is_asked_for_every_call_is_asked_after_a_change(plans: Plans, agent: Json) -> None:
+    asks = step("1", "ASK_INFO: Go on?")
+    agent = {**agent, "human": ["approve"]}
+    steps = [asks, step("2", "Send", tools=["plan_send"], agent=agent, dependencies=["1"])]
+    run = await plans.start({"steps": steps}, {"9": plans.wants("plan_send", to="a")})
+    question = await plans.harness.one(run)
+    after = [asks, step("9", "Send", tools=["plan_send"], dependencies=["1"])]
+    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": after})
+    await plans.harness.answer(run, "yes", question)
+    await refuses_leave(plans, run)
+
+
+READ = """
+agents:
+  strict: {model: "scripted:replies.yaml", tools: [{name: plan_send, approve: always}]}
+  lax: {model: "scripted:replies.yaml", tools: [plan_send]}
+steps:
+  - {kind: plan, name: work, input: null, plan: {from: "{{ input }}", agent: strict}}
+"""
+
+
+async def test_a_step_of_a_read_plan_that_names_another_agent_is_under_the_rules_of_both(plans: Plans) -> None:
+    plans.harness.script(json.dumps([plans.wants("plan_send", to="a"), "done"]))
+    plan = {"goal": "Send", "steps": [step("1", "Send it", agent="lax")]}
+    await refuses_leave(plans, await plans.harness.start(READ, plan))
+
+
+async def test_a_step_that_is_reworded_keeps_the_tools_of_its_own_agent(plans: Plans) -> None:
+    asks = step("1", "ASK_INFO: Go on?")
+    own = {"model": PAYER["model"], "tools": ["plan_send"]}
+    steps = [asks, step("2", "Send", tools=["plan_send"], agent=own, dependencies=["1"])]
+    agent = {"model": "scripted:replies.yaml", "tools": ["plan_list"]}
+    run = await plans.start({"steps": steps, "agent": agent}, {"2": plans.wants("plan_send", to="a")})
+    question = await plans.harness.one(run)
+    after = [asks, step("2", "Send it now", tools=["plan_send"], agent=PAYER["model"], dependencies=["1"])]
+    new = {"goal": "A test", "steps": after, "agent": "scripted:replies.yaml"}
+    await plans.harness.runs.change_plan(run, new)
+    await plans.harness.answer(run, "yes", question)
+    await plans.harness.output(run)
+    assert plans.tools() == ["send"]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -114,6 +159,8 @@ async def test_what_no_yes_guards_an_agent_may_change(plans: Plans) -> None:
         (["Yes, confirmed", "No, not confirmed"], "No, not confirmed"),
         ([], "No, Ana has not confirmed yet"),
         ([], "I believe that she has confirmed it"),
+        ([], "OK, stop"),
+        ([], "Yes, but wait until Monday"),
     ],
 )
 async def test_words_that_are_no_yes_confirm_nothing(
@@ -128,6 +175,34 @@ async def test_words_that_are_no_yes_confirm_nothing(
     await plans.harness.answer(run, answer)
     output = await plans.harness.output(run)
     assert (reasons(output), plans.calls()) == ({"2": "condition_false"}, [])
+
+
+async def test_a_model_offers_no_yes_of_its_own_where_something_depends_on_one(plans: Plans) -> None:
+    steps = [
+        step("1", "Send them?", pause_for_response=True),
+        step("2", "Send", tools=["plan_send"], condition="RESULT_FROM_1 contains confirmed"),
+    ]
+    turns = [ask("What now?", options=["OK, keep it as a draft"]), finish("1")]
+    run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
+    question = await plans.harness.one(run)
+    assert (question.message, question.options) == ("Send them?", [])
+    await plans.harness.answer(run, "no", question)
+    await plans.harness.output(run)
+    assert plans.calls() == []
+
+
+@pytest.mark.parametrize(("of", "said", "sends"), [("all", "No, not confirmed", 0), ("q", "It is confirmed", 1)])
+async def test_answers_in_a_loop_are_looked_at_from_outside_as_inside(
+    plans: Plans, of: str, said: str, sends: int
+) -> None:
+    mark = "CONFIRM_ACTION" if of == "all" else "ASK_INFO"
+    steps = [step("q", f"{mark}: CURRENT_ITEM?"), step("s", "Send", tools=["plan_send"])]
+    steps[1]["condition"] = f"RESULT_FROM_{of} contains confirmed"
+    plan = {"steps": steps, "loop_blocks": {"all": loop(["a"], "q")}}
+    run = await plans.start(plan, {"s": plans.wants("plan_send", to="a")})
+    await plans.harness.answer(run, said)
+    await plans.harness.output(run)
+    assert len(plans.calls()) == sends
 
 
 async def test_what_is_told_of_something_is_looked_at_as_it_is_told(plans: Plans) -> None:

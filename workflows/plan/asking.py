@@ -9,6 +9,7 @@ from blueprint.expressions import text_of
 from blueprint.grammar import Option, PlanOption, PlanStep
 from blueprint.plan import answer_of, informs, options_of, question_text, wants_a_yes
 from blueprint.plan.answers import REFUSE
+from blueprint.plan.conditions import speaks_of_outcome
 from protocol.plans import StepResult
 from protocol.questions import Asked, Choice, Decision, Input
 from workflows.failures import failure
@@ -39,7 +40,7 @@ async def ask(step: PlanStep, desk: Desk, message: str | None = None, offered: S
     options = options_here(step, desk) if step.options else options_of(step)
     text = question_text(text_of(desk.scope.fill(step.instruction)))
     said = (message or "").strip()
-    if not wants_a_yes(step):
+    if not wants_a_yes(step) and not _decides(step, desk):
         options = options or [PlanOption(text=one) for one in dict.fromkeys(offered) if one.strip()]
         text, said = (text if said in text else f"{text}\n\n{said}"), ""
     frame = desk.frame.at("hitl", step.id)
@@ -49,6 +50,12 @@ async def ask(step: PlanStep, desk: Desk, message: str | None = None, offered: S
         asked = _asked(step, text, options, desk, said if said not in text else "")
         reply = await frame.ask(asked, timeout=step.timeout, takes_default=takes_default)
     return _answered(step, reply, options)
+
+
+def _decides(step: PlanStep, desk: Desk) -> bool:
+    """Whether something is done or left, depending on a yes or a no here."""
+    conditions = (unit.condition for unit in desk.scope.layout.units_by_id.values() if unit.condition is not None)
+    return any(one.left.name == step.id and speaks_of_outcome(one.value) for one in conditions)
 
 
 def _asked(step: PlanStep, text: str, options: list[PlanOption], desk: Desk, said: str) -> Asked:

@@ -7,7 +7,7 @@ from typing import Any
 
 from blueprint.errors import BlueprintError
 from blueprint.grammar import PlanBody
-from blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out, wants_a_yes
+from blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out
 from blueprint.plan.reading import read_plan
 from protocol import guard
 from protocol.answers import Refusal
@@ -87,48 +87,15 @@ def check_questions_stay(old: PlanBody, new: PlanBody, begun: Iterable[str]) -> 
             raise Refusal("not_allowed", text)
 
 
-def check_guards_stay(old: PlanBody, new: PlanBody, begun: Iterable[str], listed: Iterable[str]) -> None:
-    """Refuse a change by which an agent would get round a person's yes, or to a tool that nobody gave it.
+def needs_leave(old: PlanBody, new: PlanBody, listed: Iterable[str]) -> bool:
+    """Whether a person must agree to what an agent wants to change.
 
-    What waits for a yes, or for what an answer says, stays as it is; other steps that are new or changed use tools
-    that the plan has in steps without a guard, and those that the agent lists.
+    So it is where the plan asks people anything: whatever is changed beside a question, it may be asked for something
+    else, too late, or in vain. And where steps would use tools that nobody gave the plan or its agent.
     """
-    layout = laid_out(old)[0]
-    guarded, over = set(_guarded(layout)), set(begun)
-    steps = {step.id: step for step in new.steps}
-    for step in old.steps:
-        if step.id in guarded - over and steps.get(step.id) != step:
-            raise Refusal("not_allowed", f"the plan stays as it is: step {step.id!r} waits for a person's yes{_STAYS}")
-    for id_, block in old.loop_blocks.items():
-        if id_ in guarded - over and new.loop_blocks.get(id_) != block:
-            raise Refusal("not_allowed", f"the plan stays as it is: the loop {id_!r} waits for a person's yes{_STAYS}")
-    kept = {tool for step in old.steps if step.id in guarded or asks(step) for tool in step.tools}
-    free = {tool for step in old.steps if step.id not in guarded and not asks(step) for tool in step.tools}
-    free |= set(listed) - kept
-    for step in new.steps:
-        if step not in old.steps and (others := [tool for tool in step.tools if tool not in free]):
-            told = f"the plan stays as it is: step {step.id!r} would use {', '.join(others)} without a person's leave"
-            raise Refusal("not_allowed", f"{told}; a person may change the plan so: holdfast plan RUN --edit")
-
-
-_STAYS = ", and stays as it is"
-
-
-def _guarded(layout: Layout) -> Iterable[str]:
-    """Steps and loops that wait for a person's yes, or whose condition looks at an answer; and all behind them."""
-    asking = {unit.id for unit in layout.steps() if asks(unit.step)}
-    found = {unit.id for unit in layout.steps() if wants_a_yes(unit.step)}
-    behind: set[str] = set()
-    while True:
-        more = {
-            id_
-            for id_, unit in layout.units_by_id.items()
-            if (found | behind) & {*unit.needs, *layout.loops_of(id_)}
-            or (unit.condition is not None and unit.condition.left.name in asking)
-        }
-        if more <= behind:
-            return behind
-        behind |= more
+    known = {*listed, *(tool for step in old.steps for tool in step.tools)}
+    brought = (tool for step in new.steps if step not in old.steps for tool in step.tools)
+    return any(map(asks, old.steps)) or any(tool not in known for tool in brought)
 
 
 def _moved(old: Layout, new: Layout, frozen: set[str]) -> Iterable[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blueprint.expressions import text_of
-from blueprint.grammar import Agent, PlanBody, PlanStep
+from blueprint.grammar import Agent, PlanBody, PlanStep, Rule
 from blueprint.plan import LoopUnit, StepUnit, Unit, asks
 from blueprint.plan.references import references_of
 from protocol.agents import ToolSpec
@@ -49,10 +50,15 @@ class Desk:
         """Whether the step stands as an author wrote it."""
         return self.author.source is None and step in self.author.steps
 
+    def gave(self, step: PlanStep) -> PlanStep | None:
+        """The step of this name as an author wrote it."""
+        return next((one for one in self.author.steps if one.id == step.id), None)
+
     def ruling(self, step: PlanStep) -> Agent:
         """Whose tools, approvals and permissions count: a model cannot choose others by naming an agent."""
-        asking = self.asking(step if self.trusts(step) else step.model_copy(update={"agent": None}))
-        return asking.agent
+        before = self.gave(step)
+        own = before is not None and before.agent == step.agent
+        return self.asking(step if own else step.model_copy(update={"agent": None})).agent
 
     def also_ruling(self, step: PlanStep) -> list[Agent]:
         """Who else has a say in the tools of a step that no author wrote: every agent that an author gave them to."""
@@ -60,6 +66,14 @@ class Desk:
             return []
         inline = [one.agent for one in self.author.steps if isinstance(one.agent, Agent)]
         return [*self.frame.blueprint.agents.values(), *inline]
+
+    def worker(self, step: PlanStep) -> Asking:
+        """Who works on a step without tools: of one that no author wrote, with its own tools under every rule."""
+        asking = self.asking(step)
+        return asking if self.trusts(step) else replace(asking, agent=_kept_back(asking.agent, self._rulers(step)))
+
+    def _rulers(self, step: PlanStep) -> list[Agent]:
+        return [self.ruling(step), *self.also_ruling(step)]
 
     def may_ask(self, unit: Unit) -> bool:
         """Whether it may ask a person something: a plan has one question open at a time."""
@@ -85,6 +99,21 @@ class Desk:
             if f"RESULT_FROM_{id_}" not in referred and known.status == "completed":
                 lines.append(f"Result of {id_}: {_shown(known.value)}")
         return "\n".join(lines)
+
+
+def _kept_back(agent: Agent, others: Iterable[Agent]) -> Agent:
+    """The agent, with a person's leave for whatever one of the others has it for, and nothing that one is denied."""
+    asked = [
+        Rule(tool=tool.name, action="ask")
+        for other in others
+        for tool in other.tools
+        if tool.review or tool.approve not in (None, "never") or (tool.approve is None and "approve" in other.human)
+    ]
+    asked += [Rule(action="ask") for other in others if "approve" in other.human and not other.tools]
+    rules = [rule for other in others for rule in other.permissions]
+    asked += [rule for rule in rules if rule.action == "ask"]
+    denied = [rule for rule in [*agent.permissions, *rules] if rule.action == "deny"]
+    return agent.model_copy(update={"permissions": [*agent.permissions, *asked, *denied]}) if asked or denied else agent
 
 
 def _shown(value: Any) -> str:

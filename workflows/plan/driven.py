@@ -35,7 +35,7 @@ from workflows.frame import Frame
 from workflows.host import refused
 from workflows.permissions import Denied
 from workflows.plan.beginning import agreed_to, begin
-from workflows.plan.changing import check_guards_stay, check_leave, check_questions_stay, checked_change
+from workflows.plan.changing import check_leave, check_questions_stay, checked_change, needs_leave
 from workflows.plan.control import CONTROL, Control
 from workflows.plan.desk import Desk
 from workflows.plan.drive import Drive, Wrong
@@ -232,10 +232,10 @@ class DrivenPlanWorkflow(AgentWorkflow):
         assert self.state.plan is not None and self.drive is not None
         plan = self._revised({"plan": new_plan})
         check_questions_stay(self.state.plan, plan, self._begun())
-        if not self.definition.author.confirm:
-            check_guards_stay(self.state.plan, plan, self._begun(), [tool.name for tool in self.agent.tools])
+        author, listed = self.definition.author, [tool.name for tool in self.agent.tools]
+        if not author.confirm and not needs_leave(self.state.plan, plan, listed):
             return self._change(new_plan, reason)
-        agreed, by = await agreed_to(plan, self.definition.author, self.control_frame(), reason)
+        agreed, by = await agreed_to(plan, author, self.control_frame(), reason)
         return self._change(agreed, reason, by)
 
     def control_frame(self) -> Frame:

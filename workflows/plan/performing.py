@@ -71,7 +71,7 @@ async def _agents_work(unit: StepUnit, desk: Desk) -> StepResult:
     """What an agent gives for the instruction: a text, or data."""
     here = desk.frame.at("step", unit.id)
     value = desk.scope.fill(unit.step.instruction)
-    result = await run_agent(desk.asking(unit.step), value, here, desk.told(unit))
+    result = await run_agent(desk.worker(unit.step), value, here, desk.told(unit))
     if isinstance(result.output, str):
         return StepResult(status="completed", response=result.output)
     return StepResult(status="completed", response=said(result.output), data=result.output)

@@ -19,6 +19,7 @@ from blueprint.plan import (
     only_list,
     spelled_id,
 )
+from blueprint.plan.conditions import is_answer
 from blueprint.plan.texts import read_structure
 from protocol.plans import (
     ITEMS_FAILED,
@@ -182,8 +183,7 @@ class Scope:
         if left.kind != "result":
             return self.value_of(left)
         unit, value = self._found(left)
-        told = isinstance(unit, StepUnit) and informs(unit.step) and isinstance(value, dict)
-        return value["response"] if told and value.get("outcome") == "other" else value
+        return _told(value) if isinstance(unit, StepUnit) and informs(unit.step) else value
 
     def skip(self, unit: Unit, reason: str) -> None:
         """Take the unit as skipped, with all that stands in it."""
@@ -287,12 +287,16 @@ class Scope:
 
 def _words(answer: Any) -> Any:
     """What was said, without how it came out."""
-    match answer:
-        case {"response": said, "outcome": _, "option_index": _, "option_type": _}:
-            return said
-        case list():
-            return [_words(one) for one in answer]
-    return answer
+    if isinstance(answer, list):
+        return [_words(one) for one in answer]
+    return answer["response"] if is_answer(answer) else answer
+
+
+def _told(answer: Any) -> Any:
+    """What a person was asked to tell; that nothing was told stays what it is."""
+    if isinstance(answer, list):
+        return [_told(one) for one in answer]
+    return answer["response"] if is_answer(answer) and answer["outcome"] == "other" else answer
 
 
 def _as_step(status: LoopStatus) -> StepStatus:

@@ -52,7 +52,8 @@ class Caller:
         if listed and not is_listed:
             known = ", ".join(listed)
             return Erred("tool_missing", "unknown_tool", f"the agent has no tool {tool!r}; it has: {known}")
-        if ":" in tool and not is_listed and not self._desk.trusts(self._step):
+        before = self._desk.gave(self._step)
+        if ":" in tool and not is_listed and (before is None or tool not in before.tools):
             text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
             return Erred(None, "not_allowed", text)
         if tool in self.specs:
