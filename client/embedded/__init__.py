@@ -19,7 +19,7 @@ from client.config import Config
 from client.embedded import home as state_folder
 from client.embedded.home import ServerUnreachable, alone
 from client.embedded.processes import stop
-from client.embedded.server import NAMESPACE, Server, answering, find_server, start_server
+from client.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
 from client.embedded.worker import ensure_worker, find_workers, grace
 
 __all__ = ["Embedded", "ServerUnreachable", "down", "ensure", "foreground"]
@@ -98,15 +98,15 @@ async def _bring_back(config: Config, db: Path | None, ui_port: int | None, trou
 
 async def _ensure_server(config: Config, db: Path | None = None, ui_port: int | None = None) -> tuple[Server, Client]:
     """The server that runs, if it is what is asked for; else a new one."""
-    server = find_server(config.home)
-    if server is None:
-        return await start_server(config.home, (db or config.home / "temporal.db").resolve(), ui_port)
-    if (db and db.resolve() != server.db) or (ui_port and ui_port != server.ui_port):
-        raise ServerUnreachable(
-            f"the embedded server already runs (pid {server.pid}) with --db {server.db} --ui-port {server.ui_port}; "
-            "stop it first: holdfast down"
-        )
-    return server, await answering(server, config.home)
+    while (server := find_server(config.home)) is not None:
+        if (db and db.resolve() != server.db) or (ui_port and ui_port != server.ui_port):
+            raise ServerUnreachable(
+                f"the embedded server already runs (pid {server.pid}) with --db {server.db} "
+                f"--ui-port {server.ui_port}; stop it first: holdfast down"
+            )
+        with suppress(ServerGone):
+            return server, await answering(server, config.home)
+    return await start_server(config.home, (db or config.home / "temporal.db").resolve(), ui_port)
 
 
 def _echo(log: Path, seen: int) -> int:

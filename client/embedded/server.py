@@ -63,6 +63,10 @@ class Server:
         return f"http://{HOST}:{self.ui_port}"
 
 
+class ServerGone(Exception):
+    """The server that was found was just ending."""
+
+
 def find_server(home: Path) -> Server | None:
     """The server of this state folder, if it runs."""
     ours = re.compile(
@@ -106,13 +110,15 @@ async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Serve
 async def answering(
     server: Server, home: Path, process: subprocess.Popen[bytes] | None = None, start: int = 0
 ) -> Client:
-    """A client of a server that serves; a new one, with a process of ours, gets more time."""
+    """A client of a server that serves; a new one, with a process of ours, gets more time. Raises `ServerGone`."""
     log = home / "temporal.log"
     deadline = time.monotonic() + (START_PATIENCE if process else REPLY_PATIENCE)
     while (client := await _serving(server.address)) is None:
         if process and process.poll() is not None:
             code = process.returncode
             raise ServerUnreachable(f"the embedded server stopped at once with exit code {code}:\n{tail(log, start)}")
+        if process is None and find_server(home) != server:
+            raise ServerGone
         if time.monotonic() > deadline:
             raise ServerUnreachable(
                 f"the embedded server (pid {server.pid}) does not answer at {server.address}; "

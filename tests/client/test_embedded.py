@@ -13,11 +13,13 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
+from client import embedded
 from client.config import Config, ModelSection, WorkerSection, load_config
 from client.embedded import ServerUnreachable, down, ensure, processes, server
 from client.embedded.server import find_server, start_server
 from client.embedded.worker import ROOT, find_workers
 from protocol.runs import BLUEPRINT_ATTRIBUTE
+from tests.conftest import until
 
 # It leaves at once: the SDK sometimes aborts at the interpreter's exit.
 ENSURE = (
@@ -121,6 +123,24 @@ async def test_a_killed_server_comes_back_where_it_was_with_its_runs(running: Co
     assert await is_parked(running)
     assert find_server(running.home) == replace(killed, pid=find_server(running.home).pid)  # type: ignore[union-attr]
     assert find_workers(running.home) == workers
+
+
+async def test_a_server_that_was_just_ending_when_it_was_found_is_started_again(
+    running: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ensure(running)
+    killed = find_server(running.home)
+    assert killed
+    os.kill(killed.pid, signal.SIGKILL)
+
+    async def gone() -> bool:
+        return find_server(running.home) is None
+
+    await until(gone, "the server's end")
+    found = [killed]
+    monkeypatch.setattr(embedded, "find_server", lambda home: found.pop() if found else find_server(home))
+    await ensure(running)
+    assert (again := find_server(running.home)) is not None and again.pid != killed.pid
 
 
 async def test_a_killed_worker_comes_back(running: Config) -> None:
