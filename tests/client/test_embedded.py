@@ -19,7 +19,6 @@ from client.embedded import ServerUnreachable, down, ensure, processes, server
 from client.embedded.server import find_server, start_server
 from client.embedded.worker import ROOT, find_workers
 from protocol.runs import BLUEPRINT_ATTRIBUTE
-from tests.conftest import until
 
 # It leaves at once: the SDK sometimes aborts at the interpreter's exit.
 ENSURE = (
@@ -132,11 +131,7 @@ async def test_a_server_that_was_just_ending_when_it_was_found_is_started_again(
     killed = find_server(running.home)
     assert killed
     os.kill(killed.pid, signal.SIGKILL)
-
-    async def gone() -> bool:
-        return find_server(running.home) is None
-
-    await until(gone, "the server's end")
+    await eventually(lambda: find_server(running.home) is None)
     found = [killed]
     monkeypatch.setattr(embedded, "find_server", lambda home: found.pop() if found else find_server(home))
     await ensure(running)
@@ -147,6 +142,7 @@ async def test_a_killed_worker_comes_back(running: Config) -> None:
     await ensure(running)
     killed = find_workers(running.home)
     os.kill(killed[0], signal.SIGKILL)
+    await eventually(lambda: not find_workers(running.home))
     await ensure(running)
     assert len(find_workers(running.home)) == 1
     assert find_workers(running.home) != killed
@@ -158,6 +154,7 @@ async def test_after_a_restart_of_the_machine_its_runs_are_there(running: Config
     assert killed
     for pid in (killed.pid, *find_workers(running.home)):
         os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not find_workers(running.home))
     assert await is_parked(running)
     assert len(find_workers(running.home)) == 1
 
