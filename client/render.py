@@ -142,8 +142,18 @@ def place(address: str) -> str:
 
 def progress(event: Event) -> Text | None:
     """A line that tells a person what the run did; None for what is of no interest in passing."""
+    line = _of_question(event) if event.type.startswith("question.") else _of_work(event)
+    if line is None:
+        return None
+    kinds = [kind for kind, _, _ in parts(event.address)]
+    inside = sum(kind in ("loop", "map") for kind in kinds) - (kinds[-1] == "loop")
+    return Text("  " * inside).append(line)
+
+
+def _of_work(event: Event) -> Text | None:
     data = event.data
     kind, name, _ = parts(event.address)[-1]
+    line: Text | None = None
     match event.type:
         case "loop.iteration":
             line = Text(f"{name} {data['iteration']}", "bold")
@@ -175,6 +185,16 @@ def progress(event: Event) -> Text | None:
             line.append(f"  {preview_text(data.get('reason', ''))}", "dim")
         case "plan.completed" if data["status"] == "completed_with_errors":
             line = Text(f"{name}: {data['status']}", "yellow")
+        case "run.resumed":
+            line = Text("resumed", "yellow")
+    return line
+
+
+def _of_question(event: Event) -> Text | None:
+    data = event.data
+    _, name, _ = parts(event.address)[-1]
+    line: Text | None = None
+    match event.type:
         case "question.answered":
             line = Text(f"← {name}  ").append(preview(data.get("content")), "cyan").append(_by(data), "dim")
         case "question.accepted":
@@ -186,13 +206,7 @@ def progress(event: Event) -> Text | None:
             line = Text(f"↑ {name}", "yellow").append(_for(data), "dim")
         case "question.declined" | "question.cancelled" | "question.expired":
             line = Text(f"← {name}  {event.type.removeprefix('question.')}", "yellow").append(_by(data), "dim")
-        case "run.resumed":
-            line = Text("resumed", "yellow")
-        case _:
-            return None
-    loops = sum(type_ in ("loop", "map") for type_, _, _ in parts(event.address))
-    inside = loops - (kind == "loop")
-    return Text("  " * inside).append(line)
+    return line
 
 
 def preview_text(text: str) -> str:

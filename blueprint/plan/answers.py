@@ -68,7 +68,8 @@ def question_text(instruction: str) -> str:
     >>> question_text("CONFIRM_ACTION: Send them?"), question_text("**Confirm_action :** Les envoyer ?")
     ('Send them?', 'Les envoyer ?')
     """
-    return _MARK.sub("", instruction, count=1).strip() if _MARK.match(instruction) else instruction.strip()
+    mark = _MARK.match(instruction)
+    return instruction[0 if mark is None else mark.end() :].strip()
 
 
 def options_of(step: PlanStep) -> list[PlanOption]:

@@ -63,13 +63,17 @@ def plain_plan(plan: PlanBody) -> dict[str, Any]:
 
 def _with_author(plan: PlanBody, author: PlanBody) -> PlanBody:
     """What the author has written of agent, driver and speed counts; the plan may say the rest."""
-    own = {key: value for key, value in author.__dict__.items() if key in _OWN and key in author.model_fields_set}
     written = {step.id: step.agent for step in author.steps if isinstance(step.agent, Agent)}
     steps = [
         step.model_copy(update={"agent": written[step.id]}) if step.agent is None and step.id in written else step
         for step in plan.steps
     ]
-    return plan.model_copy(update={**own, "driver": author.driver, "steps": steps})
+    return plan.model_copy(update={**_own(author), "driver": author.driver, "steps": steps})
+
+
+def _own(author: PlanBody) -> dict[str, Any]:
+    """What the author has said of the whole plan."""
+    return {key: value for key, value in author.__dict__.items() if key in _OWN and key in author.model_fields_set}
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -124,9 +128,8 @@ def _not_allowed(document: dict[str, Any], author: PlanBody) -> Iterable[Problem
 
 
 def _overruled(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
-    for key in _OWN:
-        said = getattr(author, key)
-        if key in author.model_fields_set and key in document and document[key] != said and not isinstance(said, Agent):
+    for key, said in _own(author).items():
+        if key in document and document[key] != said and not isinstance(said, Agent):
             told = f"{key!r} is said in the blueprint ({said}), and counts"
             yield _problem(key, "conflict", told, "leave it out")
 

@@ -8,6 +8,15 @@ from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.sugar.notes import Notes
 
 
+def agent_at(holder: PlacedDict, key: str, path: str, notes: Notes) -> None:
+    """An agent under a key: by name, as `agents.<name>` too, or written in place."""
+    match holder.get(key):
+        case str(name):
+            holder[key] = name.removeprefix("agents.")
+        case PlacedDict() as written:
+            holder[key] = agent_core(written, notes, f"{path}.{key}")
+
+
 def agent_core(written: Any, notes: Notes, path: str) -> Any:
     if not isinstance(written, PlacedDict):
         return written

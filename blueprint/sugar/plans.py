@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from blueprint.source import Place, PlacedDict, PlacedList
-from blueprint.sugar.agents import agent_core
+from blueprint.sugar.agents import agent_at
 from blueprint.sugar.notes import Notes
 
 _IDS = ("dependencies", "steps")
@@ -17,7 +17,7 @@ _KEPT = ("id", "goal", "over", "from")
 def plan_core(written: PlacedDict, path: str, notes: Notes) -> PlacedDict:
     """The plan as the grammar has it. A `null` or an empty text is as good as no key."""
     plan = _without_nothing(written)
-    _agent(plan, path, notes)
+    agent_at(plan, "agent", path, notes)
     if isinstance(plan.get("steps"), PlacedList):
         plan["steps"] = _each(plan["steps"], lambda step, n: _step(step, f"{path}.steps[{n}]", notes))
     if isinstance(plan.get("loop_blocks"), PlacedDict):
@@ -31,19 +31,11 @@ def _step(written: Any, path: str, notes: Notes) -> Any:
     if not isinstance(written, PlacedDict):
         return written
     step = _with_ids(_without_nothing(written))
-    _agent(step, path, notes)
+    agent_at(step, "agent", path, notes)
     if isinstance(step.get("options"), PlacedList):
         options = step["options"]
         step["options"] = _each(options, lambda option, n: _option(option, options.places[n]))
     return step
-
-
-def _agent(holder: PlacedDict, path: str, notes: Notes) -> None:
-    match holder.get("agent"):
-        case str(name):
-            holder["agent"] = name.removeprefix("agents.")
-        case PlacedDict() as written:
-            holder["agent"] = agent_core(written, notes, f"{path}.agent")
 
 
 def _option(written: Any, place: Place) -> Any:

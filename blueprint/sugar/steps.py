@@ -9,7 +9,7 @@ from blueprint.grammar import KINDS, Fallback, Loop, LoopBlock, PlainStep
 from blueprint.grammar.steps import BUILTINS
 from blueprint.source import Place, PlacedDict, PlacedList
 from blueprint.spelling import nearest, unknown_key
-from blueprint.sugar.agents import agent_core, tools_core
+from blueprint.sugar.agents import agent_at, tools_core
 from blueprint.sugar.loops import loop_core
 from blueprint.sugar.maps import map_core
 from blueprint.sugar.notes import Notes
@@ -150,22 +150,16 @@ def _plain(step: PlacedDict, path: str, notes: Notes) -> None:
 def _agent(step: PlacedDict, path: str, notes: Notes) -> None:
     """`agents.editor` means `editor`; `{id: …}` names a tool; an agent written here has short forms of its own."""
     match step.get("agent"):
-        case str(name):
-            step["agent"] = name.removeprefix("agents.")
         case PlacedDict() as written if "id" in written and "model" not in written and "uses" not in step:
             notes.only(written, ("id",), f"{path}.agent")
             step.take("agent")
             step.put("uses", written["id"], written.places["id"])
-        case PlacedDict() as written:
-            step["agent"] = agent_core(written, notes, f"{path}.agent")
+        case _:
+            agent_at(step, "agent", path, notes)
 
 
 def _planner(step: PlacedDict, path: str, notes: Notes) -> None:
-    match step.get("planner"):
-        case str(name):
-            step["planner"] = name.removeprefix("agents.")
-        case PlacedDict() as written:
-            step["planner"] = agent_core(written, notes, f"{path}.planner")
+    agent_at(step, "planner", path, notes)
     if isinstance(step.get("registry"), PlacedList):
         step["registry"] = tools_core(step["registry"])
 

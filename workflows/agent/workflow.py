@@ -204,8 +204,12 @@ class AgentWorkflow(Host):
         elif reply.tool_calls:
             self._advance(misfits=0)
             await self._call(reply)
-        elif self.told and self.state.turn < self.agent.max_turns:
-            # Somebody has said something since: the output is not the last word.
+        else:
+            self._conclude(reply)
+
+    def _conclude(self, reply: ModelReply) -> None:
+        """What a reply without calls leads to: the end, unless somebody has said something since."""
+        if self.told and self.state.turn < self.agent.max_turns:
             self._say(Message(role="assistant", content=reply.output))
         else:
             self._finish(reply.output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from blueprint.errors import BlueprintError
@@ -13,6 +13,7 @@ from protocol import guard
 from protocol.answers import Refusal
 from protocol.guard import BadToken, check_token
 from protocol.plans import change_id
+from workflows.host import refused
 
 
 def checked_change(
@@ -36,8 +37,25 @@ def checked_change(
     return revised(payload["plan"], plan, author, layout, begun, agents)
 
 
-def check_leave(payload: Any, run: str) -> None:
-    """Refuse a change without a token, where answers need one, too. Only a validator may ask: it is never replayed."""
+def check_open(*, ended: bool, begun: bool) -> None:
+    """Refuse a change of a plan that is over, or that nobody has agreed to yet."""
+    if ended:
+        raise Refusal("run_closed", "the plan has ended; it cannot be changed any more")
+    if not begun:
+        raise Refusal("not_allowed", "the plan waits to be confirmed: change it in the answer to that question")
+
+
+def check_change(payload: Any, run: str, revised: Callable[[Any], PlanBody]) -> None:
+    """Refuse what may not be changed, before it is in the history. Only a validator may ask: it is never replayed."""
+    try:
+        _check_token(payload, run)
+        revised(payload)
+    except Refusal as refusal:
+        raise refused(refusal) from None
+
+
+def _check_token(payload: Any, run: str) -> None:
+    """Refuse a change without a token, where answers need one, too."""
     key = guard.DEPLOYMENT.answer_key
     if key is None or not isinstance(payload, dict):
         return

@@ -35,7 +35,7 @@ from workflows.frame import Frame
 from workflows.host import refused
 from workflows.permissions import Denied
 from workflows.plan.beginning import agreed_to, begin
-from workflows.plan.changing import check_leave, check_questions_stay, checked_change, needs_leave
+from workflows.plan.changing import check_change, check_open, check_questions_stay, checked_change, needs_leave
 from workflows.plan.control import CONTROL, Control
 from workflows.plan.desk import Desk
 from workflows.plan.drive import Drive, Wrong
@@ -134,15 +134,9 @@ class DrivenPlanWorkflow(AgentWorkflow):
     def _offered(self) -> list[ToolSpec]:
         return list(CONTROL)
 
-    async def _take(self, reply: ModelReply) -> None:
-        reply = self._named(reply)
-        if reply.problem is not None:
-            self._correct(reply, reply.problem)
-        elif reply.tool_calls:
-            self._advance(misfits=0)
-            await self._call(reply)
-        else:
-            self._correct(reply, f"the plan is not over; {self._next()}")
+    def _conclude(self, reply: ModelReply) -> None:
+        """See base class: words alone end no plan."""
+        self._correct(reply, f"the plan is not over; {self._next()}")
 
     def _next(self) -> str:
         assert self.drive is not None
@@ -255,10 +249,8 @@ class DrivenPlanWorkflow(AgentWorkflow):
         return number
 
     def _revised(self, payload: Any) -> PlanBody:
-        if self.ended is not None:
-            raise Refusal("run_closed", "the plan has ended; it cannot be changed any more")
-        if self.drive is None or self.state.plan is None:
-            raise Refusal("not_allowed", "the plan waits to be confirmed: change it in the answer to that question")
+        check_open(ended=self.ended is not None, begun=self.drive is not None)
+        assert self.drive is not None and self.state.plan is not None
         if self._below:
             raise Refusal("not_allowed", "a loop of the plan is active: send the change to the loop's workflow")
         agents = list(self.definition.blueprint.agents)
@@ -298,11 +290,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
 
     @change_plan.validator
     def _check_change(self, payload: Any) -> None:
-        try:
-            check_leave(payload, self.run_id)
-            self._revised(payload)
-        except Refusal as refusal:
-            raise refused(refusal) from None
+        check_change(payload, self.run_id, self._revised)
 
 
 def _told_change(number: int, payload: dict[str, Any]) -> Told:

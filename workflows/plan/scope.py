@@ -183,7 +183,7 @@ class Scope:
         if left.kind != "result":
             return self.value_of(left)
         unit, value = self._found(left)
-        return _told(value) if isinstance(unit, StepUnit) and informs(unit.step) else value
+        return _words(value, "other") if isinstance(unit, StepUnit) and informs(unit.step) else value
 
     def skip(self, unit: Unit, reason: str) -> None:
         """Take the unit as skipped, with all that stands in it."""
@@ -285,18 +285,11 @@ class Scope:
         return _over_items(self.loops[loop], id_, self.layout)
 
 
-def _words(answer: Any) -> Any:
-    """What was said, without how it came out."""
+def _words(answer: Any, outcome: str | None = None) -> Any:
+    """What was said, without how it came out; with an outcome, only of what came out so."""
     if isinstance(answer, list):
-        return [_words(one) for one in answer]
-    return answer["response"] if is_answer(answer) else answer
-
-
-def _told(answer: Any) -> Any:
-    """What a person was asked to tell; that nothing was told stays what it is."""
-    if isinstance(answer, list):
-        return [_told(one) for one in answer]
-    return answer["response"] if is_answer(answer) and answer["outcome"] == "other" else answer
+        return [_words(one, outcome) for one in answer]
+    return answer["response"] if is_answer(answer) and outcome in (None, answer["outcome"]) else answer
 
 
 def _as_step(status: LoopStatus) -> StepStatus:

@@ -27,7 +27,7 @@ from workflows.frame import Frame
 from workflows.host import Host, inherited, refused
 from workflows.limits import Meter
 from workflows.plan.beginning import begin
-from workflows.plan.changing import check_leave, checked_change
+from workflows.plan.changing import check_change, check_open, checked_change
 from workflows.plan.desk import Desk
 from workflows.plan.engine import Engine
 from workflows.plan.outcome import output_of, shown_of, view_of
@@ -138,18 +138,11 @@ class PlanWorkflow(Host):
 
     @change_plan.validator
     def _check_change(self, payload: Any) -> None:
-        try:
-            check_leave(payload, self.run_id)
-            self._revised(payload)
-        except Refusal as refusal:
-            raise refused(refusal) from None
+        check_change(payload, self.run_id, self._revised)
 
     def _revised(self, payload: Any) -> PlanBody:
-        if self.ended is not None:
-            raise Refusal("run_closed", "the plan has ended; it cannot be changed any more")
-        if self.engine is None or self.state.plan is None:
-            text = "the plan waits to be confirmed: change it in the answer to that question"
-            raise Refusal("not_allowed", text)
+        check_open(ended=self.ended is not None, begun=self.engine is not None)
+        assert self.engine is not None and self.state.plan is not None
         scope = self.engine.scope
         begun = [*scope.loops, *self.engine.running, *(id_ for id_ in scope.steps if scope.is_over(id_))]
         agents = list(self.definition.blueprint.agents)
