@@ -1,13 +1,19 @@
-"""Wires workflows and activities to a connection; decides nothing.
+"""The worker process: connects workflows and activities to a task queue.
 
-`python worker.py` (or `python -m worker`) runs until SIGTERM or SIGINT; `python worker.py --health` asks a running one;
-`python worker.py --replay FILE [--json]` replays recorded histories instead, for `holdfast replay`.
-Beside `holdfast.toml` and TEMPORAL_…, the environment says (an empty variable counts as unset):
+`python worker.py` (or `python -m holdfast.worker`) runs until SIGTERM or SIGINT. Options:
 
+`--make-current`                  runs likewise, and makes its version the current one (see HOLDFAST_BUILD_ID)
+`--health`                        checks the health of a running worker
+`--replay FILE [--json]`          replays recorded histories, for `holdfast replay`
+`--look-up`                       answers a look-up from standard input, for `holdfast validate`
+
+Settings come from `holdfast.toml`, from TEMPORAL_… and from these variables (an empty one counts as unset):
+
+`HOLDFAST_HOLD`                   true: take answers and queries, but call no tool and no model (false)
 `HOLDFAST_GRACE`                  seconds that running activities get at shutdown (10)
 `HOLDFAST_MAX_ACTIVITIES`         activities at a time (100)
-`HOLDFAST_MAX_WORKFLOW_TASKS`     workflow tasks at a time (100)
-`HOLDFAST_MAX_CACHED_WORKFLOWS`   runs kept in memory (1000)
+`HOLDFAST_MAX_WORKFLOW_TASKS`     workflow tasks at a time (10)
+`HOLDFAST_MAX_CACHED_WORKFLOWS`   workflows kept in memory (1000)
 `HOLDFAST_BUILD_ID`               turns on worker versioning; with HOLDFAST_DEPLOYMENT (holdfast) it names the version
 `HOLDFAST_VERSIONING`             auto_upgrade (default) or pinned
 `HOLDFAST_HEALTH_PORT`            answers HTTP 200 on /healthz while the worker polls
@@ -16,6 +22,7 @@ Beside `holdfast.toml` and TEMPORAL_…, the environment says (an empty variable
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
 import logging
@@ -33,15 +40,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.runtime import Runtime, TelemetryConfig
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig, WorkflowReplayResult, WorkflowRunner
 
-from activities import CacheStore, McpServer, McpServers, ModelAlias, all_activities, store_at
-from client.config import Config, ConfigError, McpSection, load_config
-from client.connection import (
+from holdfast.activities import (
+    CacheStore,
+    LookUpActivities,
+    McpServer,
+    McpServers,
+    ModelActivities,
+    ModelAlias,
+    ToolActivities,
+    all_activities,
+    store_at,
+)
+from holdfast.client.config import Config, ConfigError, McpSection, load_config
+from holdfast.client.connection import (
     Connection,
     ServerUnreachable,
     connect,
@@ -49,32 +67,39 @@ from client.connection import (
     missing_search_attributes,
     payload_place,
 )
-from client.secrets import stores
-from protocol.guard import DEPLOYMENT
-from workflows import RUNNER, WORKFLOWS
+from holdfast.client.secrets import stores
+from holdfast.protocol.guard import DEPLOYMENT
+from holdfast.protocol.lookup import LookedUp, LookUp
+from holdfast.protocol.runs import HOLD_MARK
+from holdfast.workflows import RUNNER, WORKFLOWS
 
 log = logging.getLogger("holdfast.worker")
+
+VERSION_LOOKS, VERSION_PAUSE = 60, 0.5
+"""Number of attempts to make a version current that the server does not know yet, and seconds between them."""
 
 BEHAVIOURS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much a worker does at a time, how it leaves, which version it is."""
+    """The settings of a worker: concurrency, shutdown, health check and version."""
 
     grace: int = 10
+    """Seconds that running activities get at shutdown."""
     max_activities: int = 100
     max_workflow_tasks: int = 10
-    """They share one interpreter: more at a time are done no sooner, and each may come near the SDK's two seconds."""
+    """They share one interpreter: with more, none is done sooner, and each comes nearer to the SDK's limit of 2 s."""
     max_cached_workflows: int = 1000
     health_port: int = 0
+    """0: no health check."""
     build_id: str = ""
     deployment: str = "holdfast"
     versioning: str = "auto_upgrade"
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> Settings:
-        """The settings that HOLDFAST_… variables make. Raises ConfigError."""
+        """Return the settings of the HOLDFAST_… variables. Raises `ConfigError`."""
         versioning = environment.get("HOLDFAST_VERSIONING") or "auto_upgrade"
         if versioning not in BEHAVIOURS:
             raise ConfigError(f"HOLDFAST_VERSIONING={versioning}: must be one of {', '.join(BEHAVIOURS)}")
@@ -89,12 +114,16 @@ class Settings:
             versioning=versioning,
         )
 
+    @property
+    def version_name(self) -> str:
+        return f"{self.deployment}/{self.build_id}"
+
     def build(self) -> str:
-        """How the log calls this build, if it has a name."""
+        """Return the build for the log, or nothing if it has no id."""
         return f", build {self.deployment}/{self.build_id} ({self.versioning})" if self.build_id else ""
 
     def version(self) -> WorkerDeploymentConfig | None:
-        """What worker versioning needs; None leaves it off."""
+        """Return the configuration of worker versioning; None leaves it off."""
         if not self.build_id:
             return None
         return WorkerDeploymentConfig(
@@ -118,12 +147,19 @@ def create_worker(
     activities: Sequence[Callable[..., Any]],
     settings: Settings | None = None,
     runner: WorkflowRunner = RUNNER,
+    identity: str | None = None,
 ) -> Worker:
-    """A worker for our workflows and these activities; the caller runs it."""
+    """Return a worker for our workflows and these activities. The caller runs it.
+
+    Args:
+        activities: Empty: the worker takes answers and queries only.
+        identity: Name of the worker among the pollers of the task queue; None: the client's.
+    """
     settings = settings or Settings()
     return Worker(
         client,
         task_queue=task_queue,
+        identity=identity,
         workflows=WORKFLOWS,
         activities=activities,
         workflow_runner=runner,
@@ -132,14 +168,14 @@ def create_worker(
         max_concurrent_workflow_tasks=settings.max_workflow_tasks,
         max_cached_workflows=settings.max_cached_workflows,
         graceful_shutdown_timeout=timedelta(seconds=settings.grace),
-        # A run waits this long for a worker that was killed before another one takes it; the SDK's 10 s feel broken.
+        # After a worker was killed, its runs wait this long until another one takes them; the SDK's 10 s feel broken.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         deployment_config=settings.version(),
     )
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run a worker, or ask for one's health; the exit code (0 done, 2 bad configuration, 5 no server)."""
+    """Run a worker or one of its commands. Return the exit code: 0 done, 1 no, 2 bad configuration, 5 no server."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         settings = Settings.of(os.environ)
@@ -147,11 +183,16 @@ def main(arguments: Sequence[str] = ()) -> int:
             return 0 if _is_healthy(settings.health_port) else 1
         if "--replay" in arguments:
             return _replay(Path(arguments[arguments.index("--replay") + 1]), "--json" in arguments)
+        makes_current = "--make-current" in arguments
+        if makes_current and not settings.build_id:
+            raise ConfigError("--make-current: HOLDFAST_BUILD_ID is not set; it names the version")
         config = load_config()
+        if "--look-up" in arguments:
+            return _look_up(config)
         servers = mcp_servers(config)
         cache = _cache(config)
         activities = activities_of(config, servers, cache)
-        asyncio.run(_run(config, settings, activities, servers, cache))
+        asyncio.run(_run(config, settings, activities, servers, cache, makes_current))
     except ConfigError as error:
         log.error("%s", error)
         return 2
@@ -161,8 +202,36 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0
 
 
+def _look_up(config: Config) -> int:
+    """Answer the `LookUp` on standard input from this machine's configuration, without a server."""
+    request = LookUp.model_validate_json(sys.stdin.buffer.read())
+    with contextlib.redirect_stdout(sys.stderr):  # the author's modules may print while they are imported
+        try:
+            result = asyncio.run(_find_missing(config, request))
+        except ConfigError as error:
+            print(error, file=sys.stderr)
+            return 2
+    print(result.model_dump_json())
+    return 0
+
+
+async def _find_missing(config: Config, request: LookUp) -> LookedUp:
+    import_packages(config)
+    DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
+    servers = mcp_servers(config)
+    tools = ToolActivities(config.worker.imports, servers, stores(config))
+    try:
+        return await LookUpActivities(tools, ModelActivities(_aliases(config)), servers).missing(request)
+    finally:
+        await servers.close()
+
+
+def _aliases(config: Config) -> dict[str, ModelAlias]:
+    return {name: ModelAlias(**section.model_dump()) for name, section in config.models.items()}
+
+
 def mcp_servers(config: Config) -> McpServers:
-    """The MCP servers that the configuration names; none is reached before a tool of it is needed."""
+    """Return the MCP servers of the configuration. Each is connected on first use."""
     return McpServers({name: _mcp_server(section) for name, section in config.mcp.items()})
 
 
@@ -180,7 +249,13 @@ def _cache(config: Config) -> CacheStore:
 
 
 def activities_of(config: Config, servers: McpServers, cache: CacheStore) -> Sequence[Callable[..., Any]]:
-    """Import what `[worker] imports` names, which registers its tools; every activity there then is."""
+    """Import the packages of `[worker] imports`, and return every activity. Raises `ConfigError`."""
+    import_packages(config)
+    return all_activities(config.worker.imports, _aliases(config), servers, cache, stores(config))
+
+
+def import_packages(config: Config) -> None:
+    """Import the packages of `[worker] imports`, which registers their tools. Raises `ConfigError`."""
     if str(config.folder) not in sys.path:
         sys.path.insert(1, str(config.folder))
     for name in config.worker.imports:
@@ -194,8 +269,6 @@ def activities_of(config: Config, servers: McpServers, cache: CacheStore) -> Seq
             ) from error
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
-    models = {name: ModelAlias(**section.model_dump()) for name, section in config.models.items()}
-    return all_activities(config.worker.imports, models, servers, cache, stores(config))
 
 
 async def _run(
@@ -204,17 +277,27 @@ async def _run(
     activities: Sequence[Callable[..., Any]],
     servers: McpServers,
     cache: CacheStore,
+    makes_current: bool,
 ) -> None:
-    """Poll until a signal asks to leave."""
+    """Poll until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     connection = await connect(config, embedded=False)
     await _check_search_attributes(connection)
-    DEPLOYMENT.answer_key = config.answer_key()
+    DEPLOYMENT.keys = config.answer_keys(every=True)
+    DEPLOYMENT.limits = config.limits
     DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
+    identity = None
+    if config.worker.hold:  # workflows run on, so that they take answers; their code does not see the setting
+        activities, identity = [], f"{connection.client.identity}{HOLD_MARK}"
+        log.warning("on hold: answers and queries are taken; no run is started, no tool and no model is called")
     worker = create_worker(
-        connection.client, task_queue=connection.task_queue, activities=activities, settings=settings
+        connection.client,
+        task_queue=connection.task_queue,
+        activities=activities,
+        settings=settings,
+        identity=identity,
     )
     try:
         async with worker, _health(settings.health_port):
@@ -227,14 +310,42 @@ async def _run(
                 len(activities),
                 settings.build(),
             )
+            if makes_current:
+                await make_current(connection.client, settings)
             await stop.wait()
-            log.info("leaving: running activities get %d s", settings.grace)
+            log.info("shutting down: running activities get %d s", settings.grace)
     finally:
         await asyncio.gather(servers.close(), cache.close())
 
 
+async def make_current(client: Client, settings: Settings) -> None:
+    """Make the version of this worker the current one: new runs, and those that auto-upgrade, then go to it.
+
+    Raises `ServerUnreachable` if the server does not learn of the version in time.
+    """
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace,
+        deployment_name=settings.deployment,
+        build_id=settings.build_id,
+        ignore_missing_task_queues=True,
+    )
+    for attempt in range(VERSION_LOOKS):
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request, retry=True)
+        except RPCError as error:
+            # The server learns of a version by its first poll, which may take a moment.
+            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):
+                raise
+            if attempt == VERSION_LOOKS - 1:
+                raise ServerUnreachable(f"{settings.version_name} was not made current: {error.message}") from error
+            await asyncio.sleep(VERSION_PAUSE)
+        else:
+            log.info("%s is the current version", settings.version_name)
+            return
+
+
 async def _check_search_attributes(connection: Connection) -> None:
-    """A search attribute that is not registered would make every workflow task fail for ever."""
+    """Refuse to start without our search attributes: every workflow task would fail for ever."""
     namespace = connection.client.namespace
     try:
         missing = await missing_search_attributes(connection.client, namespace)
@@ -277,55 +388,58 @@ def _is_healthy(port: int) -> bool:
 
 
 def _replay(path: Path, as_json: bool) -> int:
-    """Replay the histories in a file on this code, and say of each whether it is followed; 1 if one is not."""
-    # Both log what is told below, the SDK's core to standard output.
+    """Replay the histories of a file on this code and print the results. Return 1 if one does not replay, else 0."""
+    # Both would log the failures that are printed below, the SDK's core even to standard output.
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
-    results = asyncio.run(_replayed(_histories(path), payload_place(load_config())))
+    results = asyncio.run(_replay_all(_histories(path), payload_place(load_config())))
     rows = [
-        {"workflow": one.history.workflow_id, "run": one.history.run_id, "ok": one.replay_failure is None}
-        | {"events": len(one.history.events), "error": _reason(one.replay_failure)}
-        for one in results
+        {"workflow": result.history.workflow_id, "run": result.history.run_id, "ok": result.replay_failure is None}
+        | {"events": len(result.history.events), "error": _reason(result.replay_failure)}
+        for result in results
     ]
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
         for row in rows:
-            told = "is followed" if row["ok"] else f"is NOT followed: {row['error']}"
-            print(f"{row['workflow']} ({row['run']}, {row['events']} events) {told}")
+            verdict = "is followed" if row["ok"] else f"is NOT followed: {row['error']}"
+            print(f"{row['workflow']} ({row['run']}, {row['events']} events) {verdict}")
     return 0 if all(row["ok"] for row in rows) else 1
 
 
 def _reason(failure: Exception | None) -> str | None:
-    """Why a history is not followed; of a payload that is not there only that, and not the core's account of it."""
+    """Return why a history does not replay; for a missing payload only its message, without the core's Rust error."""
     text = str(failure) if failure else None
     unreachable = re.search(r'message: "(.*?)", source: .*"PayloadsUnreachable"', text or "")
     return unreachable[1] if unreachable else text
 
 
 def _histories(path: Path) -> list[WorkflowHistory]:
-    """The histories of a file: one, as Temporal saves it, or a list of them with their workflow ids."""
+    """Return the histories of a file: one, as Temporal saves it, or a list with workflow ids. Raises `ConfigError`."""
     try:
         value = json.loads(path.read_bytes())
-        written = [value] if "events" in value else value["histories"]
-        if not all(_is_whole(one["events"]) for one in written):
+        entries = [value] if "events" in value else value["histories"]
+        if not all(_is_complete(entry["events"]) for entry in entries):
             raise ValueError("a history does not begin with its start, or leaves events out")
-        return [WorkflowHistory.from_json(one.get("workflow", path.stem), {"events": one["events"]}) for one in written]
+        return [
+            WorkflowHistory.from_json(entry.get("workflow", path.stem), {"events": entry["events"]})
+            for entry in entries
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         shape = '{"events": […]} or {"histories": [{"workflow": ID, "events": […]}, …]}'
         raise ConfigError(f"{path} holds no histories: {error}; expected {shape}") from error
 
 
-def _is_whole(events: list[dict[str, Any]]) -> bool:
-    """The SDK's core panics, and then hangs, on a history that is not."""
+def _is_complete(events: list[dict[str, Any]]) -> bool:
+    # Checked here because the SDK's core panics, and then hangs, on an incomplete history.
     numbers = [int(event["eventId"]) for event in events]
     return "workflowExecutionStartedEventAttributes" in events[0] and numbers == list(range(1, len(events) + 1))
 
 
-async def _replayed(histories: Sequence[WorkflowHistory], place: str) -> list[WorkflowReplayResult]:
-    reading = converter(place, store=False)
-    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=reading)
-    return [await replayer.replay_workflow(one, raise_on_replay_failure=False) for one in histories]
+async def _replay_all(histories: Sequence[WorkflowHistory], place: str) -> list[WorkflowReplayResult]:
+    data_converter = converter(place, store=False)
+    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=data_converter)
+    return [await replayer.replay_workflow(history, raise_on_replay_failure=False) for history in histories]
 
 
 if __name__ == "__main__":

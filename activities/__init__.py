@@ -1,16 +1,17 @@
-"""What touches the world: models, tools, the cache. May fail, may be tried again, is never replayed."""
+"""Activities: calls of models and tools, the cache, secrets. They may fail and be retried; replay never runs them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from activities.cache import CacheActivities, CacheStore, store_at
-from activities.interrupt import Interrupt, level, resumed
-from activities.mcp_servers import McpServer, McpServers
-from activities.models import ModelActivities, ModelAlias
-from activities.registry import tool
-from activities.secrets import SecretStore, secret
-from activities.tools import ToolActivities
-from protocol.questions import Clarification, Decision, Hold, Input, Permission, Review
+from holdfast.activities.cache import CacheActivities, CacheStore, store_at
+from holdfast.activities.interrupt import Interrupt, level, resumed
+from holdfast.activities.lookup import LookUpActivities
+from holdfast.activities.mcp_servers import McpServer, McpServers
+from holdfast.activities.models import ModelActivities, ModelAlias
+from holdfast.activities.registry import tool
+from holdfast.activities.secrets import SecretStore, secret
+from holdfast.activities.tools import ToolActivities
+from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Review
 
 
 def all_activities(
@@ -20,19 +21,27 @@ def all_activities(
     cache: CacheStore | None = None,
     secrets: Mapping[str, SecretStore] | None = None,
 ) -> list[Callable[..., Any]]:
-    """Every activity of a worker that lists these packages and names these models.
+    """Return every activity of a worker. The caller closes `servers` and `cache`.
 
-    The caller closes the servers and the cache; without one, what is kept lasts as long as the worker.
+    Args:
+        imports: The packages whose functions blueprints may call.
+        models: The deployment's models by name.
+        servers: MCP servers; None: none.
+        cache: None: a cache in memory, which lasts as long as the worker.
+        secrets: Stores by the name in references, such as `env`.
     """
-    tools = ToolActivities(imports, servers or McpServers({}), secrets or {})
-    kept = CacheActivities(cache or store_at("sqlite::memory:"))
+    servers = servers or McpServers({})
+    tools = ToolActivities(imports, servers, secrets or {})
+    calls = ModelActivities(models)
+    caching = CacheActivities(cache or store_at("sqlite::memory:"))
     return [
-        ModelActivities(models).call_model,
+        calls.call_model,
         tools.call_tool,
         tools.describe_tools,
         tools.find_tool,
-        kept.cache_get,
-        kept.cache_put,
+        LookUpActivities(tools, calls, servers).look_up,
+        caching.cache_get,
+        caching.cache_put,
     ]
 
 
@@ -43,12 +52,15 @@ __all__ = [
     "Hold",
     "Input",
     "Interrupt",
+    "LookUpActivities",
     "McpServer",
     "McpServers",
+    "ModelActivities",
     "ModelAlias",
     "Permission",
     "Review",
     "SecretStore",
+    "ToolActivities",
     "all_activities",
     "level",
     "resumed",

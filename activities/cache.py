@@ -1,4 +1,4 @@
-"""What `cache` steps gave before, in a SQLite file or in Redis: shared by all workers that name the same place."""
+"""The cache of `cache` steps, in a SQLite file or in Redis: shared by all workers that name the same store."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from urllib.parse import unquote, urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.beating import beating
-from activities.registry import wrong
-from protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.registry import wrong
+from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
 
 log = logging.getLogger("holdfast.cache")
 
 Result = TypeVar("Result")
 
 LARGEST_BYTES = 1 << 20
-"""Of a value's JSON; what is larger is not kept."""
+"""Largest JSON of a value that is kept."""
 SECONDS = 5.0
-"""To connect, to be answered, or to wait for another process that writes."""
+"""Limit for connecting, for a reply, and for waiting on another process that writes."""
 CONNECTIONS = 20
-"""To Redis, at most, of one worker; further requests wait for their turn."""
+"""Largest number of connections of a worker to Redis; further requests wait for one."""
 SWEPT_ROWS = 100
-"""Expired rows that a write takes along, so that none of them takes long."""
+"""Number of expired rows that each write deletes: few, so that no write takes long."""
 
 UNREACHABLE = "cache_unreachable"
-"""The failure's type where the store cannot be used now, or refuses us."""
+"""Failure type: the store cannot be used now, or refuses the worker."""
 DAMAGED = "cache_damaged"
-"""The failure's type where what is stored cannot be read."""
+"""Failure type: a stored value cannot be read."""
 
 PREFIX = "holdfast:cache:"
 REDIS = re.compile(r"rediss?://([^/?#@\s]*@)?([^/?#@\s:\[\]]+|\[[0-9A-Fa-f:.]+])(:\d+)?(/\d*)?")
@@ -62,7 +62,7 @@ SWEEP = (
 
 
 class CacheStore(Protocol):
-    """Values by key, some of them for a time only."""
+    """A store of values by key, optionally with a time to live."""
 
     async def get(self, key: str) -> CacheHit: ...
     async def put(self, entry: CacheEntry) -> None: ...
@@ -70,32 +70,34 @@ class CacheStore(Protocol):
 
 
 class CacheActivities:
-    """Looks up what `cache` steps gave, and keeps it."""
+    """The activities that look up and keep the outputs of `cache` steps."""
 
     def __init__(self, store: CacheStore) -> None:
         self._store = store
 
     @activity.defn(name="cache_get")
     async def cache_get(self, request: CacheLookup) -> CacheHit:
-        async with beating():
+        """Return the value under a key, if there is one."""
+        async with heartbeating():
             return await self._store.get(request.key)
 
     @activity.defn(name="cache_put")
     async def cache_put(self, entry: CacheEntry) -> None:
-        """Keep a value; one that is too large is not kept, which only costs: its step will be run again."""
+        """Keep a value. One that is too large is logged and dropped, since its step can simply run again."""
         size = len(_text(entry.value).encode())
         if size > LARGEST_BYTES:
             text = "not kept, so its step runs every time: the value of key %s has %d bytes, over %d"
             log.warning(text, entry.key, size, LARGEST_BYTES)
             return
-        async with beating():
+        async with heartbeating():
             await self._store.put(entry)
 
 
 def store_at(place: str) -> CacheStore:
-    """The store at `sqlite:PATH` or `redis://…`; nothing is opened yet.
+    """Return the store at `sqlite:PATH` or `redis://…`, without opening it.
 
-    A place that is none, or a missing package, is a ValueError. It does not repeat the place: that may hold a password.
+    Raises `ValueError` for another place, and for a missing package. The message does not repeat the place, which may
+    contain a password.
     """
     scheme, _, path = place.partition(":")
     if scheme == "sqlite" and path:
@@ -108,26 +110,29 @@ def store_at(place: str) -> CacheStore:
 
 
 class SqliteStore:
-    """A file of one machine, made on first use; any number of its processes may share it. `:memory:` is no file."""
+    """A store in a file, created on first use, that any number of processes of one machine may share.
+
+    The path `:memory:` keeps it in memory.
+    """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self._path, self._clock = path, clock
         self._connection: sqlite3.Connection | None = None
-        # One thread of its own: a connection belongs to one, and tools may take all those that there are.
+        # A thread of its own: a connection belongs to one thread, and tools may occupy all of the shared pool.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cache")
 
     async def get(self, key: str) -> CacheHit:
-        row = await self._asked(lambda connection: connection.execute(FIND, (key, self._clock())).fetchone())
+        row = await self._in_thread(lambda connection: connection.execute(FIND, (key, self._clock())).fetchone())
         try:
             return _hit(row and row[0])
         except ValueError:
             raise self._damaged("a value is no JSON") from None
 
     async def put(self, entry: CacheEntry) -> None:
-        await self._asked(lambda connection: self._keep(connection, entry))
+        await self._in_thread(lambda connection: self._keep(connection, entry))
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._leave)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown(wait=False)
 
     def _keep(self, connection: sqlite3.Connection, entry: CacheEntry) -> None:
@@ -137,30 +142,30 @@ class SqliteStore:
             connection.execute(KEEP, (entry.key, _text(entry.value), expires))
             connection.execute(SWEEP, (now,))
 
-    async def _asked(self, ask: Callable[[sqlite3.Connection], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, ask)
+    async def _in_thread(self, access: Callable[[sqlite3.Connection], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, access)
 
-    def _answer(self, ask: Callable[[sqlite3.Connection], Result]) -> Result:
-        """In the thread. After a failure the file is opened anew, for somebody may have mended or deleted it."""
+    def _run(self, access: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
-            return ask(self._opened())
+            return access(self._connected())
         except sqlite3.DatabaseError as error:
-            self._leave()
+            # The next access opens the file again: a person may have repaired or deleted it by then.
+            self._disconnect()
             raise self._failure(error) from None
         except OSError as error:
             raise self._unusable(error.strerror or type(error).__name__) from None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             Path(self._path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = sqlite3.connect(self._path, timeout=SECONDS)
-            self._connection.text_factory = bytes  # so that damaged text is found by us
+            self._connection.text_factory = bytes  # damaged text then fails in `_hit`, and not inside sqlite3
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(SCHEMA)
         return self._connection
 
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -174,29 +179,29 @@ class SqliteStore:
             case _:
                 return self._unusable(str(error))
 
-    def _damaged(self, said: str) -> ApplicationError:
-        text = f"the cache {self._path} is damaged ({said}); delete the file, or name another one as [cache] store"
+    def _damaged(self, reason: str) -> ApplicationError:
+        text = f"the cache {self._path} is damaged ({reason}); delete the file, or name another one as [cache] store"
         return wrong(DAMAGED, text)
 
-    def _unusable(self, said: str) -> ApplicationError:
-        text = f"the cache {self._path} cannot be used: {said}; name a file that can be written as [cache] store"
+    def _unusable(self, reason: str) -> ApplicationError:
+        text = f"the cache {self._path} cannot be used: {reason}; name a file that can be written as [cache] store"
         return wrong(UNREACHABLE, text)
 
 
 class RedisStore:
-    """A Redis server, over connections that stay open. The URL's password is in no message."""
+    """A store on a Redis server, over connections that stay open. No message contains the URL's password."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         parts = urlsplit(url)
         self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        # A server may repeat only the beginning of a command that it does not know.
-        self._secrets = {one[:8] for one in (parts.password, unquote(parts.password or "")) if one}
+        # The first characters only: a server may repeat just the beginning of a command that it does not know.
+        self._secrets = {secret[:8] for secret in (parts.password, unquote(parts.password or "")) if secret}
         self._redis: Any = None
         self._client: Any = None
 
     async def get(self, key: str) -> CacheHit:
-        text = await self._asked(lambda client: client.get(PREFIX + key))
+        text = await self._request(lambda client: client.get(PREFIX + key))
         try:
             return _hit(text)
         except ValueError:
@@ -205,56 +210,59 @@ class RedisStore:
 
     async def put(self, entry: CacheEntry) -> None:
         milliseconds = None if entry.ttl is None else max(1, math.ceil(entry.ttl * 1000))
-        await self._asked(lambda client: client.set(PREFIX + entry.key, _text(entry.value), px=milliseconds))
+        await self._request(lambda client: client.set(PREFIX + entry.key, _text(entry.value), px=milliseconds))
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _asked(self, ask: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def _request(self, send: Callable[[Any], Awaitable[Any]]) -> Any:
         client = await self._connected()
         try:
             async with asyncio.timeout(2 * SECONDS):
-                return await ask(client)
+                return await send(client)
         except TimeoutError:
             raise ApplicationError(f"{self._unreached}: no answer in {2 * SECONDS:g} s", type=UNREACHABLE) from None
         except self._redis.RedisError as error:
-            raise self._failure(error) from None  # without its cause, which would be written into the history
+            # Without its cause, which would be written into the history, perhaps with the password.
+            raise self._failure(error) from None
 
     async def _connected(self) -> Any:
-        """The client. Importing its library takes a quarter of a second, so it waits until it is needed."""
         if self._client is None:
+            # Importing the library takes a quarter of a second: not before it is needed, and not in the event loop.
             self._redis = await asyncio.to_thread(importlib.import_module, "redis")
-            self._client = self._client or self._made()
+            self._client = self._client or self._new_client()
         return self._client
 
-    def _made(self) -> Any:
+    def _new_client(self) -> Any:
         client = self._redis.asyncio
-        how = {
+        options = {
             "socket_connect_timeout": SECONDS,
             "socket_timeout": SECONDS,
-            "retry": client.retry.Retry(self._redis.backoff.NoBackoff(), 0),  # it is Temporal that tries again
-            "protocol": 2,  # the one that every Redis, and what speaks like it, knows
+            "retry": client.retry.Retry(self._redis.backoff.NoBackoff(), 0),  # Temporal retries
+            "protocol": 2,  # every Redis, and every server compatible with it, speaks this one
         }
-        pool = client.BlockingConnectionPool.from_url(self._url, max_connections=CONNECTIONS, timeout=SECONDS, **how)
+        pool = client.BlockingConnectionPool.from_url(
+            self._url, max_connections=CONNECTIONS, timeout=SECONDS, **options
+        )
         return client.Redis.from_pool(pool)
 
     def _failure(self, error: Exception) -> ApplicationError:
         if isinstance(error, self._refusals()):
-            text = f"the cache {self._name} refuses the worker: {self._said(error)}"
+            text = f"the cache {self._name} refuses the worker: {self._message(error)}"
             return wrong(UNREACHABLE, f"{text}; look at the URL in the variable that [cache] url_env names")
-        return ApplicationError(f"{self._unreached}: {self._said(error)}", type=UNREACHABLE)
+        return ApplicationError(f"{self._unreached}: {self._message(error)}", type=UNREACHABLE)
 
     @property
     def _unreached(self) -> str:
         return f"the cache {self._name} cannot be reached (is it running? is [cache] right?)"
 
     def _refusals(self) -> tuple[type[Exception], ...]:
-        known = self._redis.exceptions
-        wrong_number = known.AuthenticationWrongNumberOfArgsError
-        return known.AuthenticationError, known.AuthorizationError, known.NoPermissionError, wrong_number
+        errors = self._redis.exceptions
+        wrong_number = errors.AuthenticationWrongNumberOfArgsError
+        return errors.AuthenticationError, errors.AuthorizationError, errors.NoPermissionError, wrong_number
 
-    def _said(self, error: Exception) -> str:
+    def _message(self, error: Exception) -> str:
         text = str(error)
         return type(error).__name__ if any(secret in text for secret in self._secrets) else text
 

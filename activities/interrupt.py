@@ -1,4 +1,4 @@
-"""Interrupts, for tool authors: stop here, let people be asked, and run again with what they said and what was kept.
+"""Interrupts, for tool authors: a tool stops, people are asked, and it runs again with their answers and its state.
 
 @tool
 def book(flight: str) -> str:
@@ -10,7 +10,6 @@ def book(flight: str) -> str:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,34 +19,40 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
-from activities.registry import wrong
-from blueprint.expressions import text_of
-from blueprint.jsonschemas import BadSchema, validator
-from protocol.address import segment
-from protocol.agents import Given, Interrupted, Parent, Raised, ToolRequest
-from protocol.questions import Asked, Input
+from holdfast.activities.registry import wrong
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.jsonschemas import BadSchema, validator
+from holdfast.protocol import guard
+from holdfast.protocol.address import segment
+from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.door import check_bytes, check_value
+from holdfast.protocol.questions import Asked, Input
 
 Data = TypeVar("Data")
 State = TypeVar("State")
 
 _request: ContextVar[ToolRequest | None] = ContextVar("request", default=None)
 _path: ContextVar[str] = ContextVar("path", default="")
-LEAVE = segment("level", "leave")
-"""Where a library's wish for leave stands in a tool that has asked something else before."""
+APPROVAL = segment("level", "leave")
+"""Path of a library's request for approval, in a tool that has raised another interrupt before."""
 
 
 class Interrupt(BaseException):
-    """Stops the tool until a person has answered; then the tool runs again, from its beginning.
+    """A stop of the tool until a person has answered. The tool then runs again from its beginning.
 
-    `asked` is a question (`Input`, `Decision`, `Permission`, …) or any JSON that a person is shown; what is no question
-    takes any answer, and none. `state` is kept and given back by `resumed()`: what was done before the interrupt need
-    not be done twice. No `except Exception` takes it for a failure.
+    It is no `Exception`, so that an author's `except Exception` does not take it for a failure.
+
+    Args:
+        asked: A question (`Input`, `Decision`, `Permission`, …), or JSON to show to a person, who may then answer
+            anything or nothing.
+        state: JSON that `resumed()` returns in the next run, so that work done before the interrupt is not done twice.
     """
 
     def __init__(self, asked: Any = None, state: Any = None) -> None:
         super().__init__("a person is asked")
         self.path = _path.get()
-        self.asked: Asked | None = asked if isinstance(asked, get_args(Asked)) else _about(asked)
+        self.asked: Asked | None = asked if isinstance(asked, get_args(Asked)) else _question_about(asked)
         self.info: Any = None
         self.state = state
         self.parts: tuple[Interrupt, ...] = ()
@@ -55,10 +60,15 @@ class Interrupt(BaseException):
 
     @classmethod
     def all(cls, parts: Sequence[BaseException | Any], *, info: Any = None, state: Any = None) -> Interrupt:
-        """Several at once: each part is a question of its own, and shows `info` as its parent's.
+        """Return one interrupt for several, each of which is a question of its own.
 
-        Of `parts` only the interrupts count, so that the results of `asyncio.gather(…, return_exceptions=True)` can be
-        given as they are; another exception among them is raised. Raises `ValueError` if none of them is an interrupt.
+        Args:
+            parts: Interrupts among other values, which are ignored: the results of
+                `asyncio.gather(…, return_exceptions=True)` as they are. Any other exception among them is raised.
+            info: Shown with each question as its parent's.
+            state: Kept for the composite itself.
+
+        Raises `ValueError` if no part is an interrupt.
         """
         for part in parts:
             if isinstance(part, BaseException) and not isinstance(part, Interrupt):
@@ -73,31 +83,36 @@ class Interrupt(BaseException):
 
 @dataclass(frozen=True)
 class Resumed(Generic[Data, State]):
-    """Where this place of the tool stands: was it interrupted, what did it keep, what did a person say?"""
+    """The earlier interrupts of the call at the current level: answer, state, and whether there were any."""
 
     was_interrupted: bool = False
-    """Whether this place, or one inside it, has interrupted this call before."""
+    """True if this level, or one inside it, has interrupted this call before."""
     is_target: bool = False
-    """Whether an answer to this place, or to one inside it, has come; if not, interrupt again to go on waiting."""
+    """True if an answer to this level, or to one inside it, has come; if not, interrupt again to go on waiting."""
     has_data: bool = False
-    """Whether the answer holds a value of the type that was asked for."""
+    """True if the answer is a value of the requested type."""
     data: Data | None = None
     has_state: bool = False
-    """Whether a state of the type that was asked for was kept here."""
+    """True if a state of the requested type was kept."""
     state: State | None = None
     by: str | None = None
-    """Who answered."""
+    """The person who answered."""
     approved: bool = False
-    """Whether a person has said yes to a permission: here, or because a library asked for leave."""
+    """True if a person has granted a permission: at this level, or for a library that requires approval."""
 
 
 def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Resumed[Any, Any]:
-    """What is known at this place of the tool; a value of another type than asked for counts as none."""
+    """Return answer and state of the current level of the tool.
+
+    Args:
+        data: Type of the answer; an answer of another type counts as none.
+        state: Type of the state, likewise.
+    """
     request, path = _request.get(), _path.get()
     if request is None:
         return Resumed()
-    given = request.given.get(path)
-    has_data, value = _typed(data, None if given is None else given.content)
+    answer = request.given.get(path)
+    has_data, value = _typed(data, None if answer is None else answer.content)
     has_state, kept = _typed(state, request.states.get(path))
     return Resumed(
         was_interrupted=_inside(path, request.interrupted),
@@ -106,29 +121,29 @@ def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Res
         data=value,
         has_state=has_state,
         state=kept,
-        by=None if given is None else given.by,
-        approved=_is_leave(given) or _is_leave(request.given.get(LEAVE)),
+        by=None if answer is None else answer.by,
+        approved=_is_approval(answer) or _is_approval(request.given.get(APPROVAL)),
     )
 
 
-def has_leave(request: ToolRequest) -> bool:
-    """Whether a person has given the leave that a library asks for; no other answer is one."""
-    return _is_leave(request.given.get("")) or _is_leave(request.given.get(LEAVE))
+def has_approval(request: ToolRequest) -> bool:
+    """Return whether a person has granted the approval that a library requires."""
+    return _is_approval(request.given.get("")) or _is_approval(request.given.get(APPROVAL))
 
 
-def _is_leave(given: Given | None) -> bool:
-    return given is not None and isinstance(given.content, dict) and given.content.get("granted") is True
+def _is_approval(answer: InterruptAnswer | None) -> bool:
+    return answer is not None and isinstance(answer.content, dict) and answer.content.get("granted") is True
 
 
 @contextmanager
 def level(name: str) -> Iterator[None]:
-    """A place inside the tool, with an address, a state and an answer of its own: `…;level:<name>`.
+    """Open a level inside the tool, with an address, a state and an answer of its own: `…;level:<name>`.
 
-    Tasks that are started inside, and `asyncio.to_thread`, are inside too; a bare `threading.Thread` is not.
+    Tasks that are started in the block, and `asyncio.to_thread`, inherit the level; a bare `threading.Thread` does not.
     """
     outer = _path.get()
-    here = segment("level", name)
-    token = _path.set(f"{outer};{here}" if outer else here)
+    inner = segment("level", name)
+    token = _path.set(f"{outer};{inner}" if outer else inner)
     try:
         yield
     finally:
@@ -137,7 +152,7 @@ def level(name: str) -> Iterator[None]:
 
 @contextmanager
 def resuming(request: ToolRequest) -> Iterator[None]:
-    """What `resumed()` tells inside."""
+    """Let `resumed()` read this request inside the block."""
     token = _request.set(request)
     try:
         yield
@@ -146,8 +161,8 @@ def resuming(request: ToolRequest) -> Iterator[None]:
 
 
 def interrupted(interrupt: Interrupt, tool: str) -> Interrupted:
-    """What the workflow is told: the root causes as questions, with their parents, and the states by path."""
-    questions: list[Raised] = []
+    """Return an interrupt for the workflow: its questions with their parents, and the states by path."""
+    questions: list[RaisedInterrupt] = []
     states: dict[str, Any] = {}
     _collect(interrupt, (), questions, states, tool)
     paths = [question.path for question in questions]
@@ -159,20 +174,27 @@ def interrupted(interrupt: Interrupt, tool: str) -> Interrupted:
 
 
 def _collect(
-    interrupt: Interrupt, parents: tuple[Parent, ...], found: list[Raised], states: dict[str, Any], tool: str
+    interrupt: Interrupt,
+    parents: tuple[Parent, ...],
+    questions: list[RaisedInterrupt],
+    states: dict[str, Any],
+    tool: str,
 ) -> None:
+    """Add an interrupt and its parts to `questions` and `states`."""
     if interrupt.state is not None:
         states[interrupt.path] = _json(interrupt.state, tool)
     if interrupt.asked is not None:
         _check_question(interrupt.asked, tool)
-        found.append(Raised(path=interrupt.path, asked=interrupt.asked, parents=list(parents), ends=interrupt.ends))
+        questions.append(
+            RaisedInterrupt(path=interrupt.path, asked=interrupt.asked, parents=list(parents), ends=interrupt.ends)
+        )
     above = (*parents, Parent(path=interrupt.path, info=_json(interrupt.info, tool)))
     for part in interrupt.parts:
-        _collect(part, above, found, states, tool)
+        _collect(part, above, questions, states, tool)
 
 
 def _check_question(asked: Asked, tool: str) -> None:
-    """A question that says nothing, or whose schema is none, could never be answered."""
+    """Refuse a question without a message, or with an invalid schema: no answer could ever fit it."""
     _json(asked.model_dump(), tool)
     if not asked.message.strip():
         raise wrong("bad_interrupt", f"{tool}: the question has no message")
@@ -183,17 +205,22 @@ def _check_question(asked: Asked, tool: str) -> None:
 
 
 def _json(value: Any, tool: str) -> Any:
-    """The value as JSON: without NaN, which would come back as null, and without half a character."""
+    """Return the value as JSON. Raises a failure `bad_interrupt` for one that is too large or that JSON cannot hold."""
     try:
+        # Two checks that pydantic does not make: NaN would come back as null, and a lone surrogate cannot be encoded.
         plain = to_jsonable_python(value)
-        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+        check_value(plain, guard.DEPLOYMENT.limits.result, "an interrupt")
+        check_bytes(len(to_json(plain)), guard.DEPLOYMENT.limits.result)
+    except Refusal as refusal:
+        held = "too much" if refusal.code == "too_large" else "something that is no JSON"
+        raise wrong("bad_interrupt", f"{tool}: an interrupt holds {held}: {refusal.message}") from None
     except ValueError as error:
         raise wrong("bad_interrupt", f"{tool}: an interrupt holds something that is no JSON: {error}") from None
     return plain
 
 
-def _about(info: Any) -> Input:
-    """A question that shows `info`, and that any answer will do for."""
+def _question_about(info: Any) -> Input:
+    """Return a question that shows `info` and takes any answer."""
     try:
         shown = to_jsonable_python(info, fallback=str)
         message = shown.get("message") if isinstance(shown, dict) else shown
@@ -203,13 +230,13 @@ def _about(info: Any) -> Input:
         raise wrong("bad_interrupt", f"an interrupt holds something that is no JSON: {error}") from None
 
 
-def _inside(path: str, places: Mapping[str, Given] | Sequence[str]) -> bool:
-    """Whether one of the places is this one, or stands inside it."""
+def _inside(path: str, places: Mapping[str, InterruptAnswer] | Sequence[str]) -> bool:
+    """Return whether one of the places is at the path or inside it."""
     return any(not path or place == path or place.startswith(f"{path};") for place in places)
 
 
 def _typed(wanted: Any, value: Any) -> tuple[bool, Any]:
-    """Whether there is a value, and one of that type; the value."""
+    """Return whether there is a value of that type, and the value."""
     if value is None:
         return False, None
     if wanted is Any:

@@ -1,39 +1,47 @@
-"""One request to a model, whoever provides it."""
+"""The activity that sends one request to a model, of any provider."""
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
-from activities.beating import beating
-from activities.outputs import settled
-from activities.registry import wrong
-from activities.scripted import reply_from
-from protocol.agents import ModelReply, ModelRequest
+from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.outputs import validated
+from holdfast.activities.registry import wrong
+from holdfast.activities.scripted import check_script, reply_from
+from holdfast.activities.sizes import storable
+from holdfast.protocol import guard
+from holdfast.protocol.agents import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from activities.providers import Models
+    from holdfast.activities.providers import Models
 
 
 @dataclass(frozen=True)
 class ModelAlias:
-    """What the deployment means by a model's name; none of it is ever in a payload."""
+    """The model that the deployment has under a name. None of it is ever in a payload."""
 
     model: str
     api_key_env: str | None = None
-    """The environment variable that holds the key."""
+    """Name of the environment variable that holds the key."""
     base_url: str | None = None
     timeout: float | None = None
-    """Seconds that one request may take."""
+    """Seconds for one request; None: as long as the activity may take."""
 
 
 class ModelActivities:
-    """Calls models; `aliases` gives the models that the deployment names."""
+    """The activity that calls models.
+
+    Args:
+        aliases: The models of the deployment, by the name that blueprints use.
+    """
 
     def __init__(self, aliases: Mapping[str, ModelAlias]) -> None:
         self._aliases = aliases
@@ -41,30 +49,48 @@ class ModelActivities:
 
     @activity.defn(name="call_model")
     async def call_model(self, request: ModelRequest) -> ModelReply:
-        async with beating():
-            reply = await self._answered(request)
-        return settled(reply, request.output_schema)
+        """Return the reply, its output checked against the schema. Failures are typed; final ones are not retried."""
+        async with heartbeating():
+            reply = await self._reply(request)
+        return storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
 
-    async def _answered(self, request: ModelRequest) -> ModelReply:
+    async def _reply(self, request: ModelRequest) -> ModelReply:
         alias = self._aliases.get(request.model)
-        meant = alias or ModelAlias(request.model)
-        provider, colon, rest = meant.model.partition(":")
+        target = alias or ModelAlias(request.model)
+        provider, colon, rest = target.model.partition(":")
         if provider == "echo":
             return ModelReply(output=request.messages[-1].content)
         if provider == "scripted":
             return reply_from(rest, request)
         if not colon:
-            raise wrong("unknown_model", f"no model {request.model!r}; this worker knows: {self._known()}")
-        return await (await self._providers()).reply(request, meant, ours=alias is not None)
+            raise self._unknown(request.model)
+        return await (await self._providers()).reply(request, target, ours=alias is not None)
+
+    async def check(self, name: str) -> None:
+        """Raise what a request would raise before it is sent: for a missing model, package, key or script."""
+        alias = self._aliases.get(name)
+        target = alias or ModelAlias(name)
+        provider, colon, rest = target.model.partition(":")
+        if provider == "scripted":
+            check_script(rest)
+        elif provider != "echo":
+            if not colon:
+                raise self._unknown(name)
+            await (await self._providers()).check(name, target, ours=alias is not None)
+
+    def _unknown(self, name: str) -> ApplicationError:
+        close = difflib.get_close_matches(name, self._aliases, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        return wrong("unknown_model", f"no model {name!r}; {hint}this worker knows: {self._known()}")
 
     def _known(self) -> str:
         kinds = ("provider:NAME (such as openai:gpt-5.2)", "openai-compatible:NAME@URL", "scripted:FILE", "echo")
         return ", ".join([*sorted(self._aliases), *kinds])
 
     async def _providers(self) -> Models:
-        """The real models. Importing their library takes a second or more, so it waits until one is asked for,
-        and a thread does it: workers start fast, and the heartbeats of other activities go on meanwhile."""
         if self._models is None:
-            module = await asyncio.to_thread(importlib.import_module, "activities.providers")
+            # Importing the library takes a second or more. On the first request, so that workers start fast; in a
+            # thread, so that the heartbeats of other activities go on.
+            module = await asyncio.to_thread(importlib.import_module, "holdfast.activities.providers")
             self._models = self._models or module.Models()
         return self._models

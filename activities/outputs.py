@@ -1,4 +1,4 @@
-"""An output that has a schema: how a model is asked for it, and whether what it gave fits."""
+"""Outputs with a schema: the tool `final_result` by which a model gives one, and its validation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from blueprint.jsonschemas import misfit
-from protocol.agents import ModelReply, ToolCall
+from holdfast.blueprint.jsonschemas import misfit
+from holdfast.protocol.agents import ModelReply, ToolCall
 
 FINAL_RESULT = "final_result"
-"""The tool by whose arguments a model gives an output that has a schema."""
+"""Name of the tool whose arguments are the output."""
 _RESULT = "result"
 _COMPOSED = ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum")
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
@@ -20,7 +20,7 @@ Schema = dict[str, Any]
 
 
 def arguments_schema(schema: Schema) -> Schema:
-    """The schema of `final_result`'s arguments; providers take plain objects only, so all else is put into one.
+    """Return the schema of `final_result`'s arguments. Providers accept plain objects only, so others are wrapped.
 
     >>> arguments_schema({"type": "integer"})["properties"]
     {'result': {'type': 'integer'}}
@@ -32,46 +32,46 @@ def arguments_schema(schema: Schema) -> Schema:
     return {"type": "object", "properties": {_RESULT: _moved(inner)}, "required": [_RESULT], **shared}
 
 
-def settled(reply: ModelReply, schema: Schema | None) -> ModelReply:
-    """The reply with its output checked; what does not fit is no failure, but a `problem` to tell the model.
+def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
+    """Return the reply with its output checked. One that does not fit is no failure: its `problem` is for the model.
 
-    A model that calls `final_result` beside other tools has not seen their results yet: none of it is an output
-    then, and all calls are given back, because each must get exactly one result in the conversation.
+    A model that calls `final_result` beside other tools has not seen their results yet. Such a reply has no output, and
+    keeps all calls: each must get exactly one result in the conversation.
     """
-    if schema is None:
+    if schema is None or reply.finish != "finished":
         return reply
     results = [call for call in reply.tool_calls if call.name == FINAL_RESULT]
     if len(results) < len(reply.tool_calls):
         return reply
-    output, problem = _given(results[0], schema) if results else fitted(reply.output, schema)
+    output, problem = _output_of(results[0], schema) if results else parsed(reply.output, schema)
     if problem is None:
         return reply.model_copy(update={"output": output, "tool_calls": [], "problem": None})
     return reply.model_copy(update={"output": output, "problem": reply.problem or problem})
 
 
-def fitted(output: Any, schema: Schema) -> tuple[Any, str | None]:
-    """The output as its schema wants it, and why it does not fit; a text that holds JSON is read.
+def parsed(output: Any, schema: Schema) -> tuple[Any, str | None]:
+    """Return the output, and why it does not fit its schema or None. A text that does not fit is parsed as JSON.
 
-    >>> fitted('[1, 2]', {"type": "array"}), fitted("soon", {"type": "array"})
+    >>> parsed('[1, 2]', {"type": "array"}), parsed("soon", {"type": "array"})
     (([1, 2], None), ('soon', 'the text is no JSON, and the value must be a list'))
     """
-    why = misfit(schema, output)
-    if why is None or not isinstance(output, str):
-        return output, why
+    problem = misfit(schema, output)
+    if problem is None or not isinstance(output, str):
+        return output, problem
     fenced = _FENCED.fullmatch(output)
     try:
         value = from_json(fenced[1] if fenced else output, allow_inf_nan=False)
     except ValueError:
-        return output, f"the text is no JSON, and {why.partition(', not ')[0]}"
+        return output, f"the text is no JSON, and {problem.partition(', not ')[0]}"
     return value, misfit(schema, value)
 
 
-def _given(call: ToolCall, schema: Schema) -> tuple[Any, str | None]:
+def _output_of(call: ToolCall, schema: Schema) -> tuple[Any, str | None]:
     if call.unreadable is not None:
         return call.args, f"the arguments of {FINAL_RESULT} cannot be read: {call.unreadable}"
     if _is_wrapped(schema) and set(call.args) == {_RESULT}:
-        return fitted(call.args[_RESULT], schema)
-    return fitted(call.args, schema)
+        return parsed(call.args[_RESULT], schema)
+    return parsed(call.args, schema)
 
 
 def _is_wrapped(schema: Schema) -> bool:
@@ -79,12 +79,12 @@ def _is_wrapped(schema: Schema) -> bool:
 
 
 def _moved(part: Any) -> Any:
-    """The part with its references following it into the object; `$defs` stay at the top."""
+    """Return a part of the schema with references adapted to its place in the wrapper; `$defs` stay at the top."""
     match part:
         case dict():
             return {key: _reference(value) if key == "$ref" else _moved(value) for key, value in part.items()}
         case list():
-            return [_moved(one) for one in part]
+            return [_moved(item) for item in part]
     return part
 
 

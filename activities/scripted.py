@@ -1,6 +1,7 @@
-"""The scripted model: replies from a YAML file, for tests and demos.
+"""The scripted model `scripted:FILE`: replies from a YAML file, for tests and demos.
 
-The n-th request of a step gets the n-th reply, whatever was retried or restarted; past the end the last one repeats.
+The n-th request of a step gets the n-th reply, counted over iterations and turns; past the end the last reply repeats.
+The workflow counts (`RequestCounts`), since this worker may be restarted or be one of several.
 """
 
 from __future__ import annotations
@@ -11,37 +12,49 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activities.registry import wrong
-from blueprint.expressions import ExpressionError, render, text_of
-from blueprint.source import read
-from protocol.agents import ModelReply, ModelRequest, ToolCall, Usage
-from protocol.values import Value
+from holdfast.activities.registry import wrong
+from holdfast.blueprint.expressions import ExpressionError, render, text_of
+from holdfast.blueprint.source import read
+from holdfast.protocol.agents import Finish, ModelReply, ModelRequest, ToolCall, Usage
+from holdfast.protocol.values import Value
 
 
-class Reply(Value):
-    """A reply as the file has it; a bare text is an output. `expect` must stand in the conversation."""
+class ScriptedReply(Value):
+    """A reply as the file has it; a plain text is one with just an output."""
 
     output: Any = None
     tool_calls: list[ToolCall] = []
     expect: str | None = None
+    """Text that must occur in the conversation; otherwise the request fails with `script_expectation`."""
+    finish: Finish = "finished"
+    """How the reply ended, to try replies that a real model cuts off or refuses."""
 
 
 def reply_from(file: str, request: ModelRequest) -> ModelReply:
+    """Return the file's reply to the request, its templates filled in. Raises `bad_script`, `script_expectation`."""
     replies = _replies_for(file, request)
     reply = _parsed(replies[min(request.n, len(replies)) - 1], file, request)
     conversation = "\n".join([request.instructions, *(text_of(message.content) for message in request.messages)])
     if reply.expect is not None and reply.expect not in conversation:
-        raise wrong("script_expectation", f"{file}: {request.step} {request.n}: expected {reply.expect!r} to be said")
+        raise wrong(
+            "script_expectation", f"{file}: {request.step} {request.n}: expected {reply.expect!r} in the conversation"
+        )
     calls = [call.model_copy(update={"args": _filled(call.args, file, request)}) for call in reply.tool_calls]
-    return ModelReply(output=_filled(reply.output, file, request), tool_calls=calls, usage=Usage(requests=1))
+    output = _filled(reply.output, file, request)
+    return ModelReply(output=output, tool_calls=calls, finish=reply.finish, usage=Usage(requests=1))
+
+
+def check_script(file: str) -> Any:
+    """Return what the file holds. Raises `bad_script` if it cannot be read."""
+    path = Path(file)
+    try:
+        return _script(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise wrong("bad_script", f"cannot read the script {file}: {error.strerror}") from None
 
 
 def _replies_for(file: str, request: ModelRequest) -> list[Any]:
-    path = Path(file)
-    try:
-        script = _script(path, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise wrong("bad_script", f"cannot read the script {file}: {error.strerror}") from None
+    script = check_script(file)
     if isinstance(script, dict):
         script = _named(script, file, request)
     replies = script if isinstance(script, list) else [script]
@@ -58,26 +71,25 @@ def _named(script: dict[Any, Any], file: str, request: ModelRequest) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _script(path: Path, changed: int) -> Any:
+def _script(path: Path, changed: int) -> Any:  # `changed` is part of the cache's key
     value, _, problems = read(path.read_text(), str(path))
     if problems:
         raise wrong("bad_script", "\n".join(map(str, problems)))
     return value
 
 
-def _parsed(reply: Any, file: str, request: ModelRequest) -> Reply:
+def _parsed(reply: Any, file: str, request: ModelRequest) -> ScriptedReply:
     try:
-        return Reply.model_validate(reply) if isinstance(reply, dict) else Reply(output=reply)
+        return ScriptedReply.model_validate(reply) if isinstance(reply, dict) else ScriptedReply(output=reply)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        text = f"{where}: {first['msg']}; a reply is text, {{output: …}} or {{tool_calls: […]}}"
+        place = ".".join(map(str, first["loc"]))
+        text = f"{place}: {first['msg']}; a reply is text, {{output: …}} or {{tool_calls: […]}}"
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {text}") from None
 
 
-def _filled(written: Any, file: str, request: ModelRequest) -> Any:
-    """What the file has, with its templates filled in from the request."""
+def _filled(template: Any, file: str, request: ModelRequest) -> Any:
     try:
-        return render(written, request.model_dump(mode="json"))
+        return render(template, request.model_dump(mode="json"))
     except ExpressionError as error:
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {error}") from None

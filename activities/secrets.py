@@ -1,4 +1,4 @@
-"""Secrets, for tool authors: the value behind a reference, while the tool runs; nothing that leaves it may hold one.
+"""Secrets, for tool authors: the value behind a reference, while the tool runs. No result or failure may contain it.
 
 @tool
 def charge(key: str, amount: float) -> str:
@@ -17,51 +17,56 @@ from typing import Any, Protocol, TypeVar
 from pydantic_core import to_json
 from temporalio.exceptions import ApplicationError
 
-from activities.registry import wrong
-from protocol.secrets import IDS, reference_in
+from holdfast.activities.registry import wrong
+from holdfast.protocol.secrets import IDS, reference_in
 
 Outcome = TypeVar("Outcome")
 
 
 class SecretStore(Protocol):
-    """Where values are read from, by the ids in references."""
+    """A store of secret values by id."""
 
     def read(self, id: str) -> str | None:
-        """The value; None if there is none. Raises OSError."""
+        """Return the value, or None if there is none. Raises `OSError`."""
 
 
 @dataclass
-class Opened:
-    """The secrets of one call: where they come from, and those that it has read."""
+class SecretScope:
+    """The secrets of one call: the stores, and the values that it has read."""
 
     stores: Mapping[str, SecretStore]
+    """By the name in references, such as `env`."""
     values: list[str] = field(default_factory=list)
 
     def are_in(self, text: str) -> bool:
-        """Whether the text holds a value, as it is or as JSON or Python writes it."""
+        """Return whether the text contains a value that was read, literally or as JSON or Python writes it."""
         return any(form in text for value in self.values for form in _forms(value))
 
 
-_opened: ContextVar[Opened | None] = ContextVar("opened", default=None)
+_scope: ContextVar[SecretScope | None] = ContextVar("scope", default=None)
 
 
 def secret(reference: str) -> str:
-    """The value behind a reference, inside a tool. Fails with `unknown_secret`."""
-    opened, found = _opened.get(), reference_in(reference)
-    if opened is None:
-        raise wrong("unknown_secret", "secret() gives values to tools only, while they run")
-    if found is None:
-        raise wrong("unknown_secret", "secret() was given no reference secret:<store>/<id>")
-    if found.store not in opened.stores:
-        told = f"{found}: this worker has no store {found.store!r}; set store in [secrets] of its holdfast.toml"
-        raise wrong("unknown_secret", told)
+    """Return the value behind a reference, inside a tool. Raises a failure `unknown_secret`.
+
+    Args:
+        reference: `secret:<store>/<id>`, as a person's answer to a secret question gives it.
+    """
+    scope, parsed = _scope.get(), reference_in(reference)
+    if scope is None:
+        raise wrong("unknown_secret", "secret() works only inside a tool, while it runs")
+    if parsed is None:  # without the text, which may be the secret itself
+        raise wrong("unknown_secret", "secret() expects a reference secret:<store>/<id>")
+    if parsed.store not in scope.stores:
+        text = f"{parsed}: this worker has no store {parsed.store!r}; set store in [secrets] of its holdfast.toml"
+        raise wrong("unknown_secret", text)
     try:
-        value = opened.stores[found.store].read(found.id)
+        value = scope.stores[parsed.store].read(parsed.id)
     except (OSError, ValueError) as error:
-        raise wrong("unknown_secret", f"{found} cannot be read here: {type(error).__name__}") from None
+        raise wrong("unknown_secret", f"{parsed} cannot be read here: {type(error).__name__}") from None
     if not value:
-        raise wrong("unknown_secret", f"{found} is not there; {_WAYS_OUT[found.store]}")
-    opened.values.append(value)
+        raise wrong("unknown_secret", f"{parsed} is not there; {_WAYS_OUT[parsed.store]}")
+    scope.values.append(value)
     return value
 
 
@@ -73,60 +78,60 @@ assert _WAYS_OUT.keys() == IDS.keys()
 
 
 @contextmanager
-def opening(stores: Mapping[str, SecretStore]) -> Iterator[Opened]:
-    """What `secret()` reads inside."""
-    opened = Opened(stores)
-    token = _opened.set(opened)
+def secret_scope(stores: Mapping[str, SecretStore]) -> Iterator[SecretScope]:
+    """Let `secret()` read from these stores inside the block, and record the values that it returns."""
+    scope = SecretScope(stores)
+    token = _scope.set(scope)
     try:
-        yield opened
+        yield scope
     finally:
-        _opened.reset(token)
+        _scope.reset(token)
 
 
-async def unleaked(work: Awaitable[Outcome], opened: Opened, tool: str) -> Outcome:
-    """What the call gives, if neither it nor its failure holds a secret; else the failure `secret_leaked`."""
+async def refuse_leaks(work: Awaitable[Outcome], scope: SecretScope, tool: str) -> Outcome:
+    """Return the outcome of a call. Raises a failure `secret_leaked` if its result or failure contains a secret."""
     try:
         outcome = await work
-        what = "result" if opened.values and opened.are_in(to_json(outcome).decode()) else None
+        leak = "result" if scope.values and scope.are_in(to_json(outcome).decode()) else None
     except Exception as error:
-        if not opened.values or not opened.are_in(_told(error)):
+        if not scope.values or not scope.are_in(_all_text(error)):
             raise
-        what = "failure"
-    if what is None:
+        leak = "failure"
+    if leak is None:
         return outcome
-    # Outside of the except clause: the failure that is told must not carry the one that was caught.
-    raise wrong("secret_leaked", f"{tool}: its {what} held a secret that it had read, and is not kept")
+    # Not in the except clause: there the new failure would carry the one with the secret as its context.
+    raise wrong("secret_leaked", f"{tool}: its {leak} contained a secret that it had read, and is not kept")
 
 
-def _told(error: BaseException | None) -> str:
-    """Everything that a failure tells: of itself, of what it carries, and of what it came from."""
+def _all_text(error: BaseException | None) -> str:
+    """Return all text of a failure: messages, arguments, notes and details, with those of its causes and parts."""
     texts: list[str] = []
     seen: set[int] = set()
     waiting = [error]
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
             continue
-        seen.add(id(one))
-        texts += [str(one), *map(str, one.args), *getattr(one, "__notes__", [])]
-        if isinstance(one, ApplicationError):
-            texts += [str(one.type), *map(_shown, one.details)]
-        waiting += [one.__cause__, one.__context__]
-        waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else []
+        seen.add(id(current))
+        texts += [str(current), *map(str, current.args), *getattr(current, "__notes__", [])]
+        if isinstance(current, ApplicationError):
+            texts += [str(current.type), *map(_json, current.details)]
+        waiting += [current.__cause__, current.__context__]
+        waiting += current.exceptions if isinstance(current, BaseExceptionGroup) else []
     return "\n".join(texts)
 
 
-def _shown(value: Any) -> str:
+def _json(value: Any) -> str:
     return to_json(value, fallback=str).decode()
 
 
 def _forms(value: str) -> set[str]:
-    r"""How a value may stand in a text: as it is, as Python shows it, inside of JSON, inside of JSON in JSON.
+    r"""Return the forms of a value in a text: literal, as Python's repr, inside JSON, and inside JSON in JSON.
 
     >>> 'a\\"b' in _forms('a"b')
     True
     """
-    once = {value, repr(value)[1:-1]}
+    forms = {value, repr(value)[1:-1]}
     for _ in range(2):
-        once |= {json.dumps(one, ensure_ascii=ascii)[1:-1] for one in once for ascii in (True, False)}
-    return once
+        forms |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in forms for ascii in (True, False)}
+    return forms

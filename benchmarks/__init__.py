@@ -1,1 +1,1 @@
-"""Speed and cost, as ratios measured in one run. See README.md in this folder."""
+"""Benchmarks of speed and cost, as ratios measured in one run; see README.md in this folder."""

@@ -1,4 +1,4 @@
-"""An agent as a workflow written by hand: turns of a model's reply and a tool's result, and a question to a person."""
+"""The baseline of `benchmarks.agents`: an agent written by hand, with turns, tool calls and a question to a person."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Request(BaseModel):
     messages: list[Message]
 
 
-class Saying(BaseModel):
+class AnswerText(BaseModel):
     text: str = Field(min_length=1)
 
 
 @activity.defn
 async def request_model(request: Request) -> Message:
-    """A model that reads until it was told of the last page, then asks a person."""
+    """Return a tool call for the next page, or a question after the last one."""
     read = sum(message.role == "tool" for message in request.messages)
     pages = int(request.messages[0].content or 0)
     tool = "look_up" if read < pages else "ask"
@@ -49,11 +49,11 @@ async def look_up(text: str) -> str:
 
 @workflow.defn
 class AgentByHand:
-    """What a careful engineer would write: a conversation, summaries, an update with a validator, current details."""
+    """A baseline as a careful engineer would write it: conversation, summaries, validated update, details."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.said, self.asked = "", ""
+        self.answer_text, self.question = "", ""
 
     @workflow.run
     async def run(self, pages: int) -> str:
@@ -82,17 +82,17 @@ class AgentByHand:
         )
 
     async def _answer(self, question: str) -> str:
-        self.said, self.asked = "", question
+        self.answer_text, self.question = "", question
         workflow.set_current_details(f"Waiting: {question}?")
-        await workflow.wait_condition(lambda: bool(self.said))
-        return self.said
+        await workflow.wait_condition(lambda: bool(self.answer_text))
+        return self.answer_text
 
     @workflow.update
-    def answer(self, saying: Saying) -> str:
-        self.said, self.asked = saying.text, ""
+    def answer(self, message: AnswerText) -> str:
+        self.answer_text, self.question = message.text, ""
         return workflow.now().isoformat()
 
     @answer.validator
-    def _check(self, saying: Saying) -> None:
-        if not self.asked:
-            raise ApplicationError("nothing is asked", type="NotOpen")
+    def _check(self, message: AnswerText) -> None:
+        if not self.question:
+            raise ApplicationError("no question is open", type="NotOpen")

@@ -1,4 +1,4 @@
-"""What agents cost against an agent written by hand: a hundred at once, each to its question, on one worker process.
+"""The cost of a hundred concurrent agents against agents written by hand, up to their question, on one worker process.
 
 Reads a process's memory and processor time from /proc, so it runs on Linux alone.
 """
@@ -27,9 +27,9 @@ from temporalio.worker import Worker
 
 from benchmarks.agent_by_hand import AgentByHand, look_up, request_model
 from benchmarks.ground import server
-from blueprint import loads
-from client.connection import DATA_CONVERTER
-from client.runs import Runs
+from holdfast.blueprint import loads
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.runs import Runs
 
 AGENTS = 100
 PAGES = 5
@@ -38,7 +38,7 @@ HOME = Path(__file__).parent.parent
 BY_HAND, HOLDFAST = "by-hand", "holdfast"
 DEADLOCK = "TMPRL1101"
 PATIENCE = 300.0
-"""Seconds for all of them; then something is broken."""
+"""Seconds for all of them; a run that takes longer is broken."""
 ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: (
         EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
@@ -54,7 +54,7 @@ agents:
 steps: [{name: read, agent: reader}]
 """
 
-Starting = Callable[[], Awaitable[WorkflowHandle]]
+StartAgent = Callable[[], Awaitable[WorkflowHandle]]
 
 
 class Process:
@@ -69,17 +69,17 @@ class Process:
             )
 
     def seconds(self) -> float:
-        """Processor time so far."""
+        """Return the processor time so far, in seconds."""
         fields = self._read("stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kilobytes(self) -> int:
-        """Memory that is resident."""
+        """Return the resident memory, in kB."""
         [line] = [line for line in self._read("status").splitlines() if line.startswith("VmRSS:")]
         return int(line.split()[1])
 
     def warnings(self) -> int:
-        """How often the worker took a workflow task for a deadlock."""
+        """Return how often the worker took a workflow task for a deadlock."""
         return self._log.read_text().count(DEADLOCK)
 
     def kill(self) -> None:
@@ -92,26 +92,26 @@ class Process:
 
 @dataclass
 class Cost:
-    """Of a hundred agents at once: seconds to the last question, deadlock warnings, and the rest of one agent."""
+    """The cost of a hundred agents at once; all but `seconds` and `warnings` per agent."""
 
     seconds: float
     warnings: int
     processor: float
-    """Seconds, to its question."""
+    """Seconds of processor time up to its question."""
     kilobytes: float
-    """While it waits."""
+    """Resident memory while it waits, in kB."""
     events: float
-    """A turn."""
+    """History events a turn."""
     size: float
     """Bytes of history a turn."""
 
 
-async def cost(process: Process, start: Starting) -> Cost:
-    """The first agent is not counted: it pays for all that is loaded once."""
-    await asking(await start())
+async def cost(process: Process, start: StartAgent) -> Cost:
+    """Measure `AGENTS` agents, after one that pays for everything loaded once."""
+    await wait_for_question(await start())
     memory, processor, began = process.kilobytes(), process.seconds(), time.perf_counter()
     agents = await asyncio.gather(*(start() for _ in range(AGENTS)))
-    turns = [per_turn(await asking(agent)) for agent in agents]
+    turns = [per_turn(await wait_for_question(agent)) for agent in agents]
     return Cost(
         seconds=time.perf_counter() - began,
         warnings=process.warnings(),
@@ -122,11 +122,11 @@ async def cost(process: Process, start: Starting) -> Cost:
     )
 
 
-async def asking(agent: WorkflowHandle) -> list[HistoryEvent]:
-    """The agent's history, once it asks. Histories are the server's: looking costs the worker nothing."""
+async def wait_for_question(agent: WorkflowHandle) -> list[HistoryEvent]:
+    """Return the agent's history once it asks. Histories come from the server, so looking costs the worker nothing."""
     while True:
         events = await history(agent)
-        if len(requests(events)) == PAGES + 1 and not under_way(events):
+        if len(requests(events)) == PAGES + 1 and not has_open_task(events):
             return events
         await asyncio.sleep(0.05)
 
@@ -141,20 +141,20 @@ async def history(agent: WorkflowHandle) -> list[HistoryEvent]:
 
 
 def requests(events: Sequence[HistoryEvent]) -> list[int]:
-    """Where the requests to the model stand."""
+    """Return the indices of the requests to the model."""
     models = ("call_model", request_model.__name__)
     types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in events]
     return [place for place, type_ in enumerate(types) if type_ in models]
 
 
-def under_way(events: Sequence[HistoryEvent]) -> bool:
-    """Whether a workflow task or an activity is."""
+def has_open_task(events: Sequence[HistoryEvent]) -> bool:
+    """Return whether a workflow task or an activity is open."""
     types = [event.event_type for event in events]
-    return any(types.count(begun) != sum(types.count(ended) for ended in ends) for begun, ends in ENDS.items())
+    return any(types.count(started) != sum(types.count(ended) for ended in ends) for started, ends in ENDS.items())
 
 
 def per_turn(events: Sequence[HistoryEvent]) -> tuple[float, float]:
-    """Events and bytes, from the first request to the last."""
+    """Return events and bytes a turn, from the first request to the last."""
     places = requests(events)
     middle = events[places[0] : places[-1]]
     return len(middle) / PAGES, sum(event.ByteSize() for event in middle) / PAGES
@@ -197,7 +197,7 @@ async def by_holdfast(client: Client, folder: Path) -> Cost:
 
 
 def replies() -> list[dict[str, list[dict[str, object]]]]:
-    """The same that the model of the agent written by hand says."""
+    """Return the replies of the scripted model, equal to those of `request_model`."""
     pages = [{"name": "stringy", "args": {"text": f"page {n}"}} for n in range(PAGES)]
     asks = {"name": "request_user_info", "args": {"question": f"page {PAGES}"}}
     return [{"tool_calls": [call]} for call in (*pages, asks)]
@@ -205,7 +205,7 @@ def replies() -> list[dict[str, list[dict[str, object]]]]:
 
 @asynccontextmanager
 async def worker_by_hand(address: str) -> AsyncIterator[None]:
-    """As large as Holdfast's own."""
+    """Run a worker as large as Holdfast's own."""
     client = await Client.connect(address, data_converter=DATA_CONVERTER)
     async with Worker(
         client,

@@ -1,4 +1,4 @@
-"""The same work as a workflow written by hand: a loop with an agent activity and an answer by update."""
+"""The baseline of `benchmarks.iteration`: a workflow written by hand, with an activity and an answer by update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def think(prompt: str) -> str:
 
 @workflow.defn
 class ByHand:
-    """What a careful engineer would write: validator, summary, current details."""
+    """A baseline as a careful engineer would write it: validator, summary, current details."""
 
     def __init__(self) -> None:
         self.iteration, self.answer_text, self.waits = 0, "", False

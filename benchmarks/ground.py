@@ -1,4 +1,4 @@
-"""What every benchmark stands on: a server in memory with a worker, and a loop of Holdfast that asks."""
+"""The set-up shared by the benchmarks: a server in memory, and a loop that asks a question in each iteration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from blueprint import Blueprint, loads
-from client.connection import DATA_CONVERTER
-from protocol.address import Address
-from protocol.values import digest_of
+from holdfast.blueprint import Blueprint, loads
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.protocol.address import Address
+from holdfast.protocol.values import digest_of
 from tests.conftest import ATTRIBUTES, temporal_binary
 
 LOOP = """
@@ -34,7 +34,7 @@ def loop(iterations: int, checkpoint: int = 50) -> Blueprint:
 
 
 def question_id(run: str, iteration: int) -> str:
-    """The id of the question of an iteration, known before it is asked."""
+    """Return the id of an iteration's question, which is predictable."""
     return digest_of(f"{run}/loop:loop", Address(f"pipeline:bench;loop:loop:{iteration};hitl:ask"), 1)
 
 

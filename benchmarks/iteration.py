@@ -1,4 +1,4 @@
-"""What an iteration costs against a workflow written by hand: events, bytes, answer to next question."""
+"""The cost of an iteration against a workflow written by hand: events, bytes, time from answer to next question."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from statistics import median
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
-from activities import all_activities
 from benchmarks.by_hand import Answer, ByHand, think
 from benchmarks.ground import loop, question_id, server
-from client.runs import Runs
-from protocol.runs import VIEW, WorkflowView
-from worker import create_worker
+from holdfast.activities import all_activities
+from holdfast.client.runs import Runs
+from holdfast.protocol.runs import VIEW, WorkflowView
+from holdfast.worker import create_worker
 
 ITERATIONS = 40
 ROUNDS = 5
@@ -27,7 +27,7 @@ ROUNDS = 5
 
 @dataclass
 class Cost:
-    """Per iteration: history events, bytes of history, and seconds from sending an answer to the next question."""
+    """The cost of an iteration: events, bytes of history, and seconds from sending an answer to the next question."""
 
     events: float
     size: float
@@ -58,8 +58,8 @@ async def by_holdfast(client: Client) -> Cost:
         return [question.id for question in view.questions] == [question_id(run, n)]
 
     async def answer(n: int) -> None:
-        one = {"question": question_id(run, n), "content": f"answer {n}"}
-        await handle.execute_update("answer", {"answers": [one], "by": "user:ana", "key": f"{n}"}, id=f"{n}")
+        sent_answer = {"question": question_id(run, n), "content": f"answer {n}"}
+        await handle.execute_update("answer", {"answers": [sent_answer], "by": "user:ana", "key": f"{n}"}, id=f"{n}")
 
     await asyncio.sleep(0.5)  # the loop's workflow has started
     seconds = await _drive(asks, answer)
@@ -68,7 +68,7 @@ async def by_holdfast(client: Client) -> Cost:
 
 
 async def _drive(asks: Callable[[int], Awaitable[bool]], answer: Callable[[int], Awaitable[None]]) -> list[float]:
-    """Answer every question; how long each next one took. Both sides are polled in the same way."""
+    """Answer every question, and return the seconds until each next one. Both sides are polled in the same way."""
     taken = []
     sent = 0.0
     for n in range(1, ITERATIONS + 1):
@@ -82,7 +82,7 @@ async def _drive(asks: Callable[[int], Awaitable[bool]], answer: Callable[[int],
 
 
 async def _cost(handle: WorkflowHandle, seconds: list[float]) -> Cost:
-    """Of the iterations in the middle: the first and the last also pay for start and end."""
+    """Return the cost of an iteration between the first and the last, which also pay for start and end."""
     events = (await handle.fetch_history()).events
     answers = [
         n for n, event in enumerate(events) if event.HasField("workflow_execution_update_accepted_event_attributes")
@@ -102,8 +102,8 @@ async def main() -> None:
     print(f"{'an iteration':>22} {'by hand':>10} {'holdfast':>10} {'ratio':>7} {'target':>7}")
     rows = [("events", 1.25, 1), ("size", 1.5, 1), ("seconds", 1.25, 1000)]
     for name, target, scale in rows:
-        a = median(vars(one)[name] for one, _ in pairs) * scale
-        b = median(vars(two)[name] for _, two in pairs) * scale
+        a = median(vars(hand)[name] for hand, _ in pairs) * scale
+        b = median(vars(ours)[name] for _, ours in pairs) * scale
         label = {"events": "events", "size": "bytes", "seconds": "answer to question, ms"}[name]
         print(f"{label:>22} {a:10.1f} {b:10.1f} {b / a:7.2f} {target:7.2f}")
 

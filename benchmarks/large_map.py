@@ -1,4 +1,4 @@
-"""A map of many items: that it ends, how large its histories get, and what the worker needs for it.
+"""A benchmark of a map of many items: its time, the size of its histories, and the worker's memory.
 
 `python -m benchmarks.large_map [ITEMS]` (default 100,000, some minutes).
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 from temporalio.client import Client
 
 from benchmarks.ground import server
-from blueprint import loads
-from client.connection import converter
-from client.runs import Runs
+from holdfast.blueprint import loads
+from holdfast.client.connection import converter
+from holdfast.client.runs import Runs
 
 BLUEPRINT = """
 name: large
@@ -46,9 +46,9 @@ async def _measure(client: Client, items: int, worker: int) -> None:
     outcome = await runs.result(run)
     took = time.perf_counter() - began
     assert outcome.output == [n + 1 for n in range(items)], outcome.error
-    workflows = [one.id async for one in client.list_workflows("WorkflowType = 'Map'")]
+    workflows = [description.id async for description in client.list_workflows("WorkflowType = 'Map'")]
     looked_at = [run, *sorted(workflows, key=len)[:60]]  # the map itself, pages of pages, and some pages
-    histories = [await client.get_workflow_handle(one).fetch_history() for one in looked_at]
+    histories = [await client.get_workflow_handle(workflow_id).fetch_history() for workflow_id in looked_at]
     print(f"{items} items in {len(workflows)} workflows: {took:.0f} s, {took / items * 1000:.1f} ms an item")
     print(f"most events in a history: {max(len(history.events) for history in histories)}", end="; ")
     print(f"most bytes: {max(sum(event.ByteSize() for event in history.events) for history in histories)}")
@@ -56,7 +56,7 @@ async def _measure(client: Client, items: int, worker: int) -> None:
 
 
 def _peak(process: int) -> int:
-    """KiB that a process had at most."""
+    """Return the peak memory of a process, in KiB."""
     status = Path(f"/proc/{process}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 

@@ -1,4 +1,4 @@
-"""A long loop with a question in each iteration: nothing lost, histories bounded, and resume as fast at its end.
+"""A benchmark of a long loop that asks in each iteration: nothing lost, histories bounded, fast resume at its end.
 
 `python -m benchmarks.long_loop [ITERATIONS]`; 10,000 take some ten minutes.
 """
@@ -18,15 +18,15 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
 from benchmarks.ground import loop, question_id, server
-from client.events import chain
-from client.runs import Runs
+from holdfast.client.events import chain
+from holdfast.client.runs import Runs
 
 EARLY = 10
 WORKER = Path(__file__).parent.parent / "worker.py"
 
 
 class Loop:
-    """One run of the loop, and the worker process that can be killed."""
+    """A run of the loop, with a worker process that can be killed."""
 
     def __init__(self, client: Client, iterations: int) -> None:
         self.client, self.iterations = client, iterations
@@ -50,7 +50,7 @@ class Loop:
         self._worker.wait()
 
     async def answer(self, n: int) -> None:
-        """Answer the question of an iteration, as soon as it is asked."""
+        """Answer the question of an iteration as soon as it is asked."""
         payload = {"answers": [{"question": question_id(self.run, n), "content": f"answer {n}"}], "key": f"{n}"}
         while True:
             try:
@@ -61,16 +61,16 @@ class Loop:
                 await asyncio.sleep(0.004)
 
     async def first_answer_after_a_crash(self, n: int) -> float:
-        """Seconds from sending to receipt of the first answer that a new worker takes."""
-        await self._asked(n)
+        """Kill the worker, and return the seconds from sending to receipt of the first answer that a new one takes."""
+        await self._wait_for_question(n)
         self.kill_worker()
         self.start_worker()
-        await self._polls()
+        await self._wait_for_worker()
         before = time.perf_counter()
         await self.answer(n)
         return time.perf_counter() - before
 
-    async def _asked(self, n: int) -> None:
+    async def _wait_for_question(self, n: int) -> None:
         while True:
             try:
                 view = await self.runs.tree.view(self.workflow)
@@ -79,8 +79,8 @@ class Loop:
             if question_id(self.run, n) in [question.id for question in view.questions]:
                 return
 
-    async def _polls(self) -> None:
-        """A short run of its own gets through: the new worker is there."""
+    async def _wait_for_worker(self) -> None:
+        """Wait until a short run of its own asks, which shows that the new worker polls."""
         other = await self.runs.start(loop(1))
         while True:
             try:
@@ -92,22 +92,22 @@ class Loop:
 
 
 async def sizes(client: Client, workflow: str) -> list[tuple[int, int, int]]:
-    """(iterations, events, bytes) of each run of the chain, the first one first."""
-    found = []
+    """Return iterations, events and bytes of each run of the chain, the first one first."""
+    runs = []
     run: str | None = None
     while True:
         events = (await client.get_workflow_handle(workflow, run_id=run).fetch_history()).events
         answers = sum(event.HasField("workflow_execution_update_accepted_event_attributes") for event in events)
-        found.append((answers, len(events), sum(event.ByteSize() for event in events)))
+        runs.append((answers, len(events), sum(event.ByteSize() for event in events)))
         run = events[0].workflow_execution_started_event_attributes.continued_execution_run_id
         if not run:
-            return found[::-1]
+            return runs[::-1]
 
 
-def bytes_of(found: list[tuple[int, int, int]], first: int, last: int) -> float:
-    """Bytes of an iteration, over the runs that hold the iterations from `first` to `last`."""
+def bytes_of(runs: list[tuple[int, int, int]], first: int, last: int) -> float:
+    """Return the bytes of an iteration, over the runs that lie within the iterations from `first` to `last`."""
     size = count = done = 0
-    for iterations, _, length in found:
+    for iterations, _, length in runs:
         if first <= done and done + iterations <= last:
             size, count = size + length, count + iterations
         done += iterations
@@ -116,28 +116,28 @@ def bytes_of(found: list[tuple[int, int, int]], first: int, last: int) -> float:
 
 async def main(iterations: int) -> None:
     async with server() as client:
-        one = Loop(client, iterations)
-        await one.start()
-        one.start_worker()
+        loop_run = Loop(client, iterations)
+        await loop_run.start()
+        loop_run.start_worker()
         for n in range(1, EARLY):
-            await one.answer(n)
-        early = await one.first_answer_after_a_crash(EARLY)
+            await loop_run.answer(n)
+        early = await loop_run.first_answer_after_a_crash(EARLY)
         began = time.perf_counter()
         for n in range(EARLY + 1, iterations):
-            await one.answer(n)
+            await loop_run.answer(n)
         pace = (time.perf_counter() - began) / (iterations - EARLY)
-        late = await one.first_answer_after_a_crash(iterations)
-        await one.answer(iterations + 1)
-        await client.get_workflow_handle(one.run).result()
-        found = await sizes(client, one.workflow)
-        events = await chain(one.runs.tree, one.workflow)
-        one.kill_worker()
+        late = await loop_run.first_answer_after_a_crash(iterations)
+        await loop_run.answer(iterations + 1)
+        await client.get_workflow_handle(loop_run.run).result()
+        runs = await sizes(client, loop_run.workflow)
+        events = await chain(loop_run.runs.tree, loop_run.workflow)
+        loop_run.kill_worker()
     numbers = [event.data["iteration"] for event in events if event.type == "loop.iteration"]
     thousand = min(1000, iterations // 3)
-    second, last = bytes_of(found, thousand, 2 * thousand), bytes_of(found, iterations - thousand, iterations + 1)
+    second, last = bytes_of(runs, thousand, 2 * thousand), bytes_of(runs, iterations - thousand, iterations + 1)
     print(f"iterations contiguous: {numbers == list(range(1, iterations + 2))} ({len(numbers)})")
     print(f"event offsets contiguous: {[event.offset for event in events] == list(range(len(events)))} ({len(events)})")
-    print(f"runs in the chain: {len(found)}; most events in one: {max(one[1] for one in found)} (target: 1000)")
+    print(f"runs in the chain: {len(runs)}; most events in one: {max(run[1] for run in runs)} (target: 1000)")
     print(f"bytes an iteration, last {thousand} to second {thousand}: {last:.0f} / {second:.0f} = {last / second:.3f}")
     print(f"first answer after a crash, iteration {iterations} to {EARLY}: {late:.3f} s / {early:.3f} s", end=" ")
     print(f"= {late / early:.2f} (target: 1.5); {pace * 1000:.0f} ms an iteration")

@@ -1,4 +1,4 @@
-"""How long a person waits: for `holdfast --help`, and from nothing to the first question of a run."""
+"""The time a person waits: for `holdfast --help`, and from nothing to the first question of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statistics import median
 
 ROUNDS = 5
 HOME = Path(__file__).parent.parent
-HOLDFAST = [sys.executable, "-m", "client"]
+HOLDFAST = [sys.executable, "-m", "holdfast"]
 
 
 def seconds(command: list[str], environment: dict[str, str], code: int = 0) -> float:
@@ -23,7 +23,7 @@ def seconds(command: list[str], environment: dict[str, str], code: int = 0) -> f
 
 
 def first_question() -> float:
-    """`holdfast run` on an empty home, to the moment it parks with the question printed."""
+    """Return the seconds of `holdfast run` with an empty home, until it stops with the question printed."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HOLDFAST_HOME": folder}
         try:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import Agent, Blueprint, Step
-from blueprint.grammar.base import Part
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar import Agent, Blueprint, Step
+from holdfast.blueprint.grammar.base import Part
 
 
 class UnknownStep(LookupError):
-    """No step of that name."""
+    """A step name that the blueprint does not have."""
 
-    def __init__(self, name: str, known: Collection[str]) -> None:
-        hint = did_you_mean(name, sorted(known)) or f"steps: {', '.join(sorted(known))}"
+    def __init__(self, name: str, names: Collection[str]) -> None:
+        hint = did_you_mean(name, sorted(names)) or f"steps: {', '.join(sorted(names))}"
         super().__init__(f"no step {name!r} ({hint})")
 
 
 def with_model(blueprint: Blueprint, model: str) -> Blueprint:
-    """The blueprint with every agent asking this model."""
+    """Return the blueprint with every agent asking this model."""
 
     def change(part: Part) -> Part:
         return part.model_copy(update={"model": model}) if isinstance(part, Agent) else part
@@ -28,13 +28,13 @@ def with_model(blueprint: Blueprint, model: str) -> Blueprint:
 
 
 def with_stops(blueprint: Blueprint, before: Collection[str], after: Collection[str]) -> Blueprint:
-    """The blueprint with a stop before and after the steps of these names. Raises `UnknownStep`."""
-    known: set[str] = set()
+    """Return the blueprint with a stop before and after the steps of these names. Raises `UnknownStep`."""
+    names: set[str] = set()
 
     def change(part: Part) -> Part:
         if not isinstance(part, Step):
             return part
-        known.add(part.name)
+        names.add(part.name)
         stops = {
             "interrupt_before": part.interrupt_before or part.name in before,
             "interrupt_after": part.interrupt_after or part.name in after,
@@ -43,13 +43,13 @@ def with_stops(blueprint: Blueprint, before: Collection[str], after: Collection[
 
     changed = _changed(blueprint, change)
     for name in [*before, *after]:
-        if name not in known:
-            raise UnknownStep(name, known)
+        if name not in names:
+            raise UnknownStep(name, names)
     return changed
 
 
 def _changed(blueprint: Blueprint, change: Callable[[Part], Part]) -> Blueprint:
-    """The blueprint with every part of it changed, the innermost first; an author's own values are no parts."""
+    """Return the blueprint with `change` applied to every part, innermost first; the author's own values stay."""
     changed = _walked(blueprint, change)
     assert isinstance(changed, Blueprint)
     return changed

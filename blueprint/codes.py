@@ -1,4 +1,4 @@
-"""The codes of problems: names that stay the same, for programs and for comments that silence a warning."""
+"""The codes of problems: stable names, used by programs and by comments that silence a warning."""
 
 ERRORS = {
     "bad_condition": "A condition of a plan cannot be read.",
@@ -6,19 +6,25 @@ ERRORS = {
     "bad_expression": "An expression or a template cannot be read.",
     "bad_reference": "A reference of a plan stands for nothing, or looks into a value.",
     "bad_schema": "A JSON Schema is not valid, or refers to something outside itself.",
+    "bad_script": "The script of a scripted model cannot be read where the worker runs.",
     "bad_target": "A write goes somewhere else than into the context.",
     "bad_value": "A value is not of the form that its key wants.",
-    "bad_yaml": "The text is not YAML, or uses a part of YAML that this language leaves out.",
+    "bad_yaml": "The text is not YAML or JSON, or uses a part of YAML that this language leaves out.",
     "conflict": "Two keys exclude each other, or a key does not belong where it stands.",
     "cycle": "Steps of a plan wait for each other.",
-    "duplicate_key": "A key is there twice.",
+    "duplicate_key": "A key appears twice.",
     "duplicate_name": "A name is taken.",
     "import_cycle": "A blueprint imports itself.",
     "missing_key": "A key that is needed is not there.",
+    "model_auth": "The key of a model is not set where the worker runs.",
+    "not_allowed": "A function is not one that blueprints may call.",
     "unknown_filter": "No filter has this name.",
+    "unknown_group": "No group has this name where the worker runs.",
     "unknown_key": "No such key is known where it stands.",
     "unknown_kind": "No step kind has this name.",
+    "unknown_model": "The worker knows no such model, or lacks its package.",
     "unknown_name": "A name stands for nothing where it is read.",
+    "unknown_tool": "The worker has no such tool, function or MCP server.",
     "unreadable_file": "A file cannot be read.",
 }
 """A blueprint with one of these cannot run."""
@@ -27,15 +33,18 @@ WARNINGS = {
     "few_questions": "A clarification wants more facts than it may put questions.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
     "shared_write": "Items of a map that run at once write one path of the context: the map may fail.",
-    "unlimited_loop": "A loop may go on for ever: no limit, and no person in it.",
+    "unlimited_history": "A conversation keeps every turn: each request to its model is longer than the one before.",
+    "unlimited_loop": "A loop has no limit of its own, and no person in it.",
     "unreachable_branch": "A branch has a key that its condition never gives.",
+    "unused_access": "A blueprint that is imported says who may steer: only the run's own blueprint can.",
     "unused_agent": "An agent has a name, and nothing uses it.",
     "unused_import": "A blueprint is imported, and nothing uses it.",
+    "unused_revisions": "A plan has `max_revisions`, and nobody is asked whether it may run.",
 }
-"""What runs, and is hardly what was meant; a comment can silence each."""
+"""A blueprint with these runs, but hardly as intended; a comment can silence each."""
 
 COMMENTS = {
-    "unknown_ignore": "A comment names a warning that there is not.",
+    "unknown_ignore": "A comment names a warning that does not exist.",
     "unneeded_ignore": "A comment silences nothing.",
 }
 """Warnings about the comments themselves."""

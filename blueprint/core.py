@@ -1,4 +1,4 @@
-"""A blueprint in core form, as YAML that loads again to the same blueprint."""
+"""The core form of a blueprint as YAML that loads again. Printed by `holdfast validate --expand`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import yaml
 
-from blueprint.grammar import Blueprint, LoopBlock
-from blueprint.grammar.base import Part
-from blueprint.source import AMBIGUOUS
+from holdfast.blueprint.grammar import Blueprint, LoopBlock
+from holdfast.blueprint.grammar.base import Part
+from holdfast.blueprint.source import AMBIGUOUS
 
 
 def expand(blueprint: Blueprint) -> str:
-    """What the short forms of a blueprint mean.
+    """Return the core form of a blueprint, with its short forms spelled out, as YAML.
 
-    >>> from blueprint.load import loads
+    >>> from holdfast.blueprint.load import loads
     >>> print(expand(loads("steps: [{name: ask, kind: hitl, message: 'Which?', options: [yes, no]}]", name="tiny")))
     name: tiny
     steps:
@@ -34,7 +34,7 @@ def expand(blueprint: Blueprint) -> str:
 
 
 def core_of(part: Part) -> dict[str, Any]:
-    """Its keys, those left out that say the default."""
+    """Return the keys of a part, without those that have their default value."""
     core = {key: _plain(value) for key, value in _written(part)}
     if isinstance(part, LoopBlock) and part.conversation and part.iteration_input_mapper is None:
         core["propagation"] = {"next_input": part.propagation.next_input}  # a conversation has a default of its own
@@ -70,7 +70,7 @@ _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what YAML 1.1 or 1.2 would take for something else than text; knows no aliases."""
+    """A YAML dumper that quotes text which YAML 1.1 or 1.2 would read as something else, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

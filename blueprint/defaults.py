@@ -1,17 +1,19 @@
-"""The defaults that a JSON Schema names, filled into a value: what somebody gets who leaves things out."""
+"""Defaults of a JSON Schema, filled into a value that leaves keys out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 
 MOST_REFERENCES = 20
 """One after the other; a schema may refer to itself."""
 
 
 def with_defaults(schema: dict[str, Any], value: Any) -> Any:
-    """The value with what it leaves out, at any depth; of several forms, what the only one that it fits has.
+    """Return the value with the defaults of the schema for the keys it leaves out, at any depth.
+
+    Of `anyOf` and `oneOf`, the defaults of a form are used if the value fits that form alone.
 
     >>> order = {"properties": {"urgent": {"default": True}}}
     >>> with_defaults({"properties": {"m": {"$ref": "#/$defs/Order"}}, "$defs": {"Order": order}}, {"m": {}})
@@ -40,12 +42,12 @@ def _filled_object(schema: dict[str, Any], value: dict[str, Any], root: dict[str
 
 
 def _defaults(properties: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for key, schema in properties.items():
-        named = [part["default"] for part in _resolved(schema, root) if "default" in part]
-        if named:
-            found[key] = named[0]
-    return found
+        declared = [part["default"] for part in _resolved(schema, root) if "default" in part]
+        if declared:
+            defaults[key] = declared[0]
+    return defaults
 
 
 def _filled_list(schema: dict[str, Any], value: list[Any], root: dict[str, Any]) -> list[Any]:
@@ -56,33 +58,33 @@ def _filled_list(schema: dict[str, Any], value: list[Any], root: dict[str, Any])
 
 
 def _parts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
-    """All that says something of the value: the schema, what it refers to, and the form that the value has."""
+    """Return the schemas that apply to the value: this one, those it refers to, and the only form that fits."""
     parts: list[dict[str, Any]] = []
     waiting = [schema]
     while waiting and len(parts) < MOST_REFERENCES:
         for part in _resolved(waiting.pop(0), root):
             parts.append(part)
-            waiting += [one for one in _list_at(part, "allOf") if isinstance(one, dict)]
+            waiting += [inner for inner in _list_at(part, "allOf") if isinstance(inner, dict)]
             for forms in ("anyOf", "oneOf"):
-                fitting = [one for one in _list_at(part, forms) if _fits(one, value, root)]
+                fitting = [inner for inner in _list_at(part, forms) if _fits(inner, value, root)]
                 waiting += fitting if len(fitting) == 1 else []
     return parts
 
 
 def _resolved(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schema, and those that it refers to, one after the other."""
+    """Return the schema, followed by those that it refers to, one after the other."""
     if not isinstance(schema, dict):
         return []
-    found = [schema]
-    while len(found) < MOST_REFERENCES and isinstance(reference := found[-1].get("$ref"), str):
+    chain = [schema]
+    while len(chain) < MOST_REFERENCES and isinstance(reference := chain[-1].get("$ref"), str):
         target: Any = root if reference.startswith("#") else None
         for key in reference.removeprefix("#").strip("/").split("/"):
             if key:
                 target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
         if not isinstance(target, dict):
             break
-        found.append(target)
-    return found
+        chain.append(target)
+    return chain
 
 
 def _fits(schema: Any, value: Any, root: dict[str, Any]) -> bool:

@@ -13,18 +13,18 @@ LONGEST = 100 * 366 * 86400.0
 
 
 def seconds_of(value: object) -> float:
-    """The duration in seconds; a `ValueError` says which forms are taken.
+    """Return the duration in seconds. Raises `ValueError`, which lists the accepted forms.
 
     >>> seconds_of("1h30m"), seconds_of("P2DT1H"), seconds_of(90), seconds_of("250ms")
     (5400.0, 176400.0, 90.0, 0.25)
     >>> seconds_of("soon")
     Traceback (most recent call last):
         ...
-    ValueError: 'soon' is no duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds
+    ValueError: 'soon' is not a duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds
     """
     seconds = _parse(value)
     if seconds is None or not 0 < seconds <= LONGEST:
-        raise ValueError(f"{value!r} is no duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds")
+        raise ValueError(f"{value!r} is not a duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a blueprint: every problem at once, each with its place and a way out."""
+"""The problems of a blueprint: all of them at once, each with its place and a way out."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake of the author; `line` and `column` count from 1, and are 0 where a file has no text.
+    """A mistake of the author; `line` and `column` count from 1, and are 0 where a file has no text.
 
     >>> place = ("brief.yaml", 14, 11, "steps[2].when")
     >>> print(Problem(*place, "unknown_name", "unknown name 'drfat'", "did you mean 'draft'?"))
@@ -28,17 +28,17 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        where = f"{place} {self.path}" if self.path else place
-        told = self.message + (f" ({self.hint})" if self.hint else "")
+        location = f"{place} {self.path}" if self.path else place
+        text = self.message + (f" ({self.hint})" if self.hint else "")
         # A warning shows its code, which is what a comment that silences it has to name.
-        return f"{where}: {told}" if self.severity == "error" else f"{where}: warning: {told} [{self.code}]"
+        return f"{location}: {text}" if self.severity == "error" else f"{location}: warning: {text} [{self.code}]"
 
     def to_json(self) -> dict[str, str | int | None]:
         return asdict(self)
 
 
 class BlueprintError(ValueError):
-    """A blueprint that cannot run, with everything that was found."""
+    """The error of a blueprint that cannot run, with all its problems."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = in_order(problems)
@@ -49,6 +49,9 @@ class BlueprintError(ValueError):
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Each once, by file, line and column."""
+    """Return the problems without duplicates, by file, line and column."""
     unique = dict.fromkeys(problems)
-    return sorted(unique, key=lambda one: (one.file, one.line, one.column, one.path, one.code, one.message))
+    return sorted(
+        unique,
+        key=lambda problem: (problem.file, problem.line, problem.column, problem.path, problem.code, problem.message),
+    )

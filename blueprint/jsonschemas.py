@@ -1,4 +1,4 @@
-"""JSON Schemas of authors: is one valid, and what in a value does not fit it, in plain words.
+"""JSON Schemas of authors: compile a schema, and list what in a value does not fit it.
 
 Nothing is ever fetched, formats are asserted, and the same schema and value give the same problems in the
 same order: workflows ask on replay.
@@ -15,7 +15,7 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 
 MAX_PROBLEMS = 20
 MAX_LEVELS = 200
-"""Of a value: the validator walks with the machine's stack, which ends a process when it is used up."""
+"""The deepest value: the validator recurses on the machine's stack, and overrunning that ends the process."""
 _LOOKED_AT = 1000
 _SHOWN = 60
 _LISTED = 10
@@ -37,7 +37,7 @@ Path = tuple[str | int, ...]
 
 
 class BadSchema(ValueError):
-    """A schema that cannot be used; `path` says where in it."""
+    """A schema that cannot be used; `path` leads to the fault in it."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{shown_path(path)}: {message}" if path else message)
@@ -46,17 +46,17 @@ class BadSchema(ValueError):
 
 
 def validator(schema: dict[str, Any]) -> Validator:
-    """The compiled schema (Draft 2020-12 unless `$schema` says otherwise); a `BadSchema` if it is none.
+    """Return the compiled schema (Draft 2020-12 unless `$schema` says otherwise). Raises `BadSchema`.
 
     >>> validator({"required": "topic"})
     Traceback (most recent call last):
-    blueprint.jsonschemas.BadSchema: required: must be a list, not 'topic'
+    holdfast.blueprint.jsonschemas.BadSchema: required: must be a list, not 'topic'
     """
     return _compiled(json.dumps(schema))
 
 
 def problems_of(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
-    """What does not fit, as (path, message), at most `MAX_PROBLEMS`; empty when the value fits.
+    """Return what does not fit as (path, message), at most `MAX_PROBLEMS`; empty when the value fits.
 
     >>> problems_of({"properties": {"items": {"items": {"required": ["name"]}}}}, {"items": [{}]})
     [('items[0].name', 'is missing')]
@@ -72,12 +72,12 @@ def problems_of(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
         errors = list(islice(compiled.iter_errors(value), _LOOKED_AT))
     except (ValueError, UnicodeEncodeError) as error:
         return [("", f"is no JSON value: {_cut(str(error))}")]
-    found = {(shown_path(path), message) for error in errors for path, message in _said(error)}
-    return sorted(found)[:MAX_PROBLEMS]
+    problems = {(shown_path(path), message) for error in errors for path, message in _messages(error)}
+    return sorted(problems)[:MAX_PROBLEMS]
 
 
 def misfit(schema: dict[str, Any], value: Any) -> str | None:
-    """The first problem as one sentence, or None when the value fits.
+    """Return the first problem as one sentence, or None when the value fits.
 
     >>> misfit({"required": ["topic"]}, {}), misfit({"type": "integer"}, None)
     ('topic is missing', 'the value must be a whole number, not null')
@@ -88,7 +88,8 @@ def misfit(schema: dict[str, Any], value: Any) -> str | None:
 
 
 def shown_path(path: Path) -> str:
-    """
+    """Return a path as text, as problems show it.
+
     >>> shown_path(("items", 0, "first name", "x"))
     'items[0]["first name"].x'
     """
@@ -111,20 +112,20 @@ def _compiled(text: str) -> Validator:
         return jsonschema_rs.validator_for(
             schema,
             validate_formats=True,
-            retriever=_refuse,
+            retriever=_refuse,  # without it `http:` and `file:` references are fetched while validating
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
         )
     except ValidationError as error:
-        raise BadSchema(tuple(error.instance_path), _why(error)) from None
+        raise BadSchema(tuple(error.instance_path), _schema_message(error)) from None
     except ValueError as error:
         raise BadSchema((), _cut(str(error))) from None
 
 
-def _why(error: ValidationError) -> str:
-    """What is wrong with a schema: the meta-schema's finding, or what the compiler says."""
+def _schema_message(error: ValidationError) -> str:
+    """Return what is wrong with a schema, from the meta-schema or from the compiler."""
     if error.kind.name == "anyOf" and error.instance_path[-1:] == ["type"]:
         return f"must be one of {', '.join(_NAMES)}, not {_brief(error.instance)}"
-    return _cut(error.message.split("\n")[0]) if not error.schema_path else _said(error)[0][1]
+    return _cut(error.message.split("\n")[0]) if not error.schema_path else _messages(error)[0][1]
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -159,8 +160,8 @@ def _parts(value: Any) -> list[Any]:
     return [part for part in inside if isinstance(part, dict | list | tuple)]
 
 
-def _said(error: ValidationError) -> list[tuple[Path, str]]:
-    """One validator's finding as (path, message) in plain words; keys that lack or are too many by their own path."""
+def _messages(error: ValidationError) -> list[tuple[Path, str]]:
+    """Return a validation error as (path, message); missing and unexpected keys each have a path of their own."""
     path = tuple(error.instance_path)
     match error.kind:
         case ValidationErrorKind.Required(property=key):
@@ -170,7 +171,7 @@ def _said(error: ValidationError) -> list[tuple[Path, str]]:
         case ValidationErrorKind.UnevaluatedProperties(unexpected=keys):
             return [((*path, key), "is not a key it may have") for key in keys]
         case ValidationErrorKind.PropertyNames(error=inner):
-            return [((*path, str(inner.instance)), f"as a key {_said(inner)[0][1]}")]
+            return [((*path, str(inner.instance)), f"as a key {_messages(inner)[0][1]}")]
     return [(path, _message(error.kind, error.instance))]
 
 

@@ -1,4 +1,4 @@
-"""Text to blueprint: positions, short forms, imports, grammar, checks. Everything that is wrong is told at once."""
+"""Load a blueprint from text: positions, short forms, imports, grammar, checks. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -8,63 +8,79 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from blueprint.check import check
-from blueprint.check.advice import advise
-from blueprint.errors import BlueprintError, Problem, in_order
-from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import Blueprint, PlainStep
-from blueprint.ignoring import heeded
-from blueprint.places import Parts, shown
-from blueprint.plan.document import blueprint_of, is_plan, told_of_plan
-from blueprint.shape import shaped
-from blueprint.source import MAX_BYTES, Place, PlacedDict, Source, read
-from blueprint.sugar import Notes, core_form
+from holdfast.blueprint.check import check
+from holdfast.blueprint.check.advice import advise
+from holdfast.blueprint.errors import BlueprintError, Problem, in_order
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar import Blueprint, PlainStep
+from holdfast.blueprint.plan.document import blueprint_of, is_plan, plan_inside, told_of_plan, unfenced
+from holdfast.blueprint.positions import Parts, place_of, shown
+from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
+from holdfast.blueprint.sugar import ExpansionReport, core_form
+from holdfast.blueprint.suppress import apply_suppressions
+from holdfast.blueprint.validate import validate
 
 MAX_IMPORT_LEVELS = 20
 MAX_VALUES = 100_000
-"""Of a blueprint with all its imports, each counted as often as it is imported."""
-_STANDS_IN = [PlainStep(kind="step", name="unreadable")]
+"""The limit of a blueprint with all its imports, each counted as often as it is imported."""
+_PLACEHOLDER_STEPS = [PlainStep(kind="step", name="unreadable")]
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What became of a text: a blueprint if nothing is wrong."""
+    """The outcome of parsing a text: a blueprint that may run if there are no problems."""
 
     blueprint: Blueprint | None
     problems: list[Problem]
     size: int = 0
     """Its values, with those of its imports."""
     warnings: list[Problem] = field(default_factory=list)
-    """What runs, and is hardly what was meant; looked for where nothing is wrong."""
+    """Lint warnings; looked for only if there are no problems."""
+    core: PlacedDict | None = None
+    imports: dict[str, Parsed] = field(default_factory=dict)
+    is_plan: bool = False
+
+    def problem(self, path: Parts, code: str, message: str) -> Problem:
+        """Return a problem at a path of the blueprint, with its place in the file where it is written."""
+        match path:
+            case ("imports", str(alias), *inner) if alias in self.imports and self.imports[alias].core is not None:
+                problem = self.imports[alias].problem(tuple(inner), code, message)
+                return replace(problem, path=shown(path))
+        if self.core is None:
+            raise ValueError("nothing was read")
+        place = shown(path)
+        return place_of(self.core, path).problem(told_of_plan(place) if self.is_plan else place, code, message)
 
 
 def load(path: str | Path) -> Blueprint:
-    """The blueprint in a file, or a `BlueprintError` with everything that is wrong."""
-    return _sound(examine(path))
+    """Return the blueprint in a file. Raises `BlueprintError` with all its problems."""
+    return _require_valid(examine(path))
 
 
 def examine(path: str | Path) -> Parsed:
-    """Like `load`, with the problems as a value, and with warnings."""
+    """Parse a file like `load`, but return the problems, and warnings too."""
     loading = _Loading()
     parsed = loading.file(Path(path), str(path), None)
     return replace(parsed, warnings=[] if parsed.problems else in_order(loading.warnings))
 
 
 def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Blueprint:
-    """The blueprint in a text; `folder` is what paths in it are relative to, `file` how problems call it.
+    """Return the blueprint in a text. Raises `BlueprintError` with all its problems.
+
+    `folder` is what paths in it are relative to, `file` the name that problems show.
 
     >>> loads("steps: [{name: greet, uses: stringify}]", name="hello").steps[0].uses
     'stringify'
     """
-    return _sound(parse(text, file=file, folder=folder, name=name))
+    return _require_valid(parse(text, file=file, folder=folder, name=name))
 
 
 def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Parsed:
-    """Like `loads`, with the problems as a value."""
+    """Parse a text like `loads`, but return the problems."""
     return _Loading().text(text, file, folder, name or _name_of(file))
 
 
-def _sound(parsed: Parsed) -> Blueprint:
+def _require_valid(parsed: Parsed) -> Blueprint:
     if parsed.blueprint is None or parsed.problems:
         raise BlueprintError(parsed.problems)
     return parsed.blueprint
@@ -72,117 +88,138 @@ def _sound(parsed: Parsed) -> Blueprint:
 
 @dataclass
 class _Loading:
-    """One load: each file is read once, and a file that imports itself is seen."""
+    """The state of one load: files that are read already, and the chain of imports, to detect a cycle."""
 
     done: dict[str, Parsed] = field(default_factory=dict)
     chain: list[tuple[str, str]] = field(default_factory=list)
     """The files being read, each by its real path and as it is shown."""
     warnings: list[Problem] = field(default_factory=list)
 
-    def file(self, path: Path, file: str, place: tuple[Place, str] | None) -> Parsed:
-        """A file's blueprint; `place` is where it is imported, if it is."""
+    def file(self, path: Path, file: str, place: tuple[Position, str] | None) -> Parsed:
+        """Parse a file; `place` is where it is imported, if it is."""
         real = os.path.realpath(path)
         if real in self.done:
             return self.done[real]
-        if real in [known for known, _ in self.chain]:
+        if real in [opened for opened, _ in self.chain]:
             names = [*(name for _, name in self.chain), file]
             return _failed(place, file, "import_cycle", f"imports itself: {' -> '.join(names)}", "remove one of them")
         if len(self.chain) >= MAX_IMPORT_LEVELS:
-            told = f"imports are nested deeper than {MAX_IMPORT_LEVELS} levels"
-            return _failed(place, file, "bad_value", told, "import the inner ones from the outer blueprint")
+            message = f"imports are nested deeper than {MAX_IMPORT_LEVELS} levels"
+            return _failed(place, file, "bad_value", message, "import the inner ones from the outer blueprint")
+        if path.suffix == ".toml":
+            message = f"{file!r} is TOML, and no blueprint"
+            return _failed(place, file, "unreadable_file", message, "a blueprint is a file of YAML or JSON")
         try:
             text = _text_of(path)
+        except UnicodeDecodeError as error:
+            message = f"cannot read {file!r}: {_reason_of(error)}"
+            return _failed(place, file, "unreadable_file", message, "save it as UTF-8")
         except (OSError, ValueError) as error:
-            return _failed(place, file, "unreadable_file", f"cannot read {file!r}: {_why(error)}", _near(path))
+            return _failed(
+                place, file, "unreadable_file", f"cannot read {file!r}: {_reason_of(error)}", _unreadable_hint(path)
+            )
         self.chain.append((real, file))
         self.done[real] = self.text(text, file, path.parent, _name_of(file))
         self.chain.pop()
         return self.done[real]
 
     def text(self, text: str, file: str, folder: Path | None, name: str) -> Parsed:
-        value, place, problems = read(text, file)
+        value, place, problems = read(unfenced(text), file)
         if any(problem.code == "bad_yaml" for problem in problems):
             return Parsed(None, in_order(problems))
         if not isinstance(value, PlacedDict):
-            what = "a list" if isinstance(value, list) else "empty" if value is None else "a single value"
+            form = "a list" if isinstance(value, list) else "empty" if value is None else "a single value"
             hint = "write at least `steps:` with a list of steps"
-            problems.append(place.problem("", "bad_value", f"a blueprint is an object with keys, this is {what}", hint))
+            problems.append(place.problem("", "bad_value", f"a blueprint is an object with keys, this is {form}", hint))
             return Parsed(None, in_order(problems))
+        value = plan_inside(value)
         plan = is_plan(value)
         parsed = self._document(blueprint_of(value) if plan else value, folder, name, ())
         if not parsed.problems:
-            self._heed(place.source)
-        found = [replace(one, path=told_of_plan(one.path)) for one in parsed.problems] if plan else parsed.problems
-        return Parsed(parsed.blueprint, in_order([*problems, *found]), parsed.size)
+            self._apply_suppressions(place.source)
+        document_problems = (
+            [replace(problem, path=told_of_plan(problem.path)) for problem in parsed.problems]
+            if plan
+            else parsed.problems
+        )
+        return replace(parsed, problems=in_order([*problems, *document_problems]), is_plan=plan)
 
-    def _heed(self, source: Source) -> None:
-        """Leave out what comments of this file silence."""
+    def _apply_suppressions(self, source: Source) -> None:
+        """Drop the warnings that comments of this file silence."""
         own = [warning for warning in self.warnings if warning.file == source.file]
         others = [warning for warning in self.warnings if warning.file != source.file]
-        self.warnings = [*others, *heeded(own, source)]
+        self.warnings = [*others, *apply_suppressions(own, source)]
 
-    def _document(self, written: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
-        notes = Notes(folder)
-        core = core_form(written, notes, name, shown(prefix))
-        imports, found, size = self._imports(core, folder, prefix)
+    def _document(self, document: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
+        report = ExpansionReport(folder)
+        core = core_form(document, report, name, shown(prefix))
+        imported, size = self._imports(core, folder, prefix)
+        import_problems = [problem for parsed in imported.values() for problem in parsed.problems]
+        placeholder = Blueprint(name="unreadable", steps=[*_PLACEHOLDER_STEPS])
+        imports = {alias: parsed.blueprint or placeholder for alias, parsed in imported.items()}
         size += _size(core)
         if size > MAX_VALUES:
-            told = f"more than {MAX_VALUES:,} values with all imports"
-            found.append(core.place.problem(shown(prefix), "bad_value", told, "import less often"))
-            return Parsed(None, [*notes.problems, *found])
-        shape = shaped(core, imports, prefix)
-        problems = [*notes.problems, *found, *shape.problems]
-        if shape.blueprint is not None:
-            problems += check(shape.blueprint, core, prefix, shape.mended)
-        if shape.blueprint is not None and not problems:
-            self.warnings += advise(shape.blueprint, core, prefix)
-        return Parsed(shape.blueprint, problems, size)
+            message = f"more than {MAX_VALUES:,} values with all imports"
+            import_problems.append(core.place.problem(shown(prefix), "bad_value", message, "import less often"))
+            return Parsed(None, [*report.problems, *import_problems])
+        validated = validate(core, imports, prefix)
+        problems = [*report.problems, *import_problems, *validated.problems]
+        if validated.blueprint is not None:
+            problems += check(validated.blueprint, core, prefix, validated.repaired)
+        if validated.blueprint is not None and not problems:
+            self.warnings += advise(validated.blueprint, core, prefix)
+        return Parsed(validated.blueprint, problems, size, core=core, imports=imported)
 
-    def _imports(
-        self, core: PlacedDict, folder: Path | None, prefix: Parts
-    ) -> tuple[dict[str, Blueprint], list[Problem], int]:
-        """The imported blueprints by alias; one that cannot be read is stood in for, so that the rest is checked."""
-        written = core.get("imports")
-        blueprints: dict[str, Blueprint] = {}
-        problems: list[Problem] = []
-        size = 0
-        if not isinstance(written, PlacedDict):
-            return blueprints, problems, size
-        for alias, value in written.items():
-            parsed = self._import(value, written.value_place(alias), folder, (*prefix, "imports", alias))
-            problems += parsed.problems
-            size += parsed.size
-            blueprints[alias] = parsed.blueprint or Blueprint(name="unreadable", steps=[*_STANDS_IN])
-        return blueprints, problems, size
+    def _imports(self, core: PlacedDict, folder: Path | None, prefix: Parts) -> tuple[dict[str, Parsed], int]:
+        """Return the parsed imports by alias, and the number of values they have."""
+        definitions = core.get("imports")
+        if not isinstance(definitions, PlacedDict):
+            return {}, 0
+        imported = {
+            alias: self._import(value, definitions.value_place(alias), folder, (*prefix, "imports", alias))
+            for alias, value in definitions.items()
+        }
+        for alias, parsed in imported.items():
+            if parsed.blueprint is not None and parsed.blueprint.access is not None:
+                self._warn_of_access(definitions.value_place(alias), shown((*prefix, "imports", alias)))
+        return imported, sum(parsed.size for parsed in imported.values())
 
-    def _import(self, value: Any, place: Place, folder: Path | None, path: Parts) -> Parsed:
+    def _warn_of_access(self, place: Position, path: str) -> None:
+        message = "'access' of a blueprint that is imported has no effect: that of the run's own blueprint counts"
+        problem = place.problem(path, "unused_access", message, "write it into the blueprint that is run")
+        self.warnings.append(replace(problem, severity="warning"))
+
+    def _import(self, value: Any, place: Position, folder: Path | None, path: Parts) -> Parsed:
         match value:
             case str() if value and folder is not None:
                 file = os.path.normpath(os.path.join(os.path.dirname(place.source.file), value))
                 return self.file(folder / value, file, (place, shown(path)))
             case str() if value:
-                told = f"cannot read {value!r}: this blueprint has no folder"
-                return _failed((place, shown(path)), value, "unreadable_file", told, "read the blueprint from a file")
+                message = f"cannot read {value!r}: this blueprint has no folder"
+                return _failed(
+                    (place, shown(path)), value, "unreadable_file", message, "read the blueprint from a file"
+                )
             case PlacedDict():
                 return self._document(value, folder, str(path[-1]), path)
-        told, hint = "an import is the path of a blueprint", "such as ./review.yaml"
-        return _failed((place, shown(path)), "", "bad_value", told, hint)
+        message, hint = "an import is the path of a blueprint", "such as ./review.yaml"
+        return _failed((place, shown(path)), "", "bad_value", message, hint)
 
 
-def _failed(place: tuple[Place, str] | None, file: str, code: str, message: str, hint: str | None) -> Parsed:
+def _failed(place: tuple[Position, str] | None, file: str, code: str, message: str, hint: str | None) -> Parsed:
     if place is None:
         return Parsed(None, [Problem(file, 0, 0, "", code, message, hint)])
-    where, path = place
-    return Parsed(None, [where.problem(path, code, message, hint)])
+    position, path = place
+    return Parsed(None, [position.problem(path, code, message, hint)])
 
 
 def _text_of(path: Path) -> str:
+    # A few bytes over the limit, so that `read` refuses the text; the cut may fall inside a character.
     with path.open("rb") as opened:
         raw = opened.read(MAX_BYTES + 4)
     return raw.decode("utf-8-sig", "strict" if len(raw) <= MAX_BYTES else "replace")
 
 
-def _why(error: OSError | ValueError) -> str:
+def _reason_of(error: OSError | ValueError) -> str:
     match error:
         case OSError(strerror=str(reason)):
             return reason[0].lower() + reason[1:]
@@ -191,8 +228,8 @@ def _why(error: OSError | ValueError) -> str:
     return str(error)
 
 
-def _near(path: Path) -> str:
-    """A file beside it whose name is nearly the same, if there is one."""
+def _unreadable_hint(path: Path) -> str:
+    """Return a hint: a file of nearly the same name in the folder, if there is one."""
     try:
         beside = sorted(os.listdir(path.parent))
     except (OSError, ValueError):
@@ -202,7 +239,7 @@ def _near(path: Path) -> str:
 
 
 def _name_of(file: str) -> str:
-    """A blueprint's name if it has none of its own: the file's stem.
+    """Return the default name of a blueprint: the file's stem.
 
     >>> _name_of("flows/my brief.yaml"), _name_of("<text>")
     ('my-brief', 'blueprint')

@@ -1,4 +1,4 @@
-"""How people are written: `user:ana`, `group:editors`."""
+"""The form in which people are named: `user:ana`, `group:editors`."""
 
 import re
 
@@ -10,7 +10,7 @@ _WRITTEN = re.compile(r"(?:user|group):[^\x00-\x20\x7f](?:[^\x00-\x1f\x7f]*[^\x0
 
 
 def is_person(text: str) -> bool:
-    """Whether the text names a user or a group.
+    """Return whether the text names a user or a group.
 
     >>> [is_person(text) for text in ("user:ana", "group:the editors", "ana", "user: ", "requester")]
     [True, True, False, False, False]

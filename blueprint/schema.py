@@ -1,4 +1,4 @@
-"""The language as a JSON Schema for editors: what an author may write, short forms included."""
+"""The language as a JSON Schema for editors, short forms included. Printed by `holdfast schema`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 
-from blueprint.grammar import KINDS, Blueprint
-from blueprint.grammar.base import Part
-from blueprint.shorthand import SHORTHAND
+from holdfast.blueprint.grammar import KINDS, Blueprint
+from holdfast.blueprint.grammar.base import Part
+from holdfast.blueprint.reducers import REDUCERS
+from holdfast.blueprint.shorthand import SHORTHAND
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
@@ -19,13 +20,13 @@ _WRITE: Schema = {"$ref": "#/$defs/Write"}
 _OPERATIONS: Schema = {"type": "array", "items": {"$ref": "#/$defs/Operation"}}
 _WRITES: Schema = {"anyOf": [_WRITE, {"type": "array", "items": _WRITE}]}
 _INSTRUCTIONS: Schema = {"anyOf": [_TEXT, {"$ref": "#/$defs/FromFile"}]}
-_TOLD = ("description", "examples")
+_ANNOTATIONS = ("description", "examples")
 
 
 def language_schema() -> Schema:
-    """JSON Schema (2020-12) of a blueprint as it may be written."""
+    """Return the JSON Schema (2020-12) of a blueprint as an author may write it."""
     parts: list[type[Part]] = [Blueprint, *SHORTHAND]
-    _, schema = models_json_schema([(part, "validation") for part in parts], schema_generator=_AsWritten)
+    _, schema = models_json_schema([(part, "validation") for part in parts], schema_generator=_UnsortedSchema)
     definitions: Schema = {name: _tidied(definition) for name, definition in schema["$defs"].items()}
     _add_steps(definitions)
     _allow_short_steps(definitions)
@@ -33,7 +34,7 @@ def language_schema() -> Schema:
     _allow_short_agents(definitions)
     _allow_short_plans(definitions)
     _allow_short_documents(definitions)
-    _give_examples(definitions)
+    _add_examples(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Holdfast blueprint",
@@ -42,15 +43,15 @@ def language_schema() -> Schema:
     }
 
 
-class _AsWritten(GenerateJsonSchema):
-    """Examples keep the order of their keys, which pydantic would sort."""
+class _UnsortedSchema(GenerateJsonSchema):
+    """A schema generator that keeps the order of keys in examples, which pydantic would sort."""
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
         return value
 
 
 def _tidied(node: Any) -> Any:
-    """Without pydantic's titles; a step of any kind, and a list of them, by reference."""
+    """Return the schema without pydantic's titles; steps, and lists of steps, become references."""
     match node:
         case {"discriminator": _}:
             return _described(_STEP, node)
@@ -65,12 +66,12 @@ def _tidied(node: Any) -> Any:
 
 
 def _described(form: Schema, node: Schema) -> Schema:
-    """The form, with what `node` tells about itself."""
-    return {**form, **{key: node[key] for key in _TOLD if key in node}}
+    """Return the form with the description and examples of `node`."""
+    return {**form, **{key: node[key] for key in _ANNOTATIONS if key in node}}
 
 
 def _add_steps(definitions: Schema) -> None:
-    """A step by its kind, so that an editor tells what is wrong with that kind; without one it is a `step`."""
+    """Add `Step`, which branches on `kind` so that an editor reports errors of that kind; the default is `step`."""
     chosen = [
         {
             "if": {"properties": {"kind": {"const": kind}}, "required": [] if kind == "step" else ["kind"]},
@@ -86,12 +87,12 @@ def _add_steps(definitions: Schema) -> None:
         "allOf": chosen,
     }
     for model in KINDS.values():
-        _tell(definitions[model.__name__], "kind", str(model.__doc__))
+        _annotate(definitions[model.__name__], "kind", str(model.__doc__))
     is_block: Schema = {"required": ["steps"]}
-    one: Schema = {"if": is_block, "then": {"$ref": "#/$defs/Block"}, "else": _STEP}
-    definitions["Steps"] = {"if": {"type": "array"}, "then": {"type": "array", "items": _STEP}, "else": one}
+    single: Schema = {"if": is_block, "then": {"$ref": "#/$defs/Block"}, "else": _STEP}
+    definitions["Steps"] = {"if": {"type": "array"}, "then": {"type": "array", "items": _STEP}, "else": single}
     definitions["Block"] = _object("Steps, where a body or a branch stands.", {"steps": _STEPS}, ["steps"])
-    _tell(definitions["Block"], "steps", "What happens, in order.", [{"name": "draft", "agent": "editor"}])
+    _annotate(definitions["Block"], "steps", "What happens, in order.", [{"name": "draft", "agent": "editor"}])
 
 
 def _allow_short_steps(definitions: Schema) -> None:
@@ -122,20 +123,20 @@ def _allow_short_loops(definitions: Schema) -> None:
 
 
 def _allow_short_operations(definitions: Schema) -> None:
-    """One operation: its target may be written as text; several: the writes of each verb, in the order written."""
+    """Allow a target written as text, and several writes by verb, in the order written."""
     operation = definitions["Operation"]
     verbs: Schema = operation["properties"]
     short = {verb: _described({"anyOf": [_TEXT, _WRITE]}, form) for verb, form in verbs.items()}
     value = {**definitions["Write"]["properties"]["value"], "description": "Beside a target written as text."}
-    told = operation["description"]
+    description = operation["description"]
     one_of = [{"required": [verb]} for verb in short]
-    definitions["Operation"] = {**_object(told, {**short, "value": value}, []), "oneOf": one_of}
+    definitions["Operation"] = {**_object(description, {**short, "value": value}, []), "oneOf": one_of}
     several = {verb: _described(_WRITES, form) for verb, form in verbs.items()}
     definitions["Writes"] = _object("Writes by what they do, in the order written.", several, [])
     presets = {"history": {"$ref": "#/$defs/FirstTurn"}, "notes": {"$ref": "#/$defs/FirstNotes"}}
     first = _object("Writes before iteration 1, by what they do, in the order written.", {**several, **presets}, [])
-    _tell(first, "history", "How the conversation starts.", {"start_with": {"from_step": "get_goal"}})
-    _tell(first, "notes", "How `context.scratchpad.notes` starts.", {"set": "{{ input.notes }}"})
+    _annotate(first, "history", "How the conversation starts.", {"start_with": {"from_step": "get_goal"}})
+    _annotate(first, "notes", "How `context.scratchpad.notes` starts.", {"set": "{{ input.notes }}"})
     definitions["FirstWrites"] = first
 
 
@@ -144,7 +145,7 @@ def _short_writes(name: str) -> Schema:
 
 
 def _allow_nested_branches(parallel: Schema) -> None:
-    """Its keys may stand under `parallel:` too."""
+    """Allow the keys of `parallel` under `parallel:` too."""
     own = ("branches", "merge_strategy", "reduce", "on_branch_failure", "field_mapping", "context_include_keys")
     keys: Schema = parallel["properties"]
     nested = _object("The same keys, nested.", {key: keys[key] for key in own}, ["branches"])
@@ -158,13 +159,14 @@ def _allow_short_agents(definitions: Schema) -> None:
     _set(agent, "tools", tools)
     _set(definitions["AgenticLoop"], "registry", tools)
     _set(definitions["AgentTool"], "approve", {"type": ["string", "boolean", "null"]})
+    _set(agent, "output_schema", {"anyOf": [{"type": "object"}, {"const": "plan"}, {"type": "null"}]})
     _set(agent, "instructions", _INSTRUCTIONS)
     _set(agent, "system_prompt", _described(_INSTRUCTIONS, agent["properties"]["instructions"]))
-    _tell(agent, "system_prompt", "The same as `instructions`.")
+    _annotate(agent, "system_prompt", "The same as `instructions`.")
 
 
 def _allow_short_plans(definitions: Schema) -> None:
-    """An id may be a number, an option a text."""
+    """Allow a number as an id and a text as an option."""
     step, loop = definitions["PlanStep"], definitions["PlanLoop"]
     id_: Schema = {"type": ["string", "integer"]}
     ids: Schema = {"type": "array", "items": id_}
@@ -179,16 +181,37 @@ def _allow_short_documents(definitions: Schema) -> None:
     document = definitions["Blueprint"]
     document["required"] = ["steps"]
     _set(document, "version", {"enum": ["0.1", 0.1]})
+    _allow_reducers(definitions)
+    _set(document, "context_schema", {"anyOf": [{"$ref": "#/$defs/ContextSchema"}, {"type": "null"}]})
     imported = {"anyOf": [_TEXT, {"$ref": "#/$defs/Blueprint"}]}
     _set(document, "imports", {"type": "object", "additionalProperties": imported})
 
 
-def _give_examples(definitions: Schema) -> None:
-    """Examples for every key: its own, else those of its type, else the values that it may have."""
+def _allow_reducers(definitions: Schema) -> None:
+    """Allow `reduce` at the properties of the context's schema."""
+    inner: Schema = {"type": "object", "additionalProperties": {"$ref": "#/$defs/ContextProperty"}}
+    reduce: Schema = {
+        "enum": list(REDUCERS),
+        "description": "How branches and items that both changed the property are joined.",
+    }
+    summary = "JSON Schema of the context."
+    properties = {**inner, "description": "The keys of the context.", "examples": [{"notes": {"reduce": "append"}}]}
+    definitions["ContextSchema"] = {"type": "object", "description": summary, "properties": {"properties": properties}}
+    own = "JSON Schema of a value in the context."
+    below = {**properties, "description": "The keys of the object."}
+    definitions["ContextProperty"] = {
+        "type": ["object", "boolean"],
+        "description": own,
+        "properties": {"reduce": reduce, "properties": below},
+    }
+
+
+def _add_examples(definitions: Schema) -> None:
+    """Add examples to every key: its own, else those of its type, else its allowed values."""
     for definition in definitions.values():
         for form in definition.get("properties", {}).values():
-            if found := _examples(form, definitions):
-                form["examples"] = found
+            if examples := _examples(form, definitions):
+                form["examples"] = examples
 
 
 def _examples(form: Schema, definitions: Schema) -> list[Any]:
@@ -202,24 +225,24 @@ def _examples(form: Schema, definitions: Schema) -> list[Any]:
         case {"type": "boolean"}:
             return [True, False]
         case {"$ref": str(reference)}:
-            found: list[Any] = definitions[reference.removeprefix("#/$defs/")].get("examples", [])
-            return found
+            examples: list[Any] = definitions[reference.removeprefix("#/$defs/")].get("examples", [])
+            return examples
         case {"anyOf": list(forms)}:
             return [example for inner in forms for example in _examples(inner, definitions)]
     return []
 
 
 def _set(definition: Schema, key: str, form: Schema) -> None:
-    """Another form for a key, which keeps its description and examples."""
+    """Replace the form of a key; its description and examples stay."""
     definition["properties"][key] = {**_described({}, definition["properties"].get(key, {})), **form}
 
 
-def _tell(definition: Schema, key: str, description: str, *examples: Any) -> None:
-    """Another description for a key, and examples, if it has others."""
-    told = {"description": description, **({"examples": [*examples]} if examples else {})}
-    definition["properties"][key] = {**definition["properties"][key], **told}
+def _annotate(definition: Schema, key: str, description: str, *examples: Any) -> None:
+    """Replace the description of a key, and its examples, if any are given."""
+    annotations = {"description": description, **({"examples": [*examples]} if examples else {})}
+    definition["properties"][key] = {**definition["properties"][key], **annotations}
 
 
 def _object(description: str, properties: Schema, required: list[str]) -> Schema:
-    told = {"type": "object", "description": description}
-    return {**told, "properties": properties, "required": required, "additionalProperties": False}
+    header = {"type": "object", "description": description}
+    return {**header, "properties": properties, "required": required, "additionalProperties": False}

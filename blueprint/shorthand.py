@@ -1,10 +1,10 @@
-"""Short forms that are objects of their own: what an author may write and no blueprint holds once it is read."""
+"""Short forms that are objects of their own: an author may write them, a loaded blueprint holds none."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from blueprint.grammar.base import Part, Template
+from holdfast.blueprint.grammar.base import Part, Template
 
 
 class FromFile(Part):
@@ -20,7 +20,7 @@ class ToolById(Part):
 
 
 class StartWith(Part):
-    """What a conversation starts with: the output of a step before the loop."""
+    """The start of a conversation: the output of a step before the loop."""
 
     from_step: str = Field(description="The step's name.", examples=["get_goal"])
     prefix: str = Field("", description="What stands before the output.", examples=["User: "])
@@ -35,7 +35,7 @@ class FirstTurn(Part):
 
 
 class FirstNotes(Part):
-    """What stands in `context.scratchpad.notes` before iteration 1."""
+    """The value of `context.scratchpad.notes` before iteration 1."""
 
     set: Template = Field(description="A template, or a mapping of them.", examples=["{{ input.notes }}"])
 

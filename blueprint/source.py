@@ -1,4 +1,4 @@
-"""Text to plain values that remember where they stood: YAML with the scalars of 1.2, and so JSON too."""
+"""Read YAML (scalars as in 1.2, so JSON too) into plain values that remember their positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from yaml.events import (
     StreamStartEvent,
 )
 
-from blueprint.errors import Problem
+from holdfast.blueprint.errors import Problem
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 10_000
@@ -34,10 +34,12 @@ MAX_NUMBER = 2**63
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is there: twenty times as fast
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_JSON = re.compile(r'\s*(\{\s*"|\[\s*[\[{"])')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+# Scalars are resolved here: by YAML 1.1, which PyYAML implements, `no` and the key `on` are booleans, 1:30 is 90.
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -56,14 +58,14 @@ class Source:
     file: str
     text: str = field(repr=False)
 
-    def at(self, index: int) -> Place:
+    def at(self, index: int) -> Position:
         line = self.text.count("\n", 0, index) + 1
-        return Place(self, line, index - self.text.rfind("\n", 0, index), index, index)
+        return Position(self, line, index - self.text.rfind("\n", 0, index), index, index)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value stands: line and column from 1, and its span in the text."""
+class Position:
+    """The position of a value: line and column from 1, and its span in the text."""
 
     source: Source = field(repr=False)
     line: int
@@ -73,68 +75,68 @@ class Place:
 
     @property
     def raw(self) -> str:
-        """The value as it is written."""
+        """Return the value as it is written."""
         return self.source.text[self.start : self.end]
 
     def problem(self, path: str, code: str, message: str, hint: str | None = None) -> Problem:
         return Problem(self.source.file, self.line, self.column, path, code, message, hint)
 
-    def of(self, pattern: str) -> Place:
-        """The place inside this one where group 1 of the pattern is first found, else this one itself."""
-        found = re.search(pattern, self.raw)
-        return self.source.at(self.start + found.start(1)) if found else self
+    def of(self, pattern: str) -> Position:
+        """Return the position of group 1 of the pattern inside this one, or this one if there is no match."""
+        match = re.search(pattern, self.raw)
+        return self.source.at(self.start + match.start(1)) if match else self
 
 
 class PlacedDict(dict[str, Any]):
-    """An object that knows where it, its keys and their values stand."""
+    """An object with its position, and those of its keys and values."""
 
     __slots__ = ("place", "places")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Position) -> None:
         super().__init__()
         self.place = place
-        self.places: dict[str, tuple[Place, Place]] = {}
+        self.places: dict[str, tuple[Position, Position]] = {}
 
-    def put(self, key: str, value: Any, places: tuple[Place, Place] | Place) -> None:
-        """Set a key that stands at `places`, its own and its value's."""
+    def put(self, key: str, value: Any, places: tuple[Position, Position] | Position) -> None:
+        """Set a key; `places` are the positions of the key and of its value."""
         self[key] = value
-        self.places[key] = (places, places) if isinstance(places, Place) else places
+        self.places[key] = (places, places) if isinstance(places, Position) else places
 
     def copy(self) -> PlacedDict:
-        """The same keys and values, to be changed."""
+        """Return a shallow copy with the same positions."""
         same = PlacedDict(self.place)
         same.update(self)
         same.places = dict(self.places)
         return same
 
-    def take(self, key: str) -> tuple[Any, tuple[Place, Place]]:
-        """Remove a key; gives its value and where they stood."""
+    def take(self, key: str) -> tuple[Any, tuple[Position, Position]]:
+        """Remove a key; return its value and the positions of both."""
         return self.pop(key), self.places.pop(key)
 
-    def key_place(self, key: str) -> Place:
+    def key_place(self, key: str) -> Position:
         return self.places[key][0]
 
-    def value_place(self, key: str) -> Place:
+    def value_place(self, key: str) -> Position:
         return self.places[key][1]
 
 
 class PlacedList(list[Any]):
-    """A list that knows where it and its items stand."""
+    """A list with its position, and those of its items."""
 
     __slots__ = ("place", "places")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Position) -> None:
         super().__init__()
         self.place = place
-        self.places: list[Place] = []
+        self.places: list[Position] = []
 
-    def add(self, value: Any, place: Place) -> None:
+    def add(self, value: Any, place: Position) -> None:
         self.append(value)
         self.places.append(place)
 
 
-def read(text: str, file: str) -> tuple[Any, Place, list[Problem]]:
-    """The document's value, its place and what is wrong with it; the value is None if it cannot be read."""
+def read(text: str, file: str) -> tuple[Any, Position, list[Problem]]:
+    """Read a document; return its value (None if it cannot be read), its position and its problems."""
     source = Source(file, text)
     reader = _Reader(source)
     try:
@@ -145,35 +147,35 @@ def read(text: str, file: str) -> tuple[Any, Place, list[Problem]]:
         json_text = _as_yaml(text)
         if json_text is not None and json_text != text:
             return read(json_text, file)
-        told = any(known.line == error.problem.line for known in reader.problems)
-        return None, source.at(0), reader.problems if told else [error.problem, *reader.problems]
+        reported = any(problem.line == error.problem.line for problem in reader.problems)
+        return None, source.at(0), reader.problems if reported else [error.problem, *reader.problems]
 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
     """A comment in a YAML text."""
 
-    place: Place
+    place: Position
     text: str
-    """What it says, its # included."""
+    """The comment, with its `#`."""
     alone: bool
-    """Whether nothing else stands in its line."""
+    """True if nothing else stands on its line."""
 
 
 def comments(source: Source) -> list[Comment]:
-    """The comments of a text that `read` can read: they stand where no token does."""
-    found: list[Comment] = []
+    """Return the comments of a text that `read` accepts: they stand where no token does."""
+    result: list[Comment] = []
     end = 0
     try:
         for token in yaml.scan(source.text, Loader=_LOADER):
             start = token.start_mark.index
-            found += _comments_between(source, end, start)
+            result += _comments_between(source, end, start)
             end = max(end, token.end_mark.index)
             if isinstance(token, ScalarToken) and token.style in ("|", ">"):
-                found += _comments_between(source, start, source.text.find("\n", start))
+                result += _comments_between(source, start, source.text.find("\n", start))
     except yaml.YAMLError:  # JSON with tabs between its values
         return []
-    return [*found, *_comments_between(source, end, len(source.text))]
+    return [*result, *_comments_between(source, end, len(source.text))]
 
 
 def _comments_between(source: Source, start: int, end: int) -> Iterator[Comment]:
@@ -183,7 +185,7 @@ def _comments_between(source: Source, start: int, end: int) -> Iterator[Comment]
 
 
 def plain(value: Any) -> Any:
-    """The value without its places."""
+    """Return the value without positions."""
     match value:
         case dict():
             return {key: plain(part) for key, part in value.items()}
@@ -193,20 +195,20 @@ def plain(value: Any) -> Any:
 
 
 class _Unreadable(Exception):
-    def __init__(self, place: Place, message: str, hint: str | None = None) -> None:
+    def __init__(self, place: Position, message: str, hint: str | None = None) -> None:
         self.problem = place.problem("", "bad_yaml", message, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
     value: Any
-    place: Place
+    place: Position
     size: int
     key: str | None  # its text, if it can be a key
 
 
 class _Reader:
-    """From libyaml's events to values; every node, an alias's too, is counted before it is built."""
+    """A builder of values from libyaml's events. Counts every node before it is built, each use of an alias too."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -215,7 +217,7 @@ class _Reader:
         self.nodes = 0
         self.events = _events(source)
 
-    def document(self) -> tuple[Any, Place]:
+    def document(self) -> tuple[Any, Position]:
         self._next(StreamStartEvent)
         if isinstance(next(self.events), StreamEndEvent):
             raise _Unreadable(self.source.at(0), "the document is empty", "a blueprint has at least `steps`")
@@ -230,11 +232,11 @@ class _Reader:
     def _next(self, kind: type[Event]) -> None:
         assert isinstance(next(self.events), kind)
 
-    def _value(self, event: Event, level: int) -> tuple[Any, Place]:
+    def _value(self, event: Event, level: int) -> tuple[Any, Position]:
         place = self._place(event)
         if isinstance(event, AliasEvent):
-            found = self._anchored(event, place)
-            return found.value, place
+            anchored = self._anchored(event, place)
+            return anchored.value, place
         before = self.nodes
         self._count(1, place)
         assert isinstance(event, NodeEvent)
@@ -246,7 +248,7 @@ class _Reader:
             self.anchors[event.anchor] = _Anchored(value, place, self.nodes - before, key)
         return value, place
 
-    def _built(self, event: NodeEvent, place: Place, level: int) -> tuple[Any, str | None]:
+    def _built(self, event: NodeEvent, place: Position, level: int) -> tuple[Any, str | None]:
         if level >= MAX_LEVELS:
             raise _Unreadable(place, f"nested deeper than {MAX_LEVELS} levels", "let an import hold the inner steps")
         match event:
@@ -257,29 +259,29 @@ class _Reader:
             case _:
                 return self._dict(place, level), None
 
-    def _list(self, place: Place, level: int) -> PlacedList:
+    def _list(self, place: Position, level: int) -> PlacedList:
         items = PlacedList(place)
         while not isinstance(event := next(self.events), SequenceEndEvent):
             items.add(*self._value(event, level + 1))
         return items
 
-    def _dict(self, place: Place, level: int) -> PlacedDict:
-        found = PlacedDict(place)
+    def _dict(self, place: Position, level: int) -> PlacedDict:
+        mapping = PlacedDict(place)
         while not isinstance(event := next(self.events), MappingEndEvent):
             key, key_place = self._key(event, level)
             value, value_place = self._value(next(self.events), level + 1)
             if key is None:
                 continue
-            if key in found:
-                first = found.key_place(key)
-                told = f"the key {_brief(key)} is there twice"
-                self._add(key_place, "duplicate_key", told, f"first in line {first.line}: keep one of them")
+            if key in mapping:
+                first = mapping.key_place(key)
+                message = f"the key {_brief(key)} appears twice"
+                self._add(key_place, "duplicate_key", message, f"first in line {first.line}: keep one of them")
                 continue
-            found.put(key, value, (key_place, value_place))
-        return found
+            mapping.put(key, value, (key_place, value_place))
+        return mapping
 
-    def _key(self, event: Event, level: int) -> tuple[str | None, Place]:
-        """The key's text: a key that is no string means its source text."""
+    def _key(self, event: Event, level: int) -> tuple[str | None, Position]:
+        """Return the key's text; a key that is no string is taken by its source text."""
         place = self._place(event)
         text = self._key_text(event, place, level)
         if text == "<<" and isinstance(event, ScalarEvent) and event.implicit[0]:
@@ -288,7 +290,7 @@ class _Reader:
             return None, place
         return text, place
 
-    def _key_text(self, event: Event, place: Place, level: int) -> str | None:
+    def _key_text(self, event: Event, place: Position, level: int) -> str | None:
         match event:
             case AliasEvent():
                 text = self._anchored(event, place).key
@@ -303,7 +305,7 @@ class _Reader:
             self._add(place, "bad_yaml", "a key must be text, not a list or an object", hint)
         return text
 
-    def _scalar(self, event: ScalarEvent, place: Place) -> Any:
+    def _scalar(self, event: ScalarEvent, place: Position) -> Any:
         text: str = event.value
         if _SURROGATE.search(text):
             self._add(place, "bad_yaml", "a text holds half a character (a lone surrogate)")
@@ -318,76 +320,107 @@ class _Reader:
             return self._float(text, place)
         return text
 
-    def _integer(self, text: str, place: Place) -> int:
+    def _integer(self, text: str, place: Position) -> int:
         base = {"0o": 8, "0x": 16}.get(text[:2], 10)
         number = int(text[2:] if base != 10 else text, base) if len(text) < 100 else MAX_NUMBER + 1
         if abs(number) > MAX_NUMBER:
-            told = f"the number {_brief(text)} is over 2^63"
-            self._add(place, "bad_value", told, "put it into quotes to make it text")
+            message = f"the number {_brief(text)} is over 2^63"
+            self._add(place, "bad_value", message, "put it into quotes to make it text")
             return 0
         return number
 
-    def _float(self, text: str, place: Place) -> float:
+    def _float(self, text: str, place: Position) -> float:
         number = 0.0 if _NO_NUMBER.fullmatch(text) else float(text)
         if isinf(number) or _NO_NUMBER.fullmatch(text):
-            told = f"{_brief(text)} is no number that JSON has"
-            self._add(place, "bad_value", told, "put it into quotes to make it text")
+            message = f"{_brief(text)} is not a number in JSON"
+            self._add(place, "bad_value", message, "put it into quotes to make it text")
             return 0.0
         return number
 
-    def _anchored(self, event: AliasEvent, place: Place) -> _Anchored:
+    def _anchored(self, event: AliasEvent, place: Position) -> _Anchored:
         if event.anchor not in self.anchors:
             hint = f"write &{event.anchor} before the value it stands for"
             raise _Unreadable(place, f"the alias *{event.anchor} has no anchor before it", hint)
-        found = self.anchors[event.anchor]
-        if found is None:
+        anchored = self.anchors[event.anchor]
+        if anchored is None:
             raise _Unreadable(place, f"the alias *{event.anchor} stands inside its own anchor")
-        self._count(found.size, place)
-        return found
+        self._count(anchored.size, place)
+        return anchored
 
-    def _refuse_tag(self, event: NodeEvent, place: Place) -> None:
+    def _refuse_tag(self, event: NodeEvent, place: Position) -> None:
         tag = getattr(event, "tag", None)  # an event of PyYAML, not a type of ours
         if tag is not None:
             name = tag.replace("tag:yaml.org,2002:", "!!")
             self._add(place, "bad_yaml", f"tags such as {_brief(name)} are no part of this language", "remove it")
 
-    def _count(self, nodes: int, place: Place) -> None:
+    def _count(self, nodes: int, place: Position) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            told = f"more than {MAX_NODES:,} values, each use of an alias counted"
-            raise _Unreadable(place, told, "split it into imports")
+            message = f"more than {MAX_NODES:,} values, each use of an alias counted"
+            raise _Unreadable(place, message, "split it into imports")
 
-    def _add(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
+    def _add(self, place: Position, code: str, message: str, hint: str | None = None) -> None:
         self.problems.append(place.problem("", code, message, hint))
 
-    def _place(self, event: Event) -> Place:
+    def _place(self, event: Event) -> Position:
         start, end = event.start_mark, event.end_mark
         assert start is not None and end is not None
-        return Place(self.source, start.line + 1, start.column + 1, start.index, end.index)
+        return Position(self.source, start.line + 1, start.column + 1, start.index, end.index)
 
 
 def _events(source: Source) -> Iterator[Event]:
     try:
         yield from yaml.parse(source.text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
+        if (broken := _broken_json(source)) is not None:
+            raise broken from None
         mark = error.problem_mark or error.context_mark
         index = 0 if mark is None else min(mark.index, len(source.text))
-        place = source.at(0) if mark is None else Place(source, mark.line + 1, mark.column + 1, index, index)
+        place = source.at(0) if mark is None else Position(source, mark.line + 1, mark.column + 1, index, index)
         message = " ".join(filter(None, (error.problem, error.context))) or "cannot be read"
-        raise _Unreadable(place, f"invalid YAML: {message}", _way_out(source, place)) from None
+        raise _Unreadable(place, f"invalid YAML: {message}", _yaml_hint(source, place)) from None
 
 
-def _way_out(source: Source, place: Place) -> str | None:
+def _broken_json(source: Source) -> _Unreadable | None:
+    """What is wrong with a text that is to be JSON, by the name of its file or its first characters."""
+    if not source.file.lower().endswith(".json") and _JSON.match(source.text) is None:
+        return None
+    try:
+        json.loads(source.text)
+    except json.JSONDecodeError as error:
+        place = source.at(error.pos)
+        return _Unreadable(place, f"invalid JSON: {error.msg[0].lower()}{error.msg[1:]}", _json_way_out(source, place))
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def _json_way_out(source: Source, place: Position) -> str | None:
+    """A hint for the slips that are made most often."""
+    before = source.text[: place.start].rstrip()[-1:]
+    here = source.text[place.start : place.start + 1]
+    if before == "," and here in ("}", "]"):
+        return "take the comma out: nothing follows it"
+    if here == "'":
+        return 'JSON has texts in double quotes: "…"'
+    if not here:
+        return "it ends too early: is a } or ] missing?"
+    if before in ('"', "}", "]") and here in ('"', "{", "["):
+        return "is a comma missing?"
+    return None
+
+
+def _yaml_hint(source: Source, place: Position) -> str | None:
     """A hint for the slips that are made most often."""
     lines = source.text.splitlines()
     near = [lines[number] for number in (place.line - 1, place.line - 2) if 0 <= number < len(lines)]
-    here = source.text[place.start : place.start + 1]
-    if here == "\t" or any(re.match(r" *\t", line) for line in near):
+    character = source.text[place.start : place.start + 1]
+    if character == "\t" or any(re.match(r" *\t", line) for line in near):
         return "indent with spaces, not with tabs"
     if any(re.search(r"(: |- |:\t)\{\{", line) for line in near):
         return 'put a template into quotes: "{{ … }}"'
-    if here in ("@", "`", "%"):
-        return f"a text that begins with {here} needs quotes"
+    if character in ("@", "`", "%"):
+        return f"a text that begins with {character} needs quotes"
     if any(re.search(r": [^\"'|>].*: ", line) for line in near):
         return "a text with ': ' in it needs quotes"
     return None
@@ -396,15 +429,15 @@ def _way_out(source: Source, place: Place) -> str | None:
 def _check_text(source: Source) -> None:
     size = len(source.text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
-        told = f"the document has {size:,} bytes, more than {MAX_BYTES:,}"
-        raise _Unreadable(source.at(0), told, "keep long texts in files of their own")
+        message = f"the document has {size:,} bytes, more than {MAX_BYTES:,}"
+        raise _Unreadable(source.at(0), message, "keep long texts in files of their own")
     if odd := _UNPRINTABLE.search(source.text):
-        told = f"the character U+{ord(odd.group()):04X} cannot stand in YAML"
-        raise _Unreadable(source.at(odd.start()), told, "remove it")
+        message = f"the character U+{ord(odd.group()):04X} cannot stand in YAML"
+        raise _Unreadable(source.at(odd.start()), message, "remove it")
 
 
 def _as_yaml(text: str) -> str | None:
-    """JSON that YAML 1.1 parsers refuse (tabs between values, characters written as two halves), in their spelling."""
+    """Rewrite JSON that YAML 1.1 parsers refuse: tabs between values, characters written as surrogate pairs."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -414,12 +447,12 @@ def _as_yaml(text: str) -> str | None:
     return re.sub(r"\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)|\\.|\t", _one_character, text)
 
 
-def _one_character(found: re.Match[str]) -> str:
-    if found.group() == "\t":
+def _one_character(match: re.Match[str]) -> str:
+    if match.group() == "\t":
         return " "
-    if found.group(1) is None:
-        return found.group()
-    high, low = int(found.group(1), 16), int(found.group(2), 16)
+    if match.group(1) is None:
+        return match.group()
+    high, low = int(match.group(1), 16), int(match.group(2), 16)
     return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
 
 

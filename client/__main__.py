@@ -1,4 +1,4 @@
-"""The `holdfast` command: runs the command line, flushes, leaves."""
+"""Entry point of the `holdfast` command: run the command line, flush the output, exit."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import os
 import sys
 from typing import NoReturn
 
-from client.cli.app import BROKEN_PIPE, command_line
+from holdfast.client.cli.app import BROKEN_PIPE, command_line
 
 
 def main() -> NoReturn:
-    """Run the command that was typed, and leave with its exit code."""
+    """Run the command line and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    code = _flushed(_code())
+    code = _flush(_code())
     # A plain exit may abort in the SDK's threads (sdk-python issue 300), and would wait for its server connection.
     os._exit(code)
 
@@ -24,15 +24,15 @@ def main() -> NoReturn:
 def _code() -> int:
     try:
         command_line()(prog_name="holdfast")
-    except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def _flushed(code: int) -> int:
-    """The exit code, once everything is written; whoever does not read on is no error to talk about."""
+def _flush(code: int) -> int:
+    """Flush the output and return the exit code; a closed pipe changes it to 141 and is not reported."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,39 +1,50 @@
-"""Sending answers: to the workflow that asked, once, and with a word of what became of them."""
+"""Send answers to the workflows that asked, exactly once, and return receipts. `Runs` uses it for every command.
+
+Answers go by update where a worker is there, so that they have been accepted or refused on return; else by signal. An
+answer under a key that was used before is looked up in the events: the same answer gets its receipt again, another
+one is refused.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
 from temporalio.service import RPCError, RPCStatusCode
 
-from blueprint.jsonschemas import BadSchema
-from client.errors import Ambiguous, NothingSent
-from client.events import chain
-from client.secrets import Directory, forget, kept, says_the_same
-from client.tree import NoWorker, Tree, UnknownRun, questions_of
-from protocol.address import parts
-from protocol.answers import Answer, Answers, Receipt, Refusal
-from protocol.guard import sign
-from protocol.people import who_may
-from protocol.questions import InvalidAnswer, Question
-from protocol.runs import ANSWER, BORN, Event
-from protocol.values import Value
+from holdfast.blueprint.jsonschemas import BadSchema
+from holdfast.client.errors import Ambiguous, NothingSent
+from holdfast.client.events import chain
+from holdfast.client.outgoing import check_batch
+from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
+from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.workers import Busy, NoWorker
+from holdfast.protocol.address import parts
+from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
+from holdfast.protocol.door import SizeLimits, check_value
+from holdfast.protocol.guard import Key, Scope, sign
+from holdfast.protocol.people import who_may
+from holdfast.protocol.questions import InvalidAnswer, Question
+from holdfast.protocol.runs import ANSWER, BORN, Event
+from holdfast.protocol.values import Value
 
+Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)
 REMEMBERED = 500
+BUSY_LOOKS = 3
+"""How often a busy worker is queried; each attempt takes some seconds."""
 
 
 class Sent(Value):
-    """The answer waits in the owner's history for a worker; whether it is taken, the run will show."""
+    """An answer that was sent as a signal: no worker has accepted or refused it yet."""
 
     question: str
     status: Literal["sent"] = "sent"
@@ -42,168 +53,208 @@ class Sent(Value):
 
 @dataclass(frozen=True)
 class Answering:
-    """How this deployment answers: with a token where it has a key; `memory` is a file of the questions last seen.
+    """The way a client sends answers and commands: with which keys, limits and secret store."""
 
-    `groups` are those of this client's configuration; the worker's are those that count.
-    """
-
-    key: str | None = None
+    keys: Sequence[Key] = ()
+    """The keys that sign commands; without one, commands carry no token."""
     memory: Path | None = None
+    """A file of the questions seen last, so that they can be answered when no worker is there to ask."""
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    secrets: Directory | None = None
-    """Where the values of secrets are put; what is sent refers to them."""
+    """The groups of this client's configuration, for lists; who may answer is decided by those of the worker."""
+    secrets: SecretDirectory | None = None
+    """The store that keeps the values of secrets; what is sent holds references only."""
+    seen: dict[str, Question] = field(default_factory=dict)
+    """The questions last seen by this object, by id; used where there is no `memory`."""
+    limits: SizeLimits = SizeLimits()
+    """The limits of what is sent from here; a run and its worker have limits of their own."""
 
     async def answer(
         self, tree: Tree, run: str, batch: Answers, *, signal: bool = False, owner: str | None = None
     ) -> list[Receipt | Sent]:
-        """See `Runs.answer`."""
+        """Send a batch of answers; see `Runs.answer`."""
+        reason = "no worker answers"
+        check_batch(batch, self.limits.answer)
         if not signal and await tree.worker_polls(run):
             try:
                 return list(await self._by_update(tree, run, batch))
-            except NoWorker:  # it polled a moment ago, but is gone: leave the answer for the next one
-                known = self.remembered(run)
+            except NoWorker as error:  # it polled a moment ago, but is gone: leave the answer for the next one
+                if isinstance(error, Busy) and error.is_alive:
+                    raise
+                reason, questions = str(error), self.remembered(run)
         else:
-            known = await self.known(tree, run)
-        if self.key is not None:
-            raise NothingSent(
-                "no worker answers, and a guarded run takes no signals; nothing was sent. Start a worker."
-            )
-        return list(await self._by_signal(tree, batch, owner, known))
+            questions = await self.known(tree, run)
+        if self.keys:
+            raise NothingSent(f"{reason}; a guarded run takes no signals: nothing was sent. Start a worker.")
+        return list(await self._by_signal(tree, batch, owner, questions, reason))
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
-        """The question that took an answer under this key before."""
-        found = await _taking_event(tree, run, _under(key))
-        return None if found is None else str(found[1].data["id"])
+        """Return the id of the question that was answered under this key, or None."""
+        match = await _find_event(tree, run, _has_key(key))
+        return None if match is None else str(match[1].data["id"])
 
     # By update
 
     async def _by_update(self, tree: Tree, run: str, batch: Answers) -> list[Receipt]:
         try:
-            open_ = questions_of(await _views(tree, run))
-        except Refusal:  # the run has ended; it may be by this very answer
-            if again := await self._again(tree, run, batch):
-                return again
+            open_questions = questions_of(await _open_views(tree, run))
+        except Refusal:  # the run has ended; perhaps by this very answer, sent for the second time
+            if receipts_before := await self._earlier_receipts(tree, run, batch):
+                return receipts_before
+            await _refuse_closed(tree, run, batch)
             raise
-        self.remember(open_)
-        waiting: dict[str, list[tuple[Answer, Answer]]] = defaultdict(list)
+        self.remember(open_questions)
+        # Per owner the pairs of an answer as the caller gave it and as it is sent, with references for secrets.
+        unsent: dict[str, list[tuple[Answer, Answer]]] = defaultdict(list)
         receipts: list[Receipt] = []
         try:
             for answer in batch.answers:
-                owner, made = await self._checked(tree, run, answer, open_, batch.key)
-                waiting[owner].append((answer, made))
-            for owner in list(waiting):
-                answers = [made for _, made in waiting[owner]]
-                receipts += await self._update(tree, owner, self._signed(run, batch, answers))
-                del waiting[owner]
+                owner, sendable = await self._prepared(tree, run, answer, open_questions, batch.key)
+                unsent[owner].append((answer, sendable))
+            for owner in list(unsent):
+                answers = [sendable for _, sendable in unsent[owner]]
+                receipts += await self._update(tree, run, owner, batch.model_copy(update={"answers": answers}))
+                del unsent[owner]
         except Refusal:
-            for given, made in [pair for pairs in waiting.values() for pair in pairs]:
-                forget(made, given, self.secrets)
+            for original, sendable in [pair for pairs in unsent.values() for pair in pairs]:
+                forget(sendable, original, self.secrets)
             raise
         return receipts
 
-    async def _checked(
-        self, tree: Tree, run: str, answer: Answer, open_: Sequence[Question], key: str | None
+    async def _prepared(
+        self, tree: Tree, run: str, answer: Answer, open_questions: Sequence[Question], key: str | None
     ) -> tuple[str, Answer]:
-        """The owner, and the answer with the question's id; one that cannot be taken is refused before it is sent."""
-        question = find_question(open_, answer.question)
+        """Return the id of the workflow that asks, and the answer as it is sent: with the question's id.
+
+        Raises `Refusal` for an answer that the workflow would refuse, before anything is sent.
+        """
+        question = find_question(open_questions, answer.question)
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
             if (secret := question.secret) is not None and answer.action == "accept":
                 answer = kept(secret, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
-        closed = await _taking_event(tree, run, _closes(answer.question))
-        if closed is not None:  # it may be the same answer once more: the owner knows
-            return closed[0], self._once_more(answer, closed[1], key)
-        names = ", ".join(f"{one.id} ({one.address})" for one in open_[:20]) or "none"
+        closing = await _find_event(tree, run, _closes(answer.question))
+        if closing is not None:  # perhaps a retry of the same answer: its owner decides
+            return closing[0], self._repeated(answer, closing[1], key)
+        names = ", ".join(f"{question.id} ({question.address})" for question in open_questions[:20]) or "none"
         raise Refusal("unknown_question", f"no question {answer.question!r} is open in {run}; open: {names}")
 
-    def _once_more(self, answer: Answer, event: Event, key: str | None) -> Answer:
-        """An answer to a question that is closed, as it may be sent: of a secret the references of that time.
+    def _repeated(self, answer: Answer, event: Event, key: str | None) -> Answer:
+        """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
 
-        Raises `Refusal` if it is not the answer that was taken under this key: nothing of it is sent.
+        Raises `Refusal` if a secret is not the one that was accepted under this key: nothing of it leaves the client.
         """
         if answer.action != "accept" or not event.data.get("secret"):
             return answer
         before = event.data.get("content")
         if key is None or key != event.data.get("key"):
-            raise _gone(event)
+            raise _refusal_of_closed(event)
         if not says_the_same(answer.content, before, self.secrets):
             raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
         return answer.model_copy(update={"content": before})
 
-    async def _update(self, tree: Tree, owner: str, batch: Answers) -> list[Receipt]:
+    async def _update(self, tree: Tree, run: str, owner: str, batch: Answers) -> list[Receipt]:
         id_ = f"{batch.key}:{batch.digest}"
+        argument = self._signed("answer", run, owner, ANSWER, json.loads(batch.model_dump_json(exclude={"token"})))
         try:
-            receipts: list[Receipt] = await tree.update(owner, ANSWER, batch, list[Receipt], id=id_)
+            receipts: list[Receipt] = await tree.update(owner, ANSWER, argument, list[Receipt], id=id_)
             return receipts
         except UnknownRun as ended:
             try:
-                return await self._of_closed(tree, owner, batch)
-            except NoWorker:  # who was first is not to be learned now; but what never reached it was not taken
+                return await self._receipts_of_ended(tree, owner, batch)
+            except NoWorker:  # its events cannot be read; but an update that never reached it was not accepted
                 if ended.tried:
                     raise
-                raise Refusal("run_closed", f"{owner} has ended; it asks nothing any more") from None
+                raise Refusal("run_closed", f"{owner} has ended; it has no open questions") from None
 
-    async def _of_closed(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
-        """What a workflow that has ended says: the receipts once more, if it was this answer; else who was first."""
-        if receipts := await self._again(tree, workflow, batch):
+    async def _receipts_of_ended(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+        """Return the receipts if the workflow, which has ended, accepted this batch; else raise `Refusal`."""
+        if receipts := await self._earlier_receipts(tree, workflow, batch):
             return receipts
-        for answer in batch.answers:
-            if (found := await _taking_event(tree, workflow, _closes(answer.question))) is not None:
-                raise _gone(found[1])
-        raise Refusal("run_closed", f"{workflow} has ended; it asks nothing any more")
+        await _refuse_closed(tree, workflow, batch)
+        raise Refusal("run_closed", f"{workflow} has ended; it has no open questions")
 
-    async def _again(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
-        """The receipts of the same answers under the same key, if they were taken before."""
-        found = await _taking_event(tree, workflow, _under(batch.key)) if batch.key is not None else None
-        if found is None:
+    async def _earlier_receipts(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+        """Return the receipts of a batch that was accepted before under its key; [] if none was.
+
+        Raises `Refusal` if the key was used for another answer.
+        """
+        match = await _find_event(tree, workflow, _has_key(batch.key)) if batch.key is not None else None
+        if match is None:
             return []
-        event, answers = found[1], list(batch.answers)
-        if len(answers) == 1:  # it may have named its question by address; those of a batch carry ids
+        event, answers = match[1], list(batch.answers)
+        if len(answers) == 1:  # it may name its question by address; the answers of a larger batch carry ids
             answers = [answers[0].model_copy(update={"question": event.data["id"]})]
-            answers = [self._once_more(answers[0], event, batch.key)]
+            answers = [self._repeated(answers[0], event, batch.key)]
         if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
             raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
         by = event.data.get("by")
         status: Literal["answered", "waiting_quorum"] = "waiting_quorum" if event.type == ACCEPTED else "answered"
-        return [Receipt(question=one.question, status=status, by=by, at=event.time) for one in answers]
+        return [Receipt(question=answer.question, status=status, by=by, at=event.time) for answer in answers]
 
-    def _signed(self, run: str, batch: Answers, answers: list[Answer]) -> Answers:
-        part = batch.model_copy(update={"answers": answers})
-        asked = ",".join(answer.question for answer in answers)
-        return part.model_copy(update={"token": self.token(run, asked, batch.by)})
+    def _signed(self, scope: Scope, run: str, owner: str, command: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return the argument of a command with a token that proves its origin; without keys as it is.
 
-    def token(self, run: str, question: str, by: str | None) -> str | None:
-        """What shows the run's owner that this deployment sends it; None where there is no key."""
-        if self.key is None:
-            return None
-        return sign(self.key, run=run, question=question, by=by, expiry=datetime.now(UTC) + TOKEN_LIFE)
+        Args:
+            payload: The argument as JSON has it, so that the workflow verifies the very value that was signed.
+        """
+        key = next((key for key in self.keys if scope in key.scope), None)
+        key = key or next(iter(self.keys), None)  # no key has the scope: the workflow refuses it with the reason
+        if key is None:
+            return payload
+        expiry = datetime.now(UTC) + TOKEN_LIFE
+        return {**payload, "token": sign(key, run=run, owner=owner, command=command, payload=payload, expiry=expiry)}
+
+    # Steering
+
+    async def steer(
+        self, tree: Tree, run: str, owner: str, command: str, payload: Mapping[str, Any], type_: type[Result]
+    ) -> Result:
+        """Send a command to one workflow by update and return its result, parsed as `type_`.
+
+        Raises `Refusal`, `NoWorker`, or `UnknownRun` if the workflow has ended.
+        """
+        argument = self.steering(run, owner, command=command, payload=payload)
+        return await tree.update(owner, command, argument, type_, id=f"{command}:{argument['key']}")
+
+    def steering(self, run: str, owner: str, *, command: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the argument of a command to one workflow: with a new idempotency key, signed if there are keys."""
+        argument = {**payload, "key": secrets.token_hex(8)}
+        check_value(argument, self.limits.answer, command)
+        return self._signed("steer", run, owner, command, argument)
 
     # By signal
 
-    async def _by_signal(self, tree: Tree, batch: Answers, owner: str | None, known: Sequence[Question]) -> list[Sent]:
+    async def _by_signal(
+        self, tree: Tree, batch: Answers, owner: str | None, questions: Sequence[Question], reason: str
+    ) -> list[Sent]:
+        """Signal each workflow its answers; `questions` are those known here, `reason` says why no update was sent."""
         by_owner: dict[str, list[Answer]] = defaultdict(list)
         for answer in batch.answers:
-            question = find_question(known, answer.question)
+            question = find_question(questions, answer.question)
             if question is not None:
                 _check_signal(question)
                 check(question, answer)
                 answer = answer.model_copy(update={"question": question.id})
-            found = owner or (question.owner if question else None)
-            if found is None:
-                text = f"no worker answers, and who asked {answer.question!r} is not known here"
-                raise NothingSent(f"{text}; nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
-            if question is None and answer.action == "accept" and await _may_ask_secrets(tree, found):
-                text = f"no worker tells what {answer.question!r} asks, and {found} may ask for secrets"
+            workflow = owner or (question.owner if question else None)
+            if workflow is None:
+                text = f"{reason}; and the workflow that asks {answer.question!r} is not known here"
+                raise NothingSent(f"{text}: nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
+            if question is None and answer.action == "accept" and await _may_ask_secrets(tree, workflow):
+                text = f"no worker can tell what {answer.question!r} asks, and {workflow} may ask for secrets"
                 raise NothingSent(f"{text}, which are never sent by signal; nothing was sent. Start a worker.")
-            by_owner[found].append(answer)
+            by_owner[workflow].append(answer)
         for workflow, answers in by_owner.items():
             await _signal(tree, workflow, batch.model_copy(update={"answers": answers}))
-        return [Sent(question=one.question, owner=workflow) for workflow, ones in by_owner.items() for one in ones]
+        return [
+            Sent(question=answer.question, owner=workflow)
+            for workflow, answers in by_owner.items()
+            for answer in answers
+        ]
 
     async def known(self, tree: Tree, run: str) -> list[Question]:
-        """The open questions, or, if nobody can say, those remembered of this run."""
+        """Return the open questions of a run; if no worker answers, those remembered."""
         if await tree.worker_polls(run):
             try:
                 return questions_of(await tree.views(run))
@@ -211,97 +262,118 @@ class Answering:
                 return self.remembered(run)
         return self.remembered(run)
 
-    # What is remembered
+    # Memory of questions
 
     def remembered(self, run: str) -> list[Question]:
-        """The questions of this run that were seen last, open or not."""
-        return [question for question in self._recall() if question.run == run]
+        """Return the questions of a run that were seen last; they may be closed by now."""
+        return [question for question in self._load_memory() if question.run == run]
 
     def remember(self, questions: Sequence[Question]) -> None:
-        """Keep these questions, so that they can be answered when no worker is there to ask."""
+        """Keep questions, the last 500, so that they can be answered when no worker is there to ask."""
+        for question in questions:
+            self.seen.pop(question.id, None)
+            self.seen[question.id] = question
+        for id_ in list(self.seen)[:-REMEMBERED]:
+            del self.seen[id_]
         if self.memory is None or not questions:
             return
         new = {question.id for question in questions}
-        kept = [*(question for question in self._recall() if question.id not in new), *questions][-REMEMBERED:]
-        text = json.dumps([question.model_dump(mode="json") for question in kept])
-        self.memory.parent.mkdir(parents=True, exist_ok=True)
+        older = (question for question in self._load_memory() if question.id not in new)
+        latest = [*older, *questions][-REMEMBERED:]
+        text = json.dumps([question.model_dump(mode="json") for question in latest])
+        self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Written beside the file and moved over it: other processes read and write the same file.
         part = self.memory.with_suffix(f".{os.getpid()}")
+        part.touch(mode=0o600)
         part.write_text(text)
         part.replace(self.memory)
 
-    def _recall(self) -> list[Question]:
+    def _load_memory(self) -> list[Question]:
         if self.memory is None or not self.memory.exists():
-            return []
+            return list(self.seen.values())
         try:
-            return [Question.model_validate(one) for one in json.loads(self.memory.read_text())]
-        except (ValueError, ValidationError):  # of another version: it is only a memory
+            return [Question.model_validate(entry) for entry in json.loads(self.memory.read_text())]
+        except (ValueError, ValidationError):  # written by another version; nothing depends on it
             return []
 
 
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
-    """A question by id, address, the name of its step, or a unique prefix of the id. Raises `Ambiguous`."""
-    exact = [one for one in questions if wanted in (one.id, one.address)]
-    named = [one for one in questions if parts(one.address)[-1][1] == wanted]
-    begun = [one for one in questions if one.id.startswith(wanted)]
-    found = exact or named or begun
-    if len(found) > 1:
-        names = ", ".join(f"{one.id} ({one.address})" for one in found)
+    """Return the question with this id, address or step name, or whose id starts so; None if there is none.
+
+    Raises `Ambiguous` if there are several.
+    """
+    exact = [question for question in questions if wanted in (question.id, question.address)]
+    by_name = [question for question in questions if parts(question.address)[-1][1] == wanted]
+    by_prefix = [question for question in questions if question.id.startswith(wanted)]
+    matches = exact or by_name or by_prefix
+    if len(matches) > 1:
+        names = ", ".join(f"{question.id} ({question.address})" for question in matches)
         raise Ambiguous(f"{wanted!r} could be any of {names}; give an id")
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def check(question: Question, answer: Answer) -> None:
-    """Refuse what the question would refuse, before anything is sent."""
+    """Raise `Refusal` if the question would refuse the answer."""
     if answer.action != "accept":
         return
     try:
-        to_json(answer.content)
         question.accept(answer.content)
     except (InvalidAnswer, BadSchema) as error:
         raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
-    except PydanticSerializationError as error:  # half a character, or what is no value at all
-        raise Refusal("invalid_answer", f"question {question.id}: the answer is no JSON: {error}") from None
 
 
 def _check_signal(question: Question) -> None:
-    """A signal is refused where it matters who answers: tell it now, as nobody would hear of it later."""
+    """Raise `NothingSent` if the workflow would refuse a signal: it could not report that later."""
     if question.kind == "secret":
-        told = f"question {question.id} asks for a secret, and takes no signals, as they stand in the history"
-        raise NothingSent(f"{told}; nothing was sent. Answer it without --signal, while a worker is there.")
+        reason = f"question {question.id} asks for a secret, and takes no signals, as they stand in the history"
+        raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
     if question.people.restricted:
-        told = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
-        raise NothingSent(f"{told}; nothing was sent. Answer it without --signal, while a worker is there.")
+        reason = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
+        raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
 
 
-async def _views(tree: Tree, run: str) -> list[Any]:
+async def _open_views(tree: Tree, run: str) -> list[Any]:
+    """Return the views of a run that has not ended. Raises `UnknownRun`, or `Refusal` if it has ended."""
     try:
-        views = await tree.views(run)
+        views = await _patient_views(tree, run)
     except UnknownRun:
         raise UnknownRun(run) from None
     if views[0].status in ("completed", "failed", "cancelled"):
-        raise Refusal("run_closed", f"run {run} is {views[0].status}; it asks nothing any more")
+        raise Refusal("run_closed", f"run {run} is {views[0].status}; it has no open questions")
     return views
 
 
+async def _patient_views(tree: Tree, run: str) -> list[Any]:
+    """Return the views, queried again while a worker is busy."""
+    # After a worker was killed, its workflows look for some seconds as if it were only busy.
+    for _ in range(BUSY_LOOKS):
+        try:
+            return await tree.views(run)
+        except Busy as error:
+            if not error.is_alive:
+                raise
+    return await tree.views(run)
+
+
 async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
-    """Whether what the workflow was started with says `ask: secret` anywhere."""
+    """Return whether the input of the workflow contains `ask: secret` anywhere."""
     handle = tree.client.get_workflow_handle(workflow)
     try:
         first = await anext(handle.fetch_history_events(page_size=1))
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
-            return False  # the signal will tell that there is none
+            return False  # the signal fails with the message for that
         raise
     payloads = first.workflow_execution_started_event_attributes.input.payloads
-    return any(map(_says_secret, await tree.client.data_converter.decode(payloads)))
+    return any(map(_contains_secret, await tree.client.data_converter.decode(payloads)))
 
 
-def _says_secret(value: Any) -> bool:
+def _contains_secret(value: Any) -> bool:
     match value:
         case dict():
-            return value.get("ask") == "secret" or any(map(_says_secret, value.values()))
+            return value.get("ask") == "secret" or any(map(_contains_secret, value.values()))
         case list():
-            return any(map(_says_secret, value))
+            return any(map(_contains_secret, value))
     return False
 
 
@@ -316,12 +388,25 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
         raise
 
 
-def _gone(event: Event) -> Refusal:
-    how, who = event.type.removeprefix("question."), event.data.get("by") or "somebody"
-    if how == "expired":
+async def _refuse_closed(tree: Tree, workflow: str, batch: Answers) -> None:
+    """Raise a `Refusal` that says who was first, if the workflow's events tell that a question was closed."""
+    for answer in batch.answers:
+        match = await _find_event(tree, workflow, _closes(answer.question))
+        if match is not None and not _closed_by_its_run(match[1]):
+            raise _refusal_of_closed(match[1])
+
+
+def _closed_by_its_run(event: Event) -> bool:
+    """Return whether a question was closed by a cancel of the run, and not by a person."""
+    return event.type == "question.cancelled" and event.data.get("by") is None and event.data.get("key") is None
+
+
+def _refusal_of_closed(event: Event) -> Refusal:
+    ending, person = event.type.removeprefix("question."), event.data.get("by") or "somebody"
+    if ending == "expired":
         return Refusal("expired", f"question {event.data['id']} expired at {event.time.isoformat()}")
-    told = f"question {event.data['id']} was {how} by {who} at {event.time.isoformat()}"
-    return Refusal("already_answered", told)
+    text = f"question {event.data['id']} was {ending} by {person} at {event.time.isoformat()}"
+    return Refusal("already_answered", text)
 
 
 ACCEPTED = "question.accepted"
@@ -332,20 +417,23 @@ def _closes(question: str) -> Callable[[Event], bool]:
     return lambda event: event.type in ENDINGS and question in (event.data["id"], event.address)
 
 
-def _under(key: str) -> Callable[[Event], bool]:
+def _has_key(key: str) -> Callable[[Event], bool]:
     return lambda event: event.type in (*ENDINGS, ACCEPTED) and event.data.get("key") == key
 
 
-async def _taking_event(tree: Tree, workflow: str, wanted: Callable[[Event], bool]) -> tuple[str, Event] | None:
-    """The owner and the event that took an answer, among the last iterations of the workflow and of its loops."""
+async def _find_event(tree: Tree, workflow: str, matches: Callable[[Event], bool]) -> tuple[str, Event] | None:
+    """Return the last event that matches, with the workflow it is from; None if there is none.
+
+    Each workflow's own events are searched before those of its children; of a loop the last 100 iterations.
+    """
     try:
         events = await chain(tree, workflow, last_iterations=100)
     except UnknownRun:
         return None
     for event in reversed(events):
-        if wanted(event):
+        if matches(event):
             return workflow, event
     for event in reversed(events):
-        if event.type in BORN and (found := await _taking_event(tree, event.data["workflow"], wanted)):
-            return found
+        if event.type in BORN and (match := await _find_event(tree, event.data["workflow"], matches)):
+            return match
     return None

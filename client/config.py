@@ -1,10 +1,11 @@
-"""What `holdfast.toml` says, with the environment's word over it.
+"""The configuration, from `holdfast.toml` and the environment; commands and workers load it.
 
-The file is found in the current folder or a parent. Environment variables win over it; an empty one counts as unset:
+The file is looked for in the current folder and its parents. Environment variables win; an empty one counts as unset:
 
 `HOLDFAST_HOME`        the embedded server's state folder
 `HOLDFAST_TASK_QUEUE`  `[worker] task_queue`
 `HOLDFAST_IMPORTS`     `[worker] imports`, separated by commas
+`HOLDFAST_HOLD`        `[worker] hold`: true or false
 `HOLDFAST_PAYLOADS`    `[payloads] external`
 `HOLDFAST_SECRETS`     `[secrets] store`
 """
@@ -18,7 +19,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -32,12 +33,14 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from blueprint.durations import seconds_of
-from blueprint.people import USER, is_person
+from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.people import USER, is_person
+from holdfast.protocol.door import SizeLimit, SizeLimits
+from holdfast.protocol.guard import Key, Scope
 
 FILE_NAME = "holdfast.toml"
 LATER_KEYS = (["payloads", "encryption_key_env"],)
-"""Keys the protocol knows and this version does not serve."""
+"""Keys that are reserved and not supported in this version."""
 PLACE = re.compile(r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|")
 PLACES: Final = 'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal'
 SECRET_STORES: Final = "must be dir:PATH, a folder that clients and workers share"
@@ -48,12 +51,14 @@ Module = Annotated[str, StringConstraints(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 
+KEY_ID = "default"
+"""The id of the key that `key_env` names."""
 UNSHOWN: Final = "unshown"
-"""Of a problem whose value is not repeated: it may be a secret in the wrong place."""
+"""The type of errors whose message does not repeat the value, which may be a secret in the wrong place."""
 
 
 class ConfigError(ValueError):
-    """The configuration cannot be used; the message names place, key and way out, a line each problem."""
+    """A configuration that cannot be used. The message has a line for each problem: place, key and way out."""
 
 
 class Section(BaseModel):
@@ -63,27 +68,29 @@ class Section(BaseModel):
 
 
 class WorkerSection(Section):
-    """`[worker]`: what the worker imports, and where it listens."""
+    """`[worker]`: the modules that the worker imports, and its task queue."""
 
     imports: list[Module] = []
     task_queue: Text = "holdfast"
+    hold: bool = False
+    """True to start no activity, so that nothing outside is touched; answers and queries are still served."""
 
 
-def _seconds(written: object) -> float:
+def _seconds(value: object) -> float:
     try:
-        return seconds_of(written)
+        return seconds_of(value)
     except ValueError:
         raise PydanticCustomError("duration", "must be a duration such as 90, 30s or 1h30m") from None
 
 
 class ModelSection(Section):
-    """`[models.NAME]`: what an agent means by a model's name."""
+    """`[models.NAME]`: the model that agents refer to by this name."""
 
     model: Text
     api_key_env: Text | None = None
     base_url: Annotated[str, StringConstraints(pattern=r"^https?://.")] | None = None
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
-    """Seconds that one request may take; written like any duration."""
+    """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
 
 
 def _variable(text: str) -> str:
@@ -111,14 +118,14 @@ Member = Annotated[str, AfterValidator(_member)]
 
 
 class McpSection(Section):
-    """`[mcp.NAME]`: a server whose tools agents name as `mcp:NAME`; a command, or the URL of one that runs."""
+    """`[mcp.NAME]`: an MCP server, whose tools agents name as `mcp:NAME`: a command to start, or a URL."""
 
     command: Annotated[list[Text], Field(min_length=1)] | None = None
     url: Annotated[str, AfterValidator(_endpoint)] | None = None
     env: list[Variable] = []
-    """Variables of the worker's environment that the command gets."""
+    """Variables of the worker's environment that are passed to the command."""
     headers_env: dict[Header, Variable] = {}
-    """Headers for the URL; their values are in these variables."""
+    """Headers for the URL, each with the variable that holds its value."""
 
     @model_validator(mode="after")
     def _either(self) -> McpSection:
@@ -131,10 +138,30 @@ class McpSection(Section):
         return self
 
 
+class KeySection(Section):
+    """An entry of `[answers] keys`: a key, the identity that it proves, and its scopes."""
+
+    id: Name
+    env: Variable
+    proves: Literal["client", "person"] = "client"
+    scope: Annotated[list[Scope], Field(min_length=1)] = ["answer", "steer"]
+
+
 class AnswersSection(Section):
-    """`[answers]`: with a key, every answer needs a token."""
+    """`[answers]`: if there is a key, every answer and every command needs a token made with one."""
 
     key_env: Text | None = None
+    """The short form of one key, with all scopes, that proves a client."""
+    keys: list[KeySection] = []
+
+    @model_validator(mode="after")
+    def _distinct(self) -> AnswersSection:
+        ids = [key.id for key in self.keys]
+        if len(set(ids)) < len(ids):
+            raise PydanticCustomError(UNSHOWN, "must have keys of different ids")
+        if self.keys and self.key_env is not None:
+            raise PydanticCustomError(UNSHOWN, "must have either keys or key_env; remove one of them")
+        return self
 
 
 def _place(text: str) -> str:
@@ -144,7 +171,7 @@ def _place(text: str) -> str:
 
 
 class PayloadsSection(Section):
-    """`[payloads]`: where large values go; None where nobody said, which the embedded server takes for its folder."""
+    """`[payloads]`: the store for large values; None means a folder of the embedded server, or no store elsewhere."""
 
     external: Annotated[str, AfterValidator(_place)] | None = None
 
@@ -157,7 +184,7 @@ def _store(text: str) -> str:
 
 
 class CacheSection(Section):
-    """`[cache]`: where `cache` steps keep what they gave; by default in a file of the state folder."""
+    """`[cache]`: the store for results of `cache` steps; by default a file in the state folder."""
 
     store: Annotated[str, AfterValidator(_store)] | None = None
     url_env: Variable | None = None
@@ -177,7 +204,7 @@ def _folder(text: str) -> str:
 
 
 class SecretsSection(Section):
-    """`[secrets]`: where answers to `ask: secret` lie; None where nobody said, see `PayloadsSection`."""
+    """`[secrets]`: the store for answers to `ask: secret`; for None see `PayloadsSection`."""
 
     store: Annotated[str, AfterValidator(_folder)] | None = None
     env: list[Variable] = []
@@ -185,7 +212,7 @@ class SecretsSection(Section):
 
 
 class File(Section):
-    """The whole file."""
+    """The contents of `holdfast.toml`."""
 
     worker: WorkerSection = WorkerSection()
     models: dict[str, ModelSection] = {}
@@ -195,6 +222,8 @@ class File(Section):
     payloads: PayloadsSection = PayloadsSection()
     cache: CacheSection = CacheSection()
     secrets: SecretsSection = SecretsSection()
+    limits: SizeLimits = SizeLimits()
+    """Size limits of answers, inputs, tool results and model replies."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +235,7 @@ class Config:
     folder: Path
     """The project's folder, where the worker runs: that of the file, else the current one."""
     path: Path | None = None
+    """The file; None if there is none."""
     worker: WorkerSection = WorkerSection()
     models: Mapping[str, ModelSection] = field(default_factory=dict)
     mcp: Mapping[str, McpSection] = field(default_factory=dict)
@@ -214,14 +244,26 @@ class Config:
     payloads: PayloadsSection = PayloadsSection()
     cache: CacheSection = CacheSection()
     secrets: SecretsSection = SecretsSection()
+    limits: SizeLimits = SizeLimits()
 
-    def answer_key(self) -> str | None:
-        """The key that signs answer tokens; None when answers need none."""
-        name = self.answers.key_env
-        return None if name is None else self._variable("answers.key_env", name)
+    def answer_keys(self, *, every: bool = False) -> list[Key]:
+        """Return the keys that make tokens; [] if commands need none.
+
+        Args:
+            every: Require every key that is named, as a worker does; a client may hold some of them only.
+
+        Raises:
+            ConfigError: None of the keys that are named is set or, with `every`, one is not.
+        """
+        if self.answers.key_env is not None:
+            return [Key(KEY_ID, self._variable("answers.key_env", self.answers.key_env))]
+        keys = self.answers.keys
+        if not every:
+            keys = [key for key in keys if os.environ.get(key.env)] or keys
+        return [Key(key.id, self._variable("answers.keys", key.env), key.proves, frozenset(key.scope)) for key in keys]
 
     def cache_place(self) -> str:
-        """Where `cache` steps keep what they gave: `sqlite:` with an absolute path, or a Redis's URL."""
+        """Return the store for `cache` steps: `sqlite:` with an absolute path, or a Redis URL. Raises ConfigError."""
         if self.cache.url_env is not None:
             return self._variable("cache.url_env", self.cache.url_env)
         store = self.cache.store or f"sqlite:{self.home / 'cache.db'}"
@@ -237,25 +279,25 @@ class Config:
         return value
 
     def place(self, *, embedded: bool) -> str:
-        """Where large payloads go: a bucket's URL, `dir:` with an absolute path, or "" for nowhere but Temporal."""
+        """Return the store for large payloads: a bucket's URL, `dir:` with an absolute path, or "" for Temporal."""
         external = self.payloads.external
         if external is None:
             return f"dir:{self.home / 'payloads'}" if embedded else ""
         return f"dir:{self._resolved(external)}" if external.startswith("dir:") else external
 
     def secret_folder(self, *, embedded: bool) -> Path | None:
-        """Where answers to `ask: secret` lie; None where nobody said."""
+        """Return the folder for answers to `ask: secret`; None if none is configured."""
         if self.secrets.store is None:
             return self.home / "secrets" if embedded else None
         return self._resolved(self.secrets.store)
 
     def _resolved(self, place: str) -> Path:
-        """The folder of a `dir:` setting."""
+        """Return the absolute path of a `dir:` setting."""
         return (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
 
 
 def load_config(start: Path | None = None) -> Config:
-    """The configuration for a folder (default: the current one). Raises ConfigError."""
+    """Return the configuration for a folder (by default the current one). Raises ConfigError."""
     start = (start or Path.cwd()).resolve()
     path = next((p for folder in (start, *start.parents) if (p := folder / FILE_NAME).is_file()), None)
     file = _read(path) if path else File()
@@ -273,16 +315,21 @@ def load_config(start: Path | None = None) -> Config:
         payloads=_payloads(file.payloads),
         cache=file.cache,
         secrets=_secrets(file.secrets),
+        limits=file.limits,
     )
 
 
 def _with_environment(worker: WorkerSection) -> WorkerSection:
-    """The worker's section with the environment's values over it."""
+    """Return the `[worker]` section with the environment's values in place of its own."""
     values = worker.model_dump()
     if queue := os.environ.get("HOLDFAST_TASK_QUEUE"):
         values["task_queue"] = queue
     if imports := os.environ.get("HOLDFAST_IMPORTS"):
         values["imports"] = [name.strip() for name in imports.split(",") if name.strip()]
+    if hold := os.environ.get("HOLDFAST_HOLD"):
+        if hold not in ("true", "false"):
+            raise ConfigError(f"HOLDFAST_HOLD={hold}: must be true or false")
+        values["hold"] = hold == "true"
     try:
         return WorkerSection.model_validate(values)
     except ValidationError as error:
@@ -290,7 +337,7 @@ def _with_environment(worker: WorkerSection) -> WorkerSection:
 
 
 def _payloads(section: PayloadsSection) -> PayloadsSection:
-    """The payloads' section with the environment's value over it."""
+    """Return the `[payloads]` section with the environment's value in place of its own."""
     place = os.environ.get("HOLDFAST_PAYLOADS")
     try:
         return PayloadsSection(external=place) if place else section
@@ -299,7 +346,7 @@ def _payloads(section: PayloadsSection) -> PayloadsSection:
 
 
 def _secrets(section: SecretsSection) -> SecretsSection:
-    """The secrets' section with the environment's value over it."""
+    """Return the `[secrets]` section with the environment's value in place of its own."""
     store = os.environ.get("HOLDFAST_SECRETS")
     try:
         return SecretsSection(store=store, env=section.env) if store else section
@@ -308,7 +355,7 @@ def _secrets(section: SecretsSection) -> SecretsSection:
 
 
 def _read(path: Path) -> File:
-    """Parse and check one file, telling every problem at once."""
+    """Parse and check a file. Raises ConfigError with every problem."""
     try:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text)
@@ -323,21 +370,21 @@ def _read(path: Path) -> File:
 
 
 def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> str:
-    """A TOML error with its place in front."""
-    message, _, place = str(error).partition(" (at ")
-    numbers = re.findall(r"\d+", place)
-    where = ":".join([str(path), *numbers])
-    return f"{where}: not valid TOML: {message[:1].lower()}{message[1:]}; text needs quotes, a list needs brackets"
+    """Return the message for a TOML error, with line and column in front."""
+    message, _, position = str(error).partition(" (at ")
+    numbers = re.findall(r"\d+", position)
+    place = ":".join([str(path), *numbers])
+    return f"{place}: not valid TOML: {message[:1].lower()}{message[1:]}; text needs quotes, a list needs brackets"
 
 
 def _problem(path: Path, text: str, detail: ErrorDetails) -> str:
-    """One problem in one line: place, key, what is wrong, way out."""
+    """Return the line for one problem: place, key, problem, way out."""
     key = [str(part) for part in detail["loc"]]
-    return f"{path}:{_line(text, key)}: {'.'.join(key)}: {_wrong(key, detail)}"
+    return f"{path}:{_line(text, key)}: {'.'.join(key)}: {_explanation(key, detail)}"
 
 
-def _wrong(key: list[str], detail: ErrorDetails) -> str:
-    """What is wrong with a value, and what to do."""
+def _explanation(key: list[str], detail: ErrorDetails) -> str:
+    """Return the problem with a value, and the way out."""
     if detail["type"] == "missing":
         return f'missing; add {key[-1]} = "…"'
     if detail["type"] == UNSHOWN:
@@ -346,14 +393,14 @@ def _wrong(key: list[str], detail: ErrorDetails) -> str:
         return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {detail['input']!r}"
     if key in LATER_KEYS:
         return "is not part of this version; remove the key"
-    known = _known(key)
-    near = difflib.get_close_matches(key[-1], known, 1)
-    return "unknown key" + (f" (did you mean '{near[0]}'?)" if near else f"; known here: {', '.join(known)}")
+    valid = _valid_keys(key)
+    near = difflib.get_close_matches(key[-1], valid, 1)
+    return "unknown key" + (f" (did you mean '{near[0]}'?)" if near else f"; known here: {', '.join(valid)}")
 
 
-def _known(key: list[str]) -> list[str]:
-    """The keys that may stand where this one does."""
-    tables: dict[str, type[Section]] = {
+def _valid_keys(key: list[str]) -> list[str]:
+    """Return the keys that are valid in the table of this one."""
+    tables: dict[str, type[BaseModel]] = {
         "worker": WorkerSection,
         "models": ModelSection,
         "mcp": McpSection,
@@ -361,22 +408,25 @@ def _known(key: list[str]) -> list[str]:
         "payloads": PayloadsSection,
         "cache": CacheSection,
         "secrets": SecretsSection,
+        "limits": SizeLimits if len(key) == 2 else SizeLimit,
     }
+    if key[:2] == ["answers", "keys"]:
+        return list(KeySection.model_fields)
     return list((File if len(key) == 1 else tables[key[0]]).model_fields)
 
 
 def _line(text: str, key: list[str]) -> int:
-    """The line, from 1, of the key's own text or of its nearest table: tomllib tells no positions."""
+    """Return the line, from 1, of a key, or of its nearest table: tomllib reports no positions."""
     best, line = 0, 1
-    for number, written in _written_keys(text):
-        common = len(os.path.commonprefix([key, written]))
+    for number, path in _keys_of(text):
+        common = len(os.path.commonprefix([key, path]))
         if common > best:
             best, line = common, number
     return line
 
 
-def _written_keys(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Every table header and key of the file, as full paths, with their lines."""
+def _keys_of(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the full path of every table header and key of a file."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[+([^\[\]]+)\]", line):

@@ -1,9 +1,13 @@
-"""The connection to Temporal: where the server is, how to speak to it, what must be registered there."""
+"""Connect to Temporal: find or start the server, choose the data converter, register search attributes.
+
+Commands, workers and programs call `connect`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -23,12 +27,12 @@ from temporalio.converter import (
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
-from client import embedded as local
-from client.config import Config, ConfigError, load_config
-from client.embedded import ServerUnreachable
-from client.payloads import directory, folder_of, storage
-from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
-from protocol.values import Value
+from holdfast.client import embedded as local
+from holdfast.client.config import Config, ConfigError, load_config
+from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.payloads import directory, folder_of, storage
+from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from holdfast.protocol.values import Value
 
 __all__ = [
     "DATA_CONVERTER",
@@ -38,13 +42,14 @@ __all__ = [
     "converter",
     "ensure_search_attributes",
     "missing_search_attributes",
+    "names_server",
     "payload_place",
 ]
 
 PATIENCE = 5.0
-"""Seconds a connection attempt may take: the SDK alone would wait 30."""
+"""Seconds that a connection attempt may take: the SDK's own limit is 30."""
 LAG = 15.0
-"""Seconds a new namespace or search attribute may take to reach the server's caches."""
+"""Seconds that a new namespace or search attribute may take to reach the server's caches."""
 ATTRIBUTES = {
     BLUEPRINT_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     WAITING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
@@ -52,9 +57,9 @@ ATTRIBUTES = {
 
 
 class SparseJson(PydanticJSONPlainPayloadConverter):
-    """Pydantic's JSON; values of the protocol go without the fields that hold their default.
+    """The converter for JSON by pydantic that omits default fields in values of the protocol.
 
-    Only of the protocol: a model of an author's own may need a default on the wire (a union's discriminator).
+    A model of an author's own keeps them: a default may be needed on the wire, such as a union's discriminator.
     """
 
     def __init__(self) -> None:
@@ -73,44 +78,52 @@ def _is_ours(value: Any) -> bool:
 
 
 class HoldfastPayloads(CompositePayloadConverter):
-    """Temporal's converters, with `SparseJson` in the place of plain JSON."""
+    """Temporal's payload converters, with `SparseJson` in place of plain JSON."""
 
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*(SparseJson() if isinstance(one, JSONPlainPayloadConverter) else one for one in usual))
+        super().__init__(*(SparseJson() if isinstance(item, JSONPlainPayloadConverter) else item for item in usual))
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)
-"""Keeps every value in Temporal, and reads none that lies elsewhere."""
+"""The converter without external storage: every value is kept in Temporal."""
 
 
 def converter(place: str, *, store: bool = True) -> DataConverter:
-    """The converter whose large payloads lie in the place; without `store` it only reads there."""
+    """Return a converter that keeps large payloads in a store (see `Config.place`); without `store` it only reads."""
     return replace(DATA_CONVERTER, external_storage=storage(place, store=store))
 
 
 def payload_place(config: Config) -> str:
-    """Where the large payloads lie of the server that is configured, else of the embedded one."""
+    """Return the store for large payloads of the configured server, else that of the embedded one."""
     return config.place(embedded=not _is_configured(_profile()))
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A client, with what its user must know of the server."""
+    """A client, with the configuration and the server that it belongs to."""
 
     client: Client
     config: Config
     task_queue: str
     ui_url: str | None
-    """Temporal's UI; known only of the embedded server."""
+    """The URL of Temporal's UI; known for the embedded server only."""
     embedded: bool
 
 
-async def connect(config: Config | None = None, *, embedded: bool = True) -> Connection:
-    """Connect to the configured server, else to the embedded one, which is started when it does not run.
+async def connect(
+    config: Config | None = None, *, embedded: bool = True, tell: Callable[[str], None] | None = None
+) -> Connection:
+    """Connect to the configured server, else to the embedded one, which is started if it is not running.
 
-    Without `embedded`, Temporal's own default address stands in for a missing configuration.
-    Raises ConfigError and ServerUnreachable.
+    Args:
+        config: The configuration; by default that of the current folder.
+        embedded: Use the embedded server if none is configured; else Temporal's default address.
+        tell: Called with a message when something is started, which takes some seconds.
+
+    Raises:
+        ConfigError: The configuration cannot be used.
+        ServerUnreachable: The server does not answer, or has no such namespace.
     """
     config = config or load_config()
     profile, ui_url = _profile(), None
@@ -118,7 +131,7 @@ async def connect(config: Config | None = None, *, embedded: bool = True) -> Con
     place = config.place(embedded=embedded)
     data_converter = converter(place)
     if embedded:
-        server = await local.ensure(config)
+        server = await local.ensure(config, tell)
         profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
     client = await _open(profile, data_converter)
     namespace = await _check_namespace(client)
@@ -128,21 +141,26 @@ async def connect(config: Config | None = None, *, embedded: bool = True) -> Con
 
 
 def _profile() -> ClientConfigProfile:
-    """What TEMPORAL_… variables and Temporal's TOML profiles say."""
+    """Return the profile that TEMPORAL_… variables and Temporal's TOML file configure. Raises ConfigError."""
     try:
         return ClientConfigProfile.load()
     except RuntimeError as error:
         raise ConfigError(f"Temporal's configuration: {error}; correct it or unset TEMPORAL_PROFILE") from error
 
 
+def names_server() -> bool:
+    """Return whether the environment names a server, which is used instead of the embedded one. Raises ConfigError."""
+    return _is_configured(_profile())
+
+
 def _is_configured(profile: ClientConfigProfile) -> bool:
-    """Whether somebody named a server; the file and profile variables count even when they add nothing."""
+    """Return whether a server is named; the variables for file and profile count even if they add nothing."""
     named = any(os.environ.get(name) for name in ("TEMPORAL_CONFIG_FILE", "TEMPORAL_PROFILE"))
     return named or profile != ClientConfigProfile()
 
 
 async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
-    """A client that has spoken to its server."""
+    """Return a connected client. Raises ConfigError or ServerUnreachable."""
     address = profile.address or "localhost:7233"
     tls = _tls(profile)
     try:
@@ -163,7 +181,7 @@ async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> 
 
 
 def _tls(profile: ClientConfigProfile) -> bool | TLSConfig | None:
-    """As the SDK decides: its own settings, else on when there is an API key."""
+    """Return the TLS settings; None leaves it to the SDK, which uses TLS if there is an API key."""
     try:
         return profile.tls.to_connect_tls_config() if profile.tls else None
     except OSError as error:
@@ -171,25 +189,28 @@ def _tls(profile: ClientConfigProfile) -> bool | TLSConfig | None:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The cause at the end of the SDK's nested message, in plain words where it is a common one."""
+    """Return the cause in the SDK's nested message, in plain words if it is a common one."""
     text = str(error).removeprefix("Failed client connect: ")
     common = {"Connection refused": "connection refused", "dns error": "unknown host", "Timeout expired": "no reply"}
     return next((plain for cause, plain in common.items() if cause in text), text)
 
 
 def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str:
-    said = "as TEMPORAL_ADDRESS or the Temporal profile says" if profile.address else "the default: no address is set"
+    origin = "as TEMPORAL_ADDRESS or the Temporal profile says" if profile.address else "the default: no address is set"
     return (
-        f"no Temporal server at {address} ({said}): {reason}. "
+        f"no Temporal server at {address} ({origin}): {reason}. "
         "Start it, correct TEMPORAL_ADDRESS and TEMPORAL_TLS_…, or unset TEMPORAL_… to use the embedded server"
     )
 
 
 async def _check_namespace(client: Client) -> str | None:
-    """The namespace's id, if we may know it. A missing one is told now: later it looks like a missing run."""
+    """Return the namespace's id; None if the key may not read it. Raises ServerUnreachable if it does not exist."""
+    # Without this check, a command in a namespace that does not exist would report a missing run.
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:
-        reply = await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=PATIENCE))
+        reply = await client.workflow_service.describe_namespace(
+            request, retry=True, timeout=timedelta(seconds=PATIENCE)
+        )
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             raise ServerUnreachable(
@@ -204,14 +225,17 @@ async def _check_namespace(client: Client) -> str | None:
 
 
 async def missing_search_attributes(client: Client, namespace: str) -> list[str]:
-    """Names of our search attributes that are not registered there, or have another type."""
+    """Return the names of our search attributes that are not registered in a namespace, or have another type."""
     request = ListSearchAttributesRequest(namespace=namespace)
     reply = await client.operator_service.list_search_attributes(request, retry=True)
     return [name for name, kind in ATTRIBUTES.items() if reply.custom_attributes.get(name) != kind]
 
 
 async def ensure_search_attributes(client: Client, namespace: str) -> None:
-    """Register our search attributes, and return once the server knows them. Doing it again changes nothing."""
+    """Register our search attributes and wait until the server knows them. A repeated call changes nothing.
+
+    Raises ServerUnreachable if they cannot be registered.
+    """
     deadline = asyncio.get_running_loop().time() + LAG
     while missing := await _register(client, namespace):
         if asyncio.get_running_loop().time() > deadline:
@@ -223,13 +247,13 @@ async def ensure_search_attributes(client: Client, namespace: str) -> None:
 
 
 async def _register(client: Client, namespace: str) -> list[str]:
-    """Register what is missing; what is missing still. A namespace made a moment ago may not be known yet."""
+    """Register the attributes that are missing, and return those that still are: the caches of the server lag."""
     try:
         missing = await missing_search_attributes(client, namespace)
         if missing:
             wanted = {name: ATTRIBUTES[name] for name in missing}
             request = AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted)
-            await client.operator_service.add_search_attributes(request)
+            await client.operator_service.add_search_attributes(request, retry=True)
             missing = await missing_search_attributes(client, namespace)
     except RPCError as error:
         if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.UNAVAILABLE):

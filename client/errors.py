@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a run, each with its way out."""
+"""Errors that the client raises for a run, each with its way out, and the reading of a run's failure."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from temporalio.exceptions import (
     TimeoutError,
 )
 
-from protocol.runs import Failure
+from holdfast.protocol.runs import Failure
 
 
 class RunExists(ValueError):
-    """A run of this id was started before."""
+    """A run id that is taken."""
 
     def __init__(self, run: str) -> None:
         super().__init__(f"run {run!r} exists; choose another --id, or go on with it: holdfast attach {run}")
 
 
 class BadInput(ValueError):
-    """The input does not fit what the blueprint wants."""
+    """Input that cannot be used: it does not fit the blueprint, or there is nothing that it applies to."""
 
 
 class Ambiguous(LookupError):
-    """A prefix that several things begin with."""
+    """A name or prefix that several things match."""
 
 
 class NothingSent(RuntimeError):
-    """No worker answers, and the answer could not be left for it either."""
+    """An answer or command that was not sent: no worker answers, and it cannot go as a signal."""
 
 
 def failure_from(error: WorkflowFailureError) -> tuple[str, Failure]:
-    """The run's status, and why it ended: the typed failure where there is one."""
+    """Return the status of a run that did not complete, `cancelled` or `failed`, and its failure."""
     cause: BaseException | None = error.cause
     if isinstance(cause, CancelledError):
         return "cancelled", Failure(type="cancelled", message="the run was cancelled")
@@ -46,16 +46,16 @@ def failure_from(error: WorkflowFailureError) -> tuple[str, Failure]:
 
 def _typed(cause: BaseException | None) -> Failure | None:
     while isinstance(cause, ApplicationError | ActivityError | ChildWorkflowError):
-        if isinstance(cause, ApplicationError) and (found := _details(cause)):
-            return found
+        if isinstance(cause, ApplicationError) and (failure := _details(cause)):
+            return failure
         cause = cause.cause
     return None
 
 
 def _details(error: ApplicationError) -> Failure | None:
     first: Any = error.details[0] if error.details else None
-    known = isinstance(first, dict) and {"type", "message"} <= first.keys() <= Failure.model_fields.keys()
-    return Failure.model_validate(first) if known else None
+    is_failure = isinstance(first, dict) and {"type", "message"} <= first.keys() <= Failure.model_fields.keys()
+    return Failure.model_validate(first) if is_failure else None
 
 
 def _untyped(cause: BaseException | None) -> Failure:

@@ -1,21 +1,26 @@
-"""The events of a run and of its loops as one stream: nothing lost over continue-as-new, the same order every time."""
+"""The events of a run and its children as one stream. `Runs` follows runs with it, and finds earlier answers.
+
+Each workflow keeps its own events, over its chain of continue-as-new; this merges them in an order that is the same
+for every reader.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from client.tree import Tree, UnknownRun
-from protocol.runs import BORN, EVENTS, Event, WorkflowView
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.protocol.address import parts
+from holdfast.protocol.runs import BORN, EVENTS, Event, WorkflowView
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass
 class _Source:
-    """One workflow of the run, and how far it has been read. `born` is when its parent saw it start."""
+    """A workflow of the run: when its parent recorded its start, and the next offset to read."""
 
     workflow: str
     born: datetime = NEVER
@@ -24,7 +29,7 @@ class _Source:
 
 @dataclass(frozen=True, order=True)
 class _Placed:
-    """An event in the run's order: by time (never before its workflow was seen to start), workflow, offset."""
+    """An event with its sort key: time (never before its workflow's recorded start), workflow, offset."""
 
     at: datetime
     workflow: str
@@ -33,7 +38,18 @@ class _Placed:
 
 
 async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int | None = None) -> list[Event]:
-    """A workflow's events over its chain of runs: from an offset on, or as far back as holds the last iterations."""
+    """Return a workflow's events over its continue-as-new chain, oldest first.
+
+    Args:
+        tree: The run's workflows.
+        workflow: The workflow's id.
+        start: The first offset.
+        last_iterations: Stop going back in the chain once so many iterations of the loop are covered.
+
+    Raises:
+        UnknownRun: There is no such workflow.
+        NoWorker: No worker answers.
+    """
     spans: list[list[Event]] = []
     run: str | None = None
     seen = 0
@@ -49,7 +65,7 @@ async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int 
 
 
 async def below(tree: Tree, workflow: str, last_iterations: int | None = None) -> list[Event]:
-    """A workflow's events, with those of each child behind the event that tells of its start."""
+    """Return a workflow's events, with those of each child after the event that records its start."""
     try:
         own = await chain(tree, workflow, last_iterations=last_iterations)
     except UnknownRun:  # its retention has ended
@@ -62,8 +78,52 @@ async def below(tree: Tree, workflow: str, last_iterations: int | None = None) -
     return events
 
 
+def last_at_work(run: str, events: Sequence[Event]) -> str:
+    """Return the innermost loop or map that was at work with the run's own context when the run was ended.
+
+    If several were at work at the same time it is the one around all of them, or the run itself.
+    """
+    at_work: dict[str, str] = {}
+    for event in events:
+        if event.type in ("loop.started", "map.started") and not _is_foreign(event):
+            at_work[event.address.partition(";page:")[0]] = event.data["workflow"]
+        elif event.type in ("step.completed", "step.failed"):
+            at_work = {address: child for address, child in at_work.items() if not _is_inside(address, event.address)}
+    innermost = run
+    for address in sorted(at_work, key=len):
+        if all(_is_inside(address, other) or _is_inside(other, address) for other in at_work):
+            innermost = at_work[address]
+    return innermost
+
+
+def plan_at_work(events: Sequence[Event]) -> list[str]:
+    """Return the workflows that may know what the plan gave that was at work when the run was ended.
+
+    The likeliest stands first. Empty where none was at work, or several at once.
+    """
+    plans: dict[str, list[str]] = {}
+    for event in events:
+        if event.type == "plan.started":
+            plans[event.address] = [event.data["workflow"]]
+        elif event.type == "loop.started" and (around := [one for one in plans if _is_inside(event.address, one)]):
+            plans[around[-1]].insert(0, event.data["workflow"])
+        elif event.type in ("step.completed", "step.failed"):
+            plans.pop(event.address, None)
+    return next(iter(plans.values())) if len(plans) == 1 else []
+
+
+def _is_foreign(event: Event) -> bool:
+    """Return whether the event is from a step that has a context of its own."""
+    return any(kind in ("import", "agent", "plan") for kind, _, _ in parts(event.address))
+
+
+def _is_inside(inner: str, outer: str) -> bool:
+    """Return whether an address is `outer` or inside it: an iteration or an item of it (":"), or a step in it (";")."""
+    return inner == outer or inner.startswith((f"{outer}:", f"{outer};"))
+
+
 async def _span(tree: Tree, view: WorkflowView, offset: int) -> list[Event]:
-    """What one run of a chain holds from an offset on, page by page."""
+    """Return the events of one run of a chain from an offset on, page by page."""
     events: list[Event] = []
     while offset < view.next_offset:
         page = await tree.query(view.workflow, EVENTS, offset, list[Event], view.temporal_run)
@@ -75,10 +135,10 @@ async def _span(tree: Tree, view: WorkflowView, offset: int) -> list[Event]:
 
 
 class Stream:
-    """Reads a run's events round by round.
+    """A reader of a run's events, round by round.
 
-    An event is given out when a whole round was read after it, so that nothing earlier can come any more: the order is
-    the same for whoever follows and whenever, and an offset means the same event to all.
+    An event is held back until a whole round was read after it, so that no earlier one can follow. So the order, and
+    the event that an offset stands for, are the same for every reader at any time.
     """
 
     def __init__(self, tree: Tree, run: str) -> None:
@@ -86,17 +146,17 @@ class Stream:
         self._sources = {run: _Source(run)}
         self._held: list[_Placed] = []
         self._sure = NEVER
-        self.given = 0
+        self._next_offset = 0
 
     async def round(self, *, closed: bool = False) -> list[Event]:
-        """The next events of the run, with offsets of the run; all that is left once the run has closed."""
+        """Read every workflow once and return the events that are due, numbered over the whole run; all if `closed`."""
         latest = self._sure
         fresh = list(self._sources.values())
         while fresh:
-            found = [event for events in await asyncio.gather(*map(self._read, fresh)) for event in events]
-            self._held += found
-            latest = max([latest, *(placed.at for placed in found)])
-            fresh = self._born(found)
+            read = [event for events in await asyncio.gather(*map(self._read, fresh)) for event in events]
+            self._held += read
+            latest = max([latest, *(placed.at for placed in read)])
+            fresh = self._new_sources(read)
         ready = sorted(placed for placed in self._held if closed or placed.at <= self._sure)
         self._held = [placed for placed in self._held if not (closed or placed.at <= self._sure)]
         self._sure = latest
@@ -111,30 +171,33 @@ class Stream:
             source.next = events[-1].offset + 1
         return [_Placed(max(event.time, source.born), source.workflow, event.offset, event) for event in events]
 
-    def _born(self, found: list[_Placed]) -> list[_Source]:
-        """The workflows that these events tell of for the first time."""
-        started = [placed for placed in found if placed.event.type in BORN]
+    def _new_sources(self, events: list[_Placed]) -> list[_Source]:
+        """Add and return the workflows whose start is among these events."""
+        started = [placed for placed in events if placed.event.type in BORN]
         born = [_Source(placed.event.data["workflow"], placed.at) for placed in started]
         fresh = [source for source in born if source.workflow not in self._sources]
         self._sources |= {source.workflow: source for source in fresh}
         return fresh
 
     def _numbered(self, event: Event) -> Event:
-        self.given += 1
-        return event.model_copy(update={"offset": self.given - 1})
-
-    @property
-    def all_given(self) -> bool:
-        return not self._held
+        self._next_offset += 1
+        return event.model_copy(update={"offset": self._next_offset - 1})
 
 
 async def all_events(tree: Tree, run: str) -> list[Event]:
-    """Every event of a run so far, in the run's order."""
+    """Return every event of a run so far, in order, with offsets over the whole run."""
     return await Stream(tree, run).round(closed=True)
 
 
 async def follow(tree: Tree, run: str, after: int, closed_after: AsyncIterator[bool]) -> AsyncIterator[Event]:
-    """Events with offsets above `after`, as they come. `closed_after` sets the pace, and tells the run's end."""
+    """Yield the events with offsets above `after` as they come.
+
+    Args:
+        tree: The run's workflows.
+        run: The run's id.
+        after: The offset of the last event that is not wanted; -1 for all.
+        closed_after: Yields once a round, at the pace of reading: whether the run has closed.
+    """
     stream = Stream(tree, run)
     async for closed in closed_after:
         for event in await stream.round(closed=closed):

@@ -1,4 +1,4 @@
-"""Who answered what, when: read from Temporal's history of a run and of its loops, so that no worker is needed."""
+"""The answers of a run, read from Temporal's histories, which needs no worker. `holdfast history` prints them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
-from protocol.answers import Answers, Refusal, read_answers
-from protocol.runs import ANSWER
+from holdfast.protocol.answers import Answers, Refusal, read_answers
+from holdfast.protocol.runs import ANSWER
 
 
 @dataclass(frozen=True)
-class Given:
-    """One answer as it stands in a history. One sent by signal may have been refused: no history tells that."""
+class AnswerRecord:
+    """An answer as the history has it. One sent by signal may have been refused: the history does not show that."""
 
     question: str
     content: Any
@@ -30,11 +30,12 @@ class Given:
     comment: str | None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the record as the command prints it with `--json`."""
         return {**vars(self), "at": self.at.isoformat()}
 
 
 async def histories(client: Client, run: str) -> AsyncIterator[WorkflowHistory]:
-    """The histories of a run and of the loops below it: every run of each chain, the oldest first."""
+    """Yield the histories of a run and its children: every run of each continue-as-new chain, oldest first."""
     chain = await _chain(client, run)
     for history in chain:
         yield history
@@ -44,7 +45,7 @@ async def histories(client: Client, run: str) -> AsyncIterator[WorkflowHistory]:
 
 
 async def _chain(client: Client, workflow: str) -> list[WorkflowHistory]:
-    """The histories of a workflow over continue-as-new, as far back as they are retained."""
+    """Return the histories of a workflow over continue-as-new, as far back as they are retained."""
     chain: list[WorkflowHistory] = []
     run: str | None = None
     while True:
@@ -68,41 +69,41 @@ def _children(events: Iterable[HistoryEvent]) -> list[str]:
     ]
 
 
-async def answers_given(client: Client, run: str) -> list[Given]:
-    """Every answer to a question of the run, in the order of time."""
-    given = [one async for history in histories(client, run) for one in await _given(client, history)]
-    return sorted(given, key=lambda one: one.at)
+async def answers_given(client: Client, run: str) -> list[AnswerRecord]:
+    """Return every answer to a question of the run, sorted by time."""
+    records = [record async for history in histories(client, run) for record in await _records(client, history)]
+    return sorted(records, key=lambda record: record.at)
 
 
-async def _given(client: Client, history: WorkflowHistory) -> list[Given]:
+async def _records(client: Client, history: WorkflowHistory) -> list[AnswerRecord]:
     failed = _failed_updates(history.events)
-    given: list[Given] = []
+    records: list[AnswerRecord] = []
     for event in history.events:
         if event.event_id in failed:
             continue
         update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
         signal = event.workflow_execution_signaled_event_attributes
         if update.name == ANSWER:
-            given += await _read(client, update.args, event, "update", history.workflow_id)
+            records += await _read(client, update.args, event, "update", history.workflow_id)
         elif signal.signal_name == ANSWER:
-            given += await _read(client, signal.input, event, "signal", history.workflow_id)
-    return given
+            records += await _read(client, signal.input, event, "signal", history.workflow_id)
+    return records
 
 
 def _failed_updates(events: Iterable[HistoryEvent]) -> set[int]:
-    """The events of updates that were let in and then refused: another answer came first."""
-    ended = [event.workflow_execution_update_completed_event_attributes for event in events]
-    return {one.accepted_event_id for one in ended if one.outcome.HasField("failure")}
+    """Return the ids of the acceptance events of updates that failed: the validator let them in, another came first."""
+    completed = [event.workflow_execution_update_completed_event_attributes for event in events]
+    return {update.accepted_event_id for update in completed if update.outcome.HasField("failure")}
 
 
-async def _read(client: Client, payloads: Payloads, event: HistoryEvent, via: str, workflow: str) -> list[Given]:
-    """The answers in one update or signal; what cannot be read as answers was refused."""
+async def _read(client: Client, payloads: Payloads, event: HistoryEvent, via: str, workflow: str) -> list[AnswerRecord]:
+    """Return the answers in an update or a signal; none if it cannot be parsed, as it was refused then."""
     at = event.event_time.ToDatetime(UTC)
     try:
         batch: Answers = read_answers((await client.data_converter.decode(payloads.payloads))[0])
     except (Refusal, IndexError):
         return []
     return [
-        Given(one.question, one.content, one.action, batch.by, at, via, workflow, batch.comment)
-        for one in batch.answers
+        AnswerRecord(answer.question, answer.content, answer.action, batch.by, at, via, workflow, batch.comment)
+        for answer in batch.answers
     ]

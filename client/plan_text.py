@@ -1,4 +1,4 @@
-"""A plan of a run as text for people: where each step stands, and each item of a loop."""
+"""A plan of a run as text for people, with the status of each step and loop item. `holdfast plan` prints it."""
 
 from __future__ import annotations
 
@@ -6,46 +6,50 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from blueprint.plan import LoopUnit, Unit
-from client.plans import PENDING, Planned, Told, described
-from client.render import MARKS, MOST_ITERATIONS, STYLES, preview, preview_text
+from holdfast.blueprint.plan import LoopUnit, Unit
+from holdfast.client.plans import PENDING, Planned, StepReport, described
+from holdfast.client.render import MARKS, MOST_ITERATIONS, STYLES, preview
+from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
-"""Characters that are shown of a result, and of what a step does."""
+"""The most characters printed of a result, and of a step's description."""
 
 
-def plan_text(found: Planned, last: int | None = MOST_ITERATIONS) -> Text:
-    """The plan with all of its steps; of each loop the last items."""
-    text = Text(f"{found.run}  ", "bold").append(found.address, "cyan")
-    text.append(f"  {found.status}", STYLES.get(found.status, "")).append(f"  revision {found.view.revision}\n", "dim")
-    if found.view.status == "waiting":
-        text.append(f"it has not begun; holdfast questions {found.run} tells whether it waits for a yes\n", "yellow")
-    if found.view.goal:
-        text.append(f"{preview_text(found.view.goal)}\n")
-    _Lines(text, last).units(found.layout.units, {**found.steps(), **found.loops()}, 1, described_too=True)
-    for revision in found.view.revisions:
-        told = "  ".join(filter(None, (revision.by, revision.reason)))
-        text.append(f"revision {revision.revision}  {preview_text(told)}\n", "dim")
+def plan_text(plan: Planned, last: int | None = MOST_ITERATIONS) -> Text:
+    """Return the plan with all of its steps; of each loop the `last` items, or all for None."""
+    text = Text(f"{plan.run}  ", "bold").append(plan.address, "cyan")
+    text.append(f"  {plan.status}", STYLES.get(plan.status, "")).append(f"  revision {plan.view.revision}\n", "dim")
+    if plan.view.status == "waiting":
+        text.append(f"not started; holdfast questions {plan.run} shows whether it waits for an approval\n", "yellow")
+    if plan.view.goal:
+        text.append(f"{one_line(plan.view.goal)}\n")
+    _Lines(text, last).units(plan.layout.units, {**plan.steps(), **plan.loops()}, 1, described_too=True)
+    if plan.note is not None:
+        text.append(f"{one_line(plan.note)}\n", "yellow")
+    for revision in plan.view.revisions:
+        origin = "  ".join(filter(None, (revision.by, revision.reason)))
+        text.append(f"revision {revision.revision}  {one_line(origin)}\n", "dim")
     return text
 
 
 class _Lines:
-    """Writes the steps of a plan below each other."""
+    """The lines of a plan's steps, appended to a text."""
 
     def __init__(self, text: Text, last: int | None) -> None:
         self.text, self.last = text, last
 
-    def units(self, units: Sequence[Unit], told: dict[str, Told], depth: int, *, described_too: bool) -> None:
+    def units(self, units: Sequence[Unit], statuses: dict[str, StepReport], depth: int, *, described_too: bool) -> None:
+        """Append a line for each step and loop, with its description if `described_too`."""
         for unit in units:
-            known = told.get(unit.id, {"status": PENDING})
-            self._line(unit, known, depth, described_too)
+            status = statuses.get(unit.id, {"status": PENDING})
+            self._line(unit, status, depth, described_too)
             if isinstance(unit, LoopUnit):
-                self._loop(unit, known, depth + 1)
+                self._loop(unit, status, depth + 1)
 
-    def _loop(self, unit: LoopUnit, known: Told, depth: int) -> None:
-        items = known.get("iteration_results", [])
+    def _loop(self, unit: LoopUnit, loop: StepReport, depth: int) -> None:
+        items = loop.get("iteration_results", [])
         kept = items if self.last is None else items[-self.last :]
-        if known["status"] == PENDING:
+        if loop["status"] == PENDING:
             self.units(unit.body, {}, depth, described_too=True)
         if hidden := (kept[0]["index"] if kept else 0):
             self.text.append(f"{'  ' * depth}… {hidden} earlier ones: --all\n", "dim")
@@ -53,39 +57,40 @@ class _Lines:
             self.text.append(f"{'  ' * depth}{item['index'] + 1}: {preview(item['item'], OUTPUT)}\n", "dim")
             self.units(unit.body, {**item["steps"], **item.get("loops", {})}, depth + 1, described_too=False)
 
-    def _line(self, unit: Unit, known: Told, depth: int, described_too: bool) -> None:
-        status = known["status"]
+    def _line(self, unit: Unit, state: StepReport, depth: int, described_too: bool) -> None:
+        status = state["status"]
         self.text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {unit.id}", STYLES.get(status, ""))
         if described_too or isinstance(unit, LoopUnit):
-            words = preview_text(described(unit))
+            words = one_line(described(unit))
             self.text.append(f"  {words if len(words) <= DESCRIPTION else words[:DESCRIPTION] + '…'}")
-        if (more := _more(unit, known)) is not None:
-            self.text.append(f"  {more}", "red" if status == "failed" else "dim")
+        if (detail := _detail(unit, state)) is not None:
+            self.text.append(f"  {detail}", "red" if status == "failed" else "dim")
         self.text.append("\n")
 
 
-def _more(unit: Unit, known: Told) -> str | None:
-    """What is told of a step beside its mark."""
-    match known["status"]:
+def _detail(unit: Unit, state: StepReport) -> str | None:
+    """Return the text beside a step: its result, reason or error."""
+    match state["status"]:
         case "completed" if not isinstance(unit, LoopUnit):
-            return _result(known)
+            return _result(state)
         case "completed_with_errors":
             return "with errors"
         case "waiting_input":
             return "waits for a person"
         case "skipped":
-            return f"skipped: {known.get('reason') or 'not needed'}"
+            return f"skipped: {state.get('reason') or 'not needed'}"
         case "failed":
-            return preview_text((known.get("error") or {}).get("message") or "failed")
+            return one_line((state.get("error") or {}).get("message") or "failed")
         case "cancelled":
             return "cancelled"
     return None
 
 
-def _result(known: Told) -> str:
-    """What a step gave: in an item of a loop as the trace has it, else whole; of an answer, the words."""
-    value = known["output"] if "output" in known else known.get("data")
-    match known.get("response") if value is None else value:
+def _result(state: StepReport) -> str:
+    """Return a preview of a step's result; of an answer its text."""
+    # A step in an item of a loop is known from the trace, which has `output`; others are from the workflow's view.
+    value = state["output"] if "output" in state else state.get("data")
+    match state.get("response") if value is None else value:
         case {"response": str() as words, "outcome": str() as outcome}:
             return f"{preview(words, OUTPUT)} ({outcome})"
         case other:

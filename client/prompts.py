@@ -1,4 +1,7 @@
-"""Where answers come from in a terminal: a person who is asked, lines that are piped in, a file of answers."""
+"""Sources of answers for the CLI: a person at a terminal, lines piped in, a file of answers.
+
+`holdfast run`, `attach` and `create` ask them, one question at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,62 +16,76 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
-from blueprint.jsonschemas import BadSchema, problems_of
-from client.reading import BadUsage, Entry, accepted, content_of, from_json, value_of
-from client.render import question_text
-from protocol.answers import Answer
-from protocol.questions import Question
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.client.reading import YES, BadUsage, Entry, accepted, content_of, from_json, in_short, value_of
+from holdfast.client.render import question_text
+from holdfast.protocol.answers import Answer
+from holdfast.protocol.display import one_line
+from holdfast.protocol.questions import REVISE, Question, verdicts_of
 
 with suppress(ImportError):  # where it is missing, arrow keys are typed as they are
-    import readline  # noqa: F401 from here on `input` edits its line
+    import readline  # noqa: F401 importing it gives `input` line editing
 
 HELP = """\
 /decline  refuse to answer; the blueprint says what follows
 /cancel   cancel the step that asks
-/later    leave the question open and go; so do Ctrl-D and Ctrl-C"""
-YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+/later    leave the question open and exit; so do Ctrl-D and Ctrl-C"""
+SHORT = {"unchanged": "yes", "rejected": "no, WHY"}
+"""The words to type for a verdict."""
 WAKE_SECONDS = 0.2
 ABSENT = object()
-"""What a field that is left out has for a value."""
+"""The value of a form field that is left out."""
 
 
-class Interrupted(Exception):
-    """Ctrl-C while a person was asked, or a line was awaited."""
+class PromptInterrupted(Exception):
+    """Ctrl-C during a prompt, or while a line of standard input was read."""
 
 
-class Source(Protocol):
-    """Gives an answer to a question, or None if it has none for it."""
+class AnswerSource(Protocol):
+    """A source of answers; `answer` returns None if it has none for the question."""
 
     def answer(self, question: Question) -> Answer | None: ...
 
     def refused(self, question: Question, reason: str) -> None:
-        """Say why the answer it gave was not taken."""
+        """Report that its last answer was refused."""
 
 
-class Written:
-    """A file of answers, used in the order of asking."""
+class AnswerFile:
+    """The answers of a file; the first entry that fits is used."""
 
     def __init__(self, entries: Sequence[Entry], out: Console) -> None:
         self.entries, self.out = entries, out
 
     def answer(self, question: Question) -> Answer | None:
+        """Return the answer of the first unused entry that fits."""
         for entry in self.entries:
             if question.id not in entry.tried and entry.fits(question):
                 return entry.answer(question)
         return None
 
     def refused(self, question: Question, reason: str) -> None:
-        self.out.print(f"the file's answer was refused: {reason}")
+        """See base class."""
+        self.out.print(f"the file's answer was refused: {one_line(reason)}")
+
+    def left_over(self) -> list[str]:
+        """Return the entries that were not used as often as they say, each with its place in the file."""
+        unused = []
+        for index, entry in enumerate(self.entries):
+            if entry.left:
+                count = f", {entry.left} of {entry.times} times" if entry.times > 1 else ""
+                unused.append(f"[{index}] {entry.pattern}{count}")
+        return unused
 
 
-class Lines:
-    """Standard input that is no terminal: an answer a line, as a VALUE on the command line."""
+class PipedAnswers:
+    """Standard input that is not a terminal: one answer a line, written like VALUE on the command line."""
 
     def __init__(self, out: Console) -> None:
         self.out = out
         self.asked = ""
 
     def answer(self, question: Question) -> Answer | None:
+        """Return the answer in the next line; None at the end of input."""
         if question.id != self.asked and not _is_at_end():
             self.asked = question.id
             self.out.print(question_text(question))
@@ -79,11 +96,12 @@ class Lines:
         return Answer(question=question.id, content=content_of(line, question))
 
     def refused(self, question: Question, reason: str) -> None:
-        self.out.print(f"refused: {reason}")
+        """See base class."""
+        self.out.print(f"refused: {one_line(reason)}")
 
 
-class _Left(Exception):
-    """The person typed a command instead of an answer: decline, cancel, or (None) go."""
+class _CommandTyped(Exception):
+    """A command typed instead of a value: decline, cancel or, with None for the answer, leave the question open."""
 
     def __init__(self, answer: Answer | None) -> None:
         super().__init__()
@@ -91,14 +109,15 @@ class _Left(Exception):
 
 
 class Terminal:
-    """A person at a terminal; asked again, with the reason, until the answer fits."""
+    """A person at a terminal, asked again, with the reason, until the answer fits."""
 
     def __init__(self, out: Console, *, editing: bool) -> None:
         self.out, self.editing = out, editing
 
     def answer(self, question: Question) -> Answer | None:
+        """Ask the question; return None if it is left open."""
         self.out.print(question_text(question))
-        self.out.print(_how(question), style="dim")
+        self.out.print(_instructions(question), style="dim")
         try:
             while True:
                 content = self._form(question) if _fields_of(question) else self._line(question)
@@ -106,11 +125,12 @@ class Terminal:
                 if reason is None:
                     return Answer(question=question.id, content=content, digest=question.digest)
                 self.refused(question, reason)
-        except _Left as left:
-            return left.answer
+        except _CommandTyped as command:
+            return command.answer
 
     def refused(self, question: Question, reason: str) -> None:
-        self.out.print(reason, style="red")
+        """See base class."""
+        self.out.print(one_line(reason), style="red")
 
     def _line(self, question: Question) -> Any:
         text = self._ask("> ", question)
@@ -119,11 +139,11 @@ class Terminal:
         return chosen(text, question)
 
     def _form(self, question: Question) -> dict[str, Any]:
-        """The form field by field; or whole, if a JSON object is typed for the first."""
-        given: dict[str, Any] = {}
+        """Ask for a form field by field; a JSON object typed for the first field is the whole form."""
+        values: dict[str, Any] = {}
         for index, (name, field) in enumerate(_fields_of(question).items()):
             required = name in question.requestedSchema.get("required", [])
-            text = self._ask(f"{_label(name, field, required)}: ", question)
+            text = self._ask(f"{_label(name, field, required, SHORT if question.kind == 'review' else {})}: ", question)
             if index == 0 and (whole := _whole(text, question)) is not None:
                 return whole
             value = field_value(text, field)
@@ -134,47 +154,51 @@ class Terminal:
                     return whole
                 value = field_value(text, field)
             if value is not ABSENT:
-                given[name] = value
-        return given
+                values[name] = value
+        return values
 
     def _ask(self, prompt: str, question: Question) -> str:
-        """What was typed, unless it is a command: then raises `_Left`."""
+        """Return the text that is typed. Raises `_CommandTyped` for a command."""
         while True:
             text = self._read(prompt, hidden=question.kind == "secret")
             match text and text.strip():
                 case None | "/later":
-                    raise _Left(None)
+                    raise _CommandTyped(None)
                 case "/decline":
-                    raise _Left(Answer(question=question.id, action="decline"))
+                    raise _CommandTyped(Answer(question=question.id, action="decline"))
                 case "/cancel":
-                    raise _Left(Answer(question=question.id, action="cancel"))
+                    raise _CommandTyped(Answer(question=question.id, action="cancel"))
                 case "/help":
                     self.out.print(HELP, style="dim")
                 case _:
                     return text or ""
 
     def _read(self, prompt: str, *, hidden: bool) -> str | None:
+        prompt = one_line(prompt)
         if hidden:
             return read_hidden(prompt)
         return read_edited(prompt) if self.editing else read_line(prompt)
 
 
-def _how(question: Question) -> str:
-    """How this question is answered in a terminal."""
-    words = ["what is typed is not shown"] if question.kind == "secret" else []
+def _instructions(question: Question) -> str:
+    """Return a line that says how to answer the question in a terminal."""
+    hints = ["what is typed is not shown"] if question.kind == "secret" else []
     fields = _fields_of(question)
     if question.kind == "review":
-        words.append("yes: it is right · no, and why · a JSON object of what is to be other")
+        revise = "revise, and what to change · " if REVISE in verdicts_of(question) else ""
+        hints.append(f"yes: it is right · no, and why · {revise}a JSON object with the corrections")
+    elif question.kind == "permission":
+        hints.append("yes · no, and why")
     elif fields:
-        words.append(f"{len(fields)} fields, or one JSON object")
+        hints.append(f"{len(fields)} fields, or one JSON object")
     elif question.options:
         many = f"up to {question.max_selections}, separated by commas" if question.max_selections > 1 else "one"
-        words.append(f"{many}, by number or name" + (", or your own words" if question.allow_custom else ""))
+        hints.append(f"{many}, by number or name" + (", or your own words" if question.allow_custom else ""))
     if question.needs_no_data:
-        words.append("Enter: go on")
+        hints.append("Enter: go on")
     if question.default is not None and not fields:
-        words.append(f"Enter: {_named(question.default)}")
-    return " · ".join([*words, "/help for more"])
+        hints.append(f"Enter: {_named(question.default)}")
+    return one_line(" · ".join([*hints, "/help for more"]))
 
 
 def _named(value: Any) -> str:
@@ -182,46 +206,55 @@ def _named(value: Any) -> str:
 
 
 def chosen(text: str, question: Question) -> Any:
-    """An answer as typed: options by number too, where no option is called so."""
+    """Return the content of a typed answer; a number stands for an option unless an option has that name."""
     if question.options:
         names = [name for option in question.options for name in (option.id, option.label)]
         numbers = {str(n): option.id for n, option in enumerate(question.options, 1) if str(n) not in names}
         content = content_of(text, question)
         if isinstance(content, list):
             return [numbers.get(item.strip(), item) if isinstance(item, str) else item for item in content]
-        return numbers.get(content.strip(), content)
-    if question.field.get("type") == "boolean":
-        return YES.get(text.strip().lower(), text)
+        return numbers.get(content.strip(), _completed(content, question))
     return content_of(text, question)
 
 
+def _completed(text: str, question: Question) -> str:
+    """Return the only option that starts with the text, unless free text may be meant; else the text."""
+    start = text.strip().casefold()
+    names = {option.id: (option.id.casefold(), option.label.casefold()) for option in question.options}
+    if question.allow_custom or not start or any(start in spelled for spelled in names.values()):
+        return text
+    matches = [id_ for id_, spelled in names.items() if any(name.startswith(start) for name in spelled)]
+    return matches[0] if len(matches) == 1 else text
+
+
 def _fields_of(question: Question) -> Mapping[str, dict[str, Any]]:
-    """The fields of a form that can be asked one by one: an object of named values."""
+    """Return the fields of a form that can be asked for one by one; {} for other questions."""
     if question.kind == "checkpoint":
         return {}
     schema = question.requestedSchema
     properties = schema.get("properties", {})
-    if question.kind == "secret":  # of what is typed nothing is known but that it is text
+    if question.kind == "secret":  # the pattern is that of a reference; a person types the value
         return {name: {key: field[key] for key in field if key != "pattern"} for name, field in properties.items()}
     if question.options or schema.get("type") != "object" or not all(isinstance(p, dict) for p in properties.values()):
         return {}
     return properties  # type: ignore[no-any-return]
 
 
-def _label(name: str, field: dict[str, Any], required: bool) -> str:
-    what = field.get("description") or field.get("title")
-    notes = [] if "enum" not in field else [" | ".join(map(str, field["enum"]))]
+def _label(name: str, field: dict[str, Any], required: bool, short: Mapping[str, str]) -> str:
+    description = field.get("description") or field.get("title")
+    notes = [] if "enum" not in field else [" | ".join(short.get(str(value), str(value)) for value in field["enum"])]
     if "enum" not in field and isinstance(field.get("type"), str) and field["type"] != "string":
         notes.append({"boolean": "yes | no"}.get(field["type"], field["type"]))
     if "default" in field:
         notes.append(f"Enter: {_named(field['default'])}")
     elif not required:
         notes.append("Enter: leave out")
-    told = f" ({'; '.join(notes)})" if notes else ""
-    return f"{name}{': ' + what if what else ''}{told}"
+    suffix = f" ({'; '.join(notes)})" if notes else ""
+    return f"{name}{': ' + description if description else ''}{suffix}"
 
 
 def field_value(text: str, field: dict[str, Any]) -> Any:
+    """Return the value typed for a form field; its default, or `ABSENT`, for blank text."""
     if not text.strip():
         return field.get("default", ABSENT)
     if field.get("type") == "boolean":
@@ -233,7 +266,7 @@ def field_value(text: str, field: dict[str, Any]) -> Any:
 
 
 def _misfit(field: dict[str, Any], value: Any, required: bool) -> str | None:
-    """Why a field's value cannot be right; one whose schema refers elsewhere is checked with the whole form."""
+    """Return the problem with a field's value, or None; a schema with references is checked with the whole form."""
     if value is ABSENT:
         return "this field is needed" if required else None
     try:
@@ -244,11 +277,11 @@ def _misfit(field: dict[str, Any], value: Any, required: bool) -> str | None:
 
 
 def _whole(text: str, question: Question) -> dict[str, Any] | None:
-    """A whole form, typed for its first field."""
-    if question.kind == "review":
-        said = content_of(text, question)
-        return said if isinstance(said, dict) else None
-    return _object(text)
+    """Return the whole form if it was typed for its first field; a bare yes or no to a permission is one field."""
+    if question.kind == "permission" and text.strip().lower() in YES:
+        return None
+    short = in_short(text, question)
+    return short if isinstance(short, dict) else _object(text)
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -260,7 +293,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def read_line(prompt: str = "") -> str | None:
-    """One line of standard input as it stands, without its end; None at the end of input. Raises `Interrupted`."""
+    """Return a line of standard input without its end; None at the end of input. Raises `PromptInterrupted`."""
     if prompt:
         print(prompt, end="", file=sys.stderr, flush=True)
     with _ctrl_c():
@@ -274,14 +307,14 @@ def read_line(prompt: str = "") -> str | None:
 
 
 def _is_at_end() -> bool:
-    """Whether standard input is known to have ended; one that may still give something has not."""
+    """Return whether standard input has certainly ended, without waiting for it."""
     buffer = sys.stdin.buffer
     ready, _, _ = select.select([buffer], [], [], 0)
     return bool(ready) and isinstance(buffer, io.BufferedReader) and not buffer.peek(1)
 
 
 def read_edited(prompt: str) -> str | None:
-    """One line of a terminal, with the arrow keys at work; None at Ctrl-D. Raises `Interrupted`."""
+    """Return a line typed with line editing; None at Ctrl-D. Raises `PromptInterrupted`."""
     try:
         with _ctrl_c():
             return input(prompt)
@@ -291,7 +324,7 @@ def read_edited(prompt: str) -> str | None:
 
 
 def read_hidden(prompt: str) -> str | None:
-    """One line of a terminal that does not show it; None at Ctrl-D. Raises `Interrupted`."""
+    """Return a line typed without echo; None at Ctrl-D. Raises `PromptInterrupted`."""
     try:
         with _ctrl_c():
             return getpass.getpass(prompt)
@@ -302,20 +335,21 @@ def read_hidden(prompt: str) -> str | None:
 
 @contextmanager
 def _ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C end the wait for input: asyncio's own handler would only note it until the loop runs again."""
+    """Raise `PromptInterrupted` at Ctrl-C at once: asyncio's own handler waits until its loop runs again."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _woken():
+        with _frequent_wake_ups():
             yield
     except KeyboardInterrupt:
-        raise Interrupted from None
+        raise PromptInterrupted from None
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
-def _woken() -> Iterator[None]:
-    """Interrupt a wait now and then: one that begins just behind a signal sees it at the next interruption only."""
+def _frequent_wake_ups() -> Iterator[None]:
+    """Interrupt a blocking read five times a second."""
+    # A read that starts just after the signal arrived does not see it: Python acts on it at the next interruption.
     if not hasattr(signal, "setitimer"):
         yield
         return

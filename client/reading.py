@@ -1,4 +1,7 @@
-"""What a person typed or wrote down, read as values: inputs, answers, files of answers."""
+"""Parse typed and written text: inputs, answers, files of answers. Commands and `prompts` use it.
+
+What text means depends on the question or on the schema: `42` is text where a string is wanted, else a number.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,34 @@ import difflib
 import getpass
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NoReturn
 
-from blueprint.errors import BlueprintError, Problem
-from blueprint.jsonschemas import shown_path
-from blueprint.source import PlacedDict, PlacedList, plain, read
-from protocol.address import parts
-from protocol.answers import Answer
-from protocol.questions import InvalidAnswer, Question, Secret
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.plan.agreement import agrees, plainly, refuses
+from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
+from holdfast.protocol.address import parts
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.door import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
+from holdfast.protocol.questions import REVISE, SCOPES, InvalidAnswer, Question, Secret, verdicts_of
 
+YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+"""The words for a boolean."""
+_REASON = re.compile(r"[^,.;:!\u2013\u2014\n]*[,.;:!\u2013\u2014\n](.*)", re.DOTALL)
 ENTRY_KEYS = ("question", "content", "decline", "times")
 
 
 class BadUsage(ValueError):
-    """What was typed cannot be done; the message says what to type."""
+    """A command line or text that cannot be used; the message says what to type."""
 
 
 def value_of(text: str, schema: dict[str, Any] | None) -> Any:
-    """Literal text where the schema says string, else JSON if it parses, else text.
+    """Return the text itself where the schema wants a string; else its value as JSON, or the text if it is none.
 
     >>> value_of("42", {"type": "string"}), value_of("42", None), value_of("a: b", None), value_of("NaN", {})
     ('42', 42, 'a: b', 'NaN')
@@ -44,26 +52,33 @@ def value_of(text: str, schema: dict[str, Any] | None) -> Any:
 
 
 def from_json(text: str) -> Any:
-    """JSON as the standard has it: `NaN` and the like are none. Raises ValueError; `BadUsage` for half a character."""
-    value = json.loads(text, parse_constant=_no_json)
-    if "\\ud" in text.lower() and (place := next(_halves(value, ()), None)) is not None:
-        where = shown_path(place) or "the text"
-        raise BadUsage(f"{where} holds half a character (a lone surrogate such as \\ud800), which is no text")
+    """Parse JSON as the standard defines it, without `NaN` and the like.
+
+    Raises:
+        ValueError: It is not JSON.
+        BadUsage: It is JSON that cannot be kept as it is: a number out of range, half a surrogate pair, a repeated
+            key. The message has the path.
+    """
+    try:
+        value = json.loads(text, parse_constant=_no_json, object_pairs_hook=_object)
+        check_value(value, WHATEVER_SIZE)
+    except Refusal as refusal:
+        raise BadUsage(refusal.message) from None
+    except RecursionError:
+        raise BadUsage("the value is nested too deep") from None
     return value
 
 
-def _halves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    """Where texts and keys stand that hold half a character."""
-    match value:
-        case str() if any("\ud800" <= character <= "\udfff" for character in value):
-            yield path
-        case dict():
-            for key, inner in value.items():
-                yield from _halves(key, path)
-                yield from _halves(inner, (*path, key))
-        case list():
-            for index, inner in enumerate(value):
-                yield from _halves(inner, (*path, index))
+WHATEVER_SIZE = SizeLimit(bytes=MOST_BYTES, values=MOST_VALUES, depth=MOST_LEVELS)
+"""The largest size there is: the limit of a run is checked where the value is sent."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    for key, _ in pairs if len(value) < len(pairs) else ():
+        if sum(other == key for other, _ in pairs) > 1:
+            raise BadUsage(f"the key {key!r} stands twice in one object")
+    return value
 
 
 def _no_json(constant: str) -> NoReturn:
@@ -71,7 +86,7 @@ def _no_json(constant: str) -> NoReturn:
 
 
 def says_string(schema: dict[str, Any]) -> bool:
-    """Whether only text fits.
+    """Return whether a schema takes only text.
 
     >>> says_string({"enum": ["1", "2"]}), says_string({"type": ["string", "null"]})
     (True, False)
@@ -83,13 +98,13 @@ def says_string(schema: dict[str, Any]) -> bool:
 
 
 def content_of(text: str, question: Question | None) -> Any:
-    """An answer's content as typed; `a,b` is a list where several options may be chosen."""
+    """Return the content of a typed answer; `a,b` is a list where several options may be chosen."""
     if question is None:
         return value_of(text, None)
     if question.secret is not None:
         return _secret_of(text, question.secret)
-    if question.kind == "review" and (verdict := _verdict_of(text, question)) is not None:
-        return verdict
+    if (short := in_short(text, question)) is not None:
+        return short
     if question.needs_no_data and not text.strip():
         return None
     if question.max_selections == 1:
@@ -109,7 +124,7 @@ def content_of(text: str, question: Question | None) -> Any:
 
 
 def words_of(schema: dict[str, Any]) -> list[str]:
-    """The words that a form may be answered with: where it needs one field only, and that is one of some words.
+    """Return the words that answer a form: those of its only required field, if it is an enum of words; else [].
 
     >>> words_of({"type": "object", "required": ["action"], "properties": {"action": {"enum": ["retry", "abort"]}}})
     ['retry', 'abort']
@@ -123,14 +138,65 @@ def words_of(schema: dict[str, Any]) -> list[str]:
     return []
 
 
+def in_short(text: str, question: Question) -> dict[str, Any] | bool | None:
+    """Return the content that short words stand for in a permission, a review or a boolean; None if they are none."""
+    if question.kind == "review":
+        return _verdict_of(text, question)
+    if question.kind == "permission":
+        return _permission_of(text)
+    return YES.get(text.strip().lower()) if _is_boolean(question) else None
+
+
+def _is_boolean(question: Question) -> bool:
+    return not question.options and question.field.get("type") == "boolean"
+
+
+def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> Any:
+    """Return the content that says yes or no to a question that can be answered so. Raises `BadUsage`."""
+    why = {"reason": reason} if reason else {}
+    match question:
+        case Question(kind="permission"):
+            return {"granted": yes, **why}
+        case Question(kind="review"):
+            return {"verdict": "unchanged" if yes else "rejected", **why}
+        case Question() if _is_boolean(question):
+            return yes
+        case Question(options=[*options]) if options:
+            says = agrees if yes else refuses
+            matches = [option.id for option in options if says(option.id) or says(option.label)]
+            if len(matches) == 1:
+                return matches[0] if question.max_selections == 1 else matches
+    flag = "--yes" if yes else "--no"
+    raise BadUsage(f"{flag} answers permissions, reviews, booleans, and options of which one says so; give a VALUE")
+
+
+def _permission_of(text: str) -> dict[str, Any] | None:
+    """Parse a short answer to a permission: a yes, with or without a scope, or a no and its reason; else None."""
+    if agrees(text):
+        return {"granted": True}
+    if refuses(text):
+        return {"granted": False, **_reason_in(text)}
+    word, _, scope = text.partition(",")
+    return {"granted": True, "scope": scope.strip()} if agrees(word) and scope.strip() in SCOPES else None
+
+
+def _reason_in(text: str) -> dict[str, str]:
+    """Return the text that follows a no, as a field; {} if there is none."""
+    match = _REASON.fullmatch(text.strip())
+    return {"reason": match[1].strip()} if match and match[1].strip() else {}
+
+
 def _verdict_of(text: str, question: Question) -> dict[str, Any] | None:
-    """What is said of a payload in short: yes; no, and why; an object of what is to be other. Nothing says nothing."""
-    word, _, reason = text.strip().partition(",")
-    match word.strip().lower():
-        case "yes" | "y" | "ok" if not reason:
-            return {"verdict": "unchanged"}
-        case "no" | "n":
-            return {"verdict": "rejected", **({"reason": reason.strip()} if reason.strip() else {})}
+    """Parse a short answer to a review; return None if it is none.
+
+    That is: yes; no, and why; a JSON object with corrections; where revision is possible, revise and what to change.
+    """
+    if agrees(text):
+        return {"verdict": "unchanged"}
+    if refuses(text):
+        return {"verdict": "rejected", **_reason_in(text)}
+    if REVISE in verdicts_of(question) and plainly(text.partition(",")[0]) == REVISE:
+        return {"verdict": REVISE, "reason": text.partition(",")[2].strip()}
     try:
         changed = from_json(text)
     except ValueError:
@@ -138,12 +204,12 @@ def _verdict_of(text: str, question: Question) -> dict[str, Any] | None:
     payload = question.info.get("payload") if isinstance(question.info, dict) else None
     if not isinstance(changed, dict) or not isinstance(payload, dict) or "verdict" in changed:
         return None
-    known = payload.keys() | question.requestedSchema["properties"]["payload"].get("properties", {}).keys()
-    return {"verdict": "edited", "payload": {**payload, **changed}} if changed.keys() <= known else None
+    fields = payload.keys() | question.requestedSchema["properties"]["payload"].get("properties", {}).keys()
+    return {"verdict": "edited", "payload": {**payload, **changed}} if changed.keys() <= fields else None
 
 
 def _secret_of(text: str, asked: Secret) -> Any:
-    """A secret as typed: literal text, or a JSON object of several; for the only name its text will do."""
+    """Return the content of a typed secret: literal text, or for a form a JSON object or the text of its only field."""
     if asked.form is None:
         return text
     try:
@@ -155,7 +221,7 @@ def _secret_of(text: str, asked: Secret) -> Any:
 
 
 def _fact_of(text: str, question: Question) -> Any:
-    """A fact as typed; a JSON object may tell several."""
+    """Return the content of a typed fact; a JSON object may hold several facts."""
     try:
         value = from_json(text)
     except ValueError:
@@ -164,20 +230,20 @@ def _fact_of(text: str, question: Question) -> Any:
 
 
 def input_of(text: str | None, schema: dict[str, Any] | None) -> Any:
-    """The value of `--input`: `@FILE` is read, JSON and YAML by the file's ending; else see `value_of`."""
+    """Return the value of `--input`: `@FILE` is read, as JSON or YAML by its suffix; else see `value_of`."""
     if text is None:
         return None
     if not text.startswith("@"):
         return value_of(text, schema)
     path = Path(text[1:])
-    written = text_of_file(path)
+    content = text_of_file(path)
     if path.suffix.lower() in (".json", ".yaml", ".yml"):
-        return document(written, str(path))
-    return written
+        return document(content, str(path))
+    return content
 
 
 def text_of_file(path: Path) -> str:
-    """The text as it stands in the file. Raises `BadUsage`."""
+    """Return the text of a UTF-8 file, unchanged. Raises `BadUsage`."""
     try:
         return path.read_bytes().decode()
     except OSError as error:
@@ -187,7 +253,7 @@ def text_of_file(path: Path) -> str:
 
 
 def text_of_input() -> str:
-    """All of standard input. Raises `BadUsage`."""
+    """Return all of standard input as text. Raises `BadUsage`."""
     if sys.stdin is None or sys.stdin.closed:
         raise BadUsage("there is no standard input to read from")
     try:
@@ -197,7 +263,7 @@ def text_of_input() -> str:
 
 
 def document(text: str, file: str) -> Any:
-    """A JSON or YAML document's plain value. Raises `BlueprintError` with every problem."""
+    """Return the plain value of a JSON or YAML document. Raises `BlueprintError` with every problem."""
     return plain(_placed(text, file))
 
 
@@ -210,21 +276,27 @@ def _placed(text: str, file: str) -> Any:
 
 @dataclass
 class Entry:
-    """One answer of a file: which questions it answers, with what, how often."""
+    """An entry of a file of answers: a pattern for questions, the answer, and how many questions it answers."""
 
     pattern: str
     content: Any = None
     decline: bool = False
     times: int = 1
     tried: set[str] = field(default_factory=set)
-    """Ids of the questions it was given to, so that one that refused it is not asked again."""
+    """The ids of the questions it was used for, so that one that refused it does not get it again."""
 
     def fits(self, question: Question) -> bool:
-        """By id, by the name of its step, or by a glob over name or address."""
+        """Return whether it can be used for the question: the pattern is a glob over id, address and step name."""
         names = (question.id, question.address, name_of(question))
-        return self.times > len(self.tried) and any(fnmatchcase(name, self.pattern) for name in names)
+        return self.left > 0 and any(fnmatchcase(name, self.pattern) for name in names)
+
+    @property
+    def left(self) -> int:
+        """Return how many questions it could still answer."""
+        return self.times - len(self.tried)
 
     def answer(self, question: Question) -> Answer:
+        """Return its answer to the question, and count it as used."""
         self.tried.add(question.id)
         if self.decline:
             return Answer(question=question.id, action="decline")
@@ -232,12 +304,12 @@ class Entry:
 
 
 def name_of(question: Question) -> str:
-    """The name of the step that asks."""
+    """Return the name of the step that asks."""
     return parts(question.address)[-1][1]
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """The entries of a file of answers. Raises `BadUsage` or `BlueprintError` with every problem."""
+    """Read a file of answers. Raises `BadUsage`, or `BlueprintError` with every problem."""
     value = _placed(text_of_file(path), str(path))
     shape = "a list of {question: NAME, content: …}"
     if not isinstance(value, PlacedList):
@@ -247,33 +319,39 @@ def read_entries(path: Path) -> list[Entry]:
     return entries_of(value)
 
 
-def entries_of(written: PlacedList) -> list[Entry]:
-    """The entries of a list that has no problems, as if none had been used yet."""
+def entries_of(items: PlacedList) -> list[Entry]:
+    """Return unused entries for a list without problems (see `entry_problems`)."""
     return [
         Entry(item["question"], plain(item.get("content")), bool(item.get("decline")), item.get("times", 1))
-        for item in written
+        for item in items
     ]
 
 
-def entry_problems(written: PlacedList, path: str = "", also: Sequence[str] = ()) -> list[Problem]:
-    """What is wrong with a list of answers that stands at a path; `also` are keys that it may have besides."""
+def entry_problems(items: PlacedList, path: str = "", also: Sequence[str] = ()) -> list[Problem]:
+    """Return the problems of a list of answers.
+
+    Args:
+        items: The list, with positions.
+        path: The path of the list in its file.
+        also: Keys that an entry may have beside the usual ones.
+    """
     problems: list[Problem] = []
-    for index, (item, place) in enumerate(zip(written, written.places, strict=True)):
-        where = f"{path}[{index}]"
+    for index, (item, place) in enumerate(zip(items, items.places, strict=True)):
+        item_path = f"{path}[{index}]"
         if isinstance(item, PlacedDict):
-            problems += _entry_problems(item, where, (*ENTRY_KEYS, *also))
+            problems += _entry_problems(item, item_path, (*ENTRY_KEYS, *also))
         else:
-            told = "expected an entry of a list of {question: NAME, content: …}"
-            problems.append(place.problem(where, "bad_entry", told))
+            text = "expected an entry of a list of {question: NAME, content: …}"
+            problems.append(place.problem(item_path, "bad_entry", text))
     return problems
 
 
-def _entry_problems(item: PlacedDict, path: str, known: Sequence[str]) -> list[Problem]:
+def _entry_problems(item: PlacedDict, path: str, keys: Sequence[str]) -> list[Problem]:
     problems = []
     for key in item:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
             problems.append(item.key_place(key).problem(f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint))
     if not isinstance(item.get("question"), str) or not item["question"]:
         text = "question must be the name of a step, an id, or a glob over addresses"
@@ -290,17 +368,17 @@ def _entry_problems(item: PlacedDict, path: str, known: Sequence[str]) -> list[P
 
 
 def answers_for(entries: Sequence[Entry], questions: Sequence[Question]) -> tuple[list[Answer], list[Entry]]:
-    """An answer to each open question that an entry fits, the first one; and the entries that fit none."""
+    """Return the answers of the entries that fit the open questions, and the entries that are unused so far."""
     answers = []
     for question in questions:
-        entry = next((one for one in entries if one.fits(question)), None)
+        entry = next((candidate for candidate in entries if candidate.fits(question)), None)
         if entry is not None:
             answers.append(entry.answer(question))
     return answers, [entry for entry in entries if not entry.tried]
 
 
 def accepted(question: Question, content: Any) -> str | None:
-    """Why the question would refuse the content; None if it takes it, or what will stand for it."""
+    """Return the reason why a question would refuse the content; None if it accepts it."""
     try:
         question.accept(content) if question.secret is None else question.secret.by_name(content)
     except InvalidAnswer as error:
@@ -309,7 +387,7 @@ def accepted(question: Question, content: Any) -> str | None:
 
 
 def person(name: str | None) -> str:
-    """Who answers: as given, else `HOLDFAST_USER`, else the login; a bare name is a user's.
+    """Return the person who answers: `name`, else `HOLDFAST_USER`, else the login; a bare name means a user.
 
     >>> person("ana"), person("group:editors")
     ('user:ana', 'group:editors')
@@ -321,5 +399,5 @@ def person(name: str | None) -> str:
 def _login() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
+    except (KeyError, OSError):  # the user of a container may have no name
         return str(os.getuid())

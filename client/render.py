@@ -1,10 +1,9 @@
-"""Runs, questions and events as text for people."""
+"""Render runs, questions and events as text for people. Commands print it."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,17 +13,24 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from client.reading import name_of, words_of
-from protocol.address import parts
-from protocol.agents import Usage
-from protocol.people import who_may
-from protocol.questions import Question, brief
-from protocol.runs import Event, Failure
+from holdfast.client.reading import name_of, words_of
+from holdfast.client.runs import Done
+from holdfast.protocol.address import parts
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.display import clean, one_line
+from holdfast.protocol.people import who_may
+from holdfast.protocol.questions import Question, brief
+from holdfast.protocol.runs import Event, Failure
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 QUOTES = "'\""
+FIELDS_SHOWN = 8
+"""The most fields of a form in the example of the command that answers it."""
+LEAST_OF_LAST = 30
+"""The least width, in characters, of a table's last column; with less room it gets a line of its own."""
 MOST_ITERATIONS = 10
-"""Of a loop, in a tree for people."""
+"""The most iterations of a loop in a tree."""
+MOST_DONE = 10
+"""The most completed steps listed for a failed run."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
 MARKS |= {"denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
@@ -38,40 +44,47 @@ STYLES |= {
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """Writes to a stream (default: standard error) as it is: no wrapping, and styles on a colour terminal only."""
+    """Return a console for a stream (default: standard error): no wrapping, and styles on a colour terminal only."""
     stream = stream or sys.stderr
     plain = bool(os.environ.get("NO_COLOR")) or not stream.isatty()
     system: Any = None if plain else "auto"
-    return Console(file=stream, color_system=system, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    return _Console(file=stream, color_system=system, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+class _Console(Console):
+    """A console that removes control sequences from everything it prints: much of it was written by others."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*map(_cleaned, objects), **options)
+
+
+def _cleaned(value: Any) -> Any:
+    """Return text without control sequences; styles stay in place."""
+    if isinstance(value, Text):
+        value = value.copy()
+        value.plain = clean(value.plain)
+        return value
+    return clean(value) if isinstance(value, str) else value
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on standard output."""
+    """Print a table on standard output, as wide as the terminal."""
     out = console(sys.stdout)
     out.print(table(titles, rows, out.width if sys.stdout.isatty() else None), end="")
 
 
-def clean(text: str) -> str:
-    r"""Without control characters: what a model or a person wrote must not steer the terminal.
-
-    >>> clean("a\x1b[2Jb\tc\n")
-    'a�[2Jb\tc\n'
-    """
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-
-
 def shown(value: Any) -> str:
-    """A value as a result is printed: text as itself, else JSON."""
+    """Return a value as results are printed: text as it is, else indented JSON."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def preview(value: Any, limit: int = 100) -> str:
-    """A value in one line."""
-    return clean(brief(value, limit).replace("\n", " "))
+    """Return a value in one line of at most `limit` characters."""
+    return one_line(brief(value, limit))
 
 
 def question_text(question: Question) -> Text:
-    """What is asked, where, with which choices, until when."""
+    """Return a question with its place, details, options, assignees and deadline."""
     text = Text(f"{place(question.address)}\n", "dim")
     text.append(clean(question.message), "bold")
     for info in [*(parent["info"] for parent in question.parents), question.info]:
@@ -79,10 +92,10 @@ def question_text(question: Question) -> Text:
             text.append(f"\n{_info_text(info)}", "dim")
     width = max((len(option.id) for option in question.options), default=0)
     for number, option in enumerate(question.options, 1):
-        text.append(f"\n  {number:>2}  {clean(option.id):{width}}", "cyan").append(_about(option))
+        text.append(f"\n  {number:>2}  {one_line(option.id):{width}}", "cyan").append(_about(option))
     if question.people.restricted:
         waits = [f"waits for {who_may(question.people)}", question.so_far]
-        text.append(f"\n{clean('; '.join(filter(None, waits)))}", "dim")
+        text.append(f"\n{one_line('; '.join(filter(None, waits)))}", "dim")
     if question.reminders:
         text.append(f"\nreminded {question.reminders} time{'s' if question.reminders > 1 else ''}", "dim")
     if question.deadline is not None:
@@ -91,23 +104,23 @@ def question_text(question: Question) -> Text:
 
 
 def _info_text(info: Any) -> str:
-    """What is shown beside a question: an object key by key, each in a line."""
+    """Return the details of a question: an object with a line for each key."""
     if not isinstance(info, dict):
         return clean(shown(info))
-    return "\n".join(f"{clean(key)}: {preview(value, 300).strip(QUOTES)}" for key, value in info.items())
+    return "\n".join(f"{one_line(key)}: {preview(value, 300).strip(QUOTES)}" for key, value in info.items())
 
 
 def _about(option: Any) -> str:
     weights = [f"{name} {value}" for name in ("risk", "cost", "time") if (value := option.model_dump()[name])]
-    marked = ["recommended"] if option.recommended else []
-    notes = ", ".join([*marked, *weights, *option.risks])
+    recommended = ["recommended"] if option.recommended else []
+    notes = ", ".join([*recommended, *weights, *option.risks])
     label = option.label if option.label != option.id else ""
-    told = ": ".join(part for part in (label, option.description) if part)
-    return clean(f"  {told}" + (f"  ({notes})" if notes else ""))
+    description = ": ".join(part for part in (label, option.description) if part)
+    return one_line(f"  {description}" + (f"  ({notes})" if notes else ""))
 
 
 def waiting_text(questions: Sequence[Question]) -> Text:
-    """Open questions, each with the command that answers it."""
+    """Return open questions, each with the command that answers it."""
     text = Text()
     held = [question.run for question in questions if question.needs_no_data]
     for question in questions:
@@ -117,22 +130,34 @@ def waiting_text(questions: Sequence[Question]) -> Text:
 
 
 def answer_command(question: Question, *, alone: bool = True) -> str:
-    """The command that answers the question, and no other: `resume` goes on from all that hold a run."""
+    """Return the command that answers a question. `alone`: no other hold of the run would be released by `resume`."""
     if question.kind in ("hold", "checkpoint"):
         run = shlex.quote(question.run)
         return f"holdfast resume {run}" if alone else f"holdfast answer {run} {question.id} --content null"
     if question.kind == "secret":
         return f"holdfast attach {shlex.quote(question.run)}"
+    if question.kind in ("permission", "review"):
+        return f"holdfast answer {shlex.quote(question.run)} {question.id} yes  # or 'no, WHY'"
     if question.example != "…":
         return f"holdfast answer {shlex.quote(question.run)} {question.id} --content '{json.dumps(question.example)}'"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
     words = words_of(question.requestedSchema)
-    value = f"VALUE  # {', '.join(words)}, or a JSON object" if words else "--content JSON" if form else "VALUE"
+    fields = _fields_example(question.requestedSchema)
+    json_ = f"--content {shlex.quote(fields)}" if fields else "--content JSON"
+    value = f"VALUE  # {', '.join(words)}, or a JSON object" if words else json_ if form else "VALUE"
     return f"holdfast answer {shlex.quote(question.run)} {question.id} {value}"
 
 
+def _fields_example(schema: dict[str, Any]) -> str:
+    """Return an example with the required fields of a form, or all if none is required; "" if it has no fields."""
+    fields = schema.get("properties") or {}
+    needed = [name for name in schema.get("required", []) if name in fields] or list(fields)
+    example = ", ".join(f"{json.dumps(one_line(name), ensure_ascii=False)}: …" for name in needed[:FIELDS_SHOWN])
+    return f"{{{example}}}" if needed else ""
+
+
 def place(address: str) -> str:
-    """An address for people.
+    """Return an address as people read it.
 
     >>> place("pipeline:brief;loop:clarify:2;hitl:review")
     'brief · clarify 2 · review'
@@ -141,7 +166,7 @@ def place(address: str) -> str:
 
 
 def progress(event: Event) -> Text | None:
-    """A line that tells a person what the run did; None for what is of no interest in passing."""
+    """Return the progress line for an event; None for events that people need not see."""
     line = _of_question(event) if event.type.startswith("question.") else _of_work(event)
     if line is None:
         return None
@@ -167,13 +192,15 @@ def _of_work(event: Event) -> Text | None:
         case "tool.returned" if kind == "tool":
             line = Text(f"  ✓ {name} was called", "dim")
         case "tool.denied":
-            line = Text(f"  ✗ {name}  {preview_text(data['reason'])}", "yellow")
+            line = Text(f"  ✗ {name}  {one_line(data['reason'])}", "yellow")
         case "tool.failed":
-            line = Text(f"  ✗ {name}  {preview_text(data['message'])}", "yellow")
+            line = Text(f"  ✗ {name}  {one_line(data['message'])}", "yellow")
+        case "model.replied" if data.get("finish", "finished") != "finished":
+            line = Text(f"↻ {name}  the model's reply was {data['finish'].replace('_', ' ')}", "yellow")
         case "agent.told":
             line = Text(f"→ {name}  ", "cyan").append(preview(data["text"])).append(_by(data), "dim")
         case "step.failed":
-            line = Text(f"✗ {name}  {preview_text(data['message'])}", "red")
+            line = Text(f"✗ {name}  {one_line(data['message'])}", "red")
         case "step.retrying":
             line = Text(f"↻ {name} is tried again", "yellow")
         case "branch.started":
@@ -182,9 +209,11 @@ def _of_work(event: Event) -> Text | None:
             line = Text(f"{name}: {data['iterations']} iterations, {data['reason']}", "dim")
         case "plan.revised":
             line = Text(f"↻ {name} is at revision {data['revision']}", "yellow").append(_by(data), "dim")
-            line.append(f"  {preview_text(data.get('reason', ''))}", "dim")
+            line.append(f"  {one_line(data.get('reason', ''))}", "dim")
         case "plan.completed" if data["status"] == "completed_with_errors":
             line = Text(f"{name}: {data['status']}", "yellow")
+        case "plan.completed" if data.get("note"):
+            line = Text(f"{name}: {one_line(data['note'])}", "yellow")
         case "run.resumed":
             line = Text("resumed", "yellow")
     return line
@@ -209,25 +238,21 @@ def _of_question(event: Event) -> Text | None:
     return line
 
 
-def preview_text(text: str) -> str:
-    return clean(text.replace("\n", " "))
-
-
 def _why(data: dict[str, Any]) -> str:
-    return f": {clean(data['reason'])}" if data.get("reason") else ""
+    return f": {one_line(data['reason'])}" if data.get("reason") else ""
 
 
 def _by(data: dict[str, Any]) -> str:
-    return f"  {clean(data['by'])}" if data.get("by") else ""
+    return f"  {one_line(data['by'])}" if data.get("by") else ""
 
 
 def _for(data: dict[str, Any]) -> str:
     names = data.get("assignees") or []
-    return f"  for {clean(', '.join(names) if isinstance(names, list) else names)}" if names else ""
+    return f"  for {one_line(', '.join(names) if isinstance(names, list) else names)}" if names else ""
 
 
 def event_line(event: Event) -> Text:
-    """Any event in one line."""
+    """Return an event of any type in one line."""
     text = Text(f"{event.offset:>6}  {event.time.astimezone():%H:%M:%S}  ", "dim")
     text.append(f"{event.type:18} ").append(place(event.address), "cyan")
     if event.data:
@@ -236,29 +261,28 @@ def event_line(event: Event) -> Text:
 
 
 def failure_text(run: str, status: str, error: Failure | None) -> str:
-    """Why a run did not complete."""
+    """Return the message for a run that did not complete."""
     if error is None or status == "cancelled":
         return f"run {run}: {status}"
     where = f"\n  at {error.address}" if error.address else ""
     why = f" ({error.reason})" if error.reason else ""
-    return f"run {run} {status}: {clean(error.message)}{why}{where}{_given_all_the_same(error.output)}"
+    return f"run {run} {status}: {clean(error.message)}{why}{where}{_plan_summary(error.output)}"
 
 
-def _given_all_the_same(output: Any) -> str:
-    """How the steps of a failed plan ended, a line for each way of ending."""
+def _plan_summary(output: Any) -> str:
+    """Return the steps of a failed plan, a line for each status."""
     match output:
         case {"steps": dict() as steps, "loops": dict() as loops}:
             by_status: dict[str, list[str]] = {}
-            for id_, told in {**steps, **loops}.items():
-                by_status.setdefault(told["status"], []).append(
-                    f"{id_} ({told['reason']})" if told.get("reason") else id_
-                )
-            return "".join(f"\n  {status}: {clean(', '.join(ids))}" for status, ids in by_status.items())
+            for id_, step in {**steps, **loops}.items():
+                name = f"{id_} ({step['reason']})" if step.get("reason") else id_
+                by_status.setdefault(step["status"], []).append(name)
+            return "".join(f"\n  {status}: {one_line(', '.join(ids))}" for status, ids in by_status.items())
     return ""
 
 
 def when(moment: datetime) -> str:
-    """A moment in the person's own time, with how far away it is.
+    """Return a moment in local time, with its distance from now.
 
     >>> when(datetime(2020, 1, 1, tzinfo=UTC)).endswith("ago)")
     True
@@ -275,24 +299,65 @@ def _length(seconds: float) -> str:
     return f"{int(seconds)}s"
 
 
+def ago(moment: datetime) -> str:
+    """Return the distance of a moment from now, in a few characters.
+
+    >>> from datetime import timedelta
+    >>> ago(datetime.now(UTC) - timedelta(minutes=3, seconds=5)), ago(datetime.now(UTC))
+    ('3 min ago', 'just now')
+    """
+    seconds = (moment - datetime.now(UTC)).total_seconds()
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if abs(seconds) >= size:
+            length = f"{int(abs(seconds) // size)} {unit}"
+            return f"in {length}" if seconds > 0 else f"{length} ago"
+    return "just now"
+
+
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], room: int | None = None) -> Text:
-    """Columns without a frame; only the last one is cut, where the room ends."""
-    cells = [[clean(cell).replace("\n", " ") for cell in row] for row in [titles, *rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(titles) - 1)]
+    """Return a table without a frame.
+
+    Args:
+        titles: The titles of the columns.
+        rows: The cells of each row.
+        room: The width in characters; None is no limit. In a narrow one a row takes several lines, each cut at its
+            end, and the last column, which people look for, gets a line of its own before it is cut short.
+    """
+    cells = [[one_line(cell) for cell in row] for row in [titles, *rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
+    lines = _lines_of_columns(widths, room)
     text = Text()
     for row in cells:
-        line = Text()
-        for cell, width in zip(row, [*widths, 0], strict=True):
-            line.append(f"{cell:{width}}  ", "dim" if row is cells[0] else STYLES.get(cell, ""))
-        line.rstrip()
-        if room is not None:
-            line.truncate(room, overflow="ellipsis")
-        text.append(line).append("\n")
+        for number, columns in enumerate(lines):
+            line = Text("  " if number else "")
+            for column in columns:
+                style = "dim" if row is cells[0] else STYLES.get(row[column], "")
+                width = 0 if column == columns[-1] else widths[column]
+                line.append(f"{row[column]:{width}}  ", style)
+            line.rstrip()
+            if room is not None:
+                line.truncate(room, overflow="ellipsis")
+            if line.plain or number == 0:
+                text.append(line).append("\n")
     return text
 
 
+def _lines_of_columns(widths: Sequence[int], room: int | None) -> list[list[int]]:
+    """Return the columns of each line of a row."""
+    lines: list[list[int]] = [[]]
+    used = 0
+    for column, width in enumerate(widths):
+        needed = min(width, LEAST_OF_LAST) if column == len(widths) - 1 else width
+        if room is not None and lines[-1] and used + needed > room:
+            lines.append([])
+            used = 2
+        lines[-1].append(column)
+        used += width + 2
+    return lines
+
+
 def tree_text(trace: dict[str, Any], last: int | None = MOST_ITERATIONS) -> Text:
-    """A trace as an indented tree; of each loop the last iterations."""
+    """Return a trace as an indented tree; of each loop the `last` iterations, or all for None."""
     text = Text()
     for step in trace["steps"]:
         _add_step(text, step, 1, last)
@@ -303,15 +368,15 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
     status = span.get("outcome", span["status"])
     text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span['name']}", STYLES.get(status, ""))
     if span.get("title"):
-        text.append(f" {preview_text(span['title'])}")
+        text.append(f" {one_line(span['title'])}")
     if span["kind"] == "cache" and span["status"] == "completed" and "steps" not in span:
         text.append(" (from the cache)", "dim")
     elif span["kind"] not in ("step", "hitl"):
         text.append(f" ({span['kind']}{' → ' + span['branch'] if 'branch' in span else ''})", "dim")
     if span.get("error"):
-        text.append(f"  {preview_text(span['error']['message'] or '')}", "red")
+        text.append(f"  {one_line(span['error']['message'] or '')}", "red")
     elif span["status"] in ("skipped", "denied") and span.get("reason"):
-        text.append(f"  {preview_text(span['reason'])}", "dim")
+        text.append(f"  {one_line(span['reason'])}", "dim")
     elif "outcome" in span:
         text.append(f"  {status}", "dim")
     elif span["status"] == "completed":
@@ -337,20 +402,30 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
 
 
 def context_text(context: dict[str, Any]) -> Text:
-    """The context, a key a line."""
+    """Return the context, with a line for each key."""
     text = Text("context\n", "dim")
     for key, value in context.items():
-        text.append(f"  {clean(key)}  ").append(f"{preview(value, 160)}\n", "dim")
+        text.append(f"  {one_line(key)}  ").append(f"{preview(value, 160)}\n", "dim")
+    return text
+
+
+def done_text(done: Sequence[Done]) -> Text:
+    """Return the last steps that a run completed before it ended, with a line for each."""
+    text = Text("completed before that\n", "dim")
+    if len(done) > MOST_DONE:
+        text.append(f"  … {len(done) - MOST_DONE} earlier ones: holdfast show\n", "dim")
+    for step in done[-MOST_DONE:]:
+        text.append(f"  ✓ {clean(place(step.address))}  ").append(f"{preview(step.output)}\n", "dim")
     return text
 
 
 def usage_text(usage: Usage) -> str:
-    """What was spent, in words."""
+    """Return the usage of models in words."""
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
     return f"{usage.requests} model requests, {tokens} tokens{cost}"
 
 
 def asker(question: Question) -> str:
-    """A question in a list: the step's name, with the iteration."""
+    """Return the name of the step that asks, with its iteration."""
     return name_of(question) if question.iteration is None else f"{name_of(question)} ({question.iteration})"

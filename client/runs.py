@@ -1,16 +1,21 @@
-"""Runs from outside: start, look, answer, follow. The Python API, and what every command stands on."""
+"""The Python API for runs: start, inspect, answer, follow, pause and cancel them.
+
+`Runs` is used by programs directly and by every command of the CLI. Times are in seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
@@ -26,26 +31,33 @@ from temporalio.common import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from blueprint.grammar import Blueprint
-from blueprint.jsonschemas import problems_of
-from client.answering import Answering, Sent
-from client.errors import Ambiguous, BadInput, RunExists, failure_from
-from client.events import all_events, below, follow
-from client.plans import Planned, check_change, planned, send_change
-from client.trace import Span, trace_of
-from client.tree import Tree, UnknownRun, questions_of, rests
-from protocol.address import Address, parts, root
-from protocol.agents import Usage
-from protocol.answers import Answer, Answers, Receipt, Refusal
-from protocol.context import BadWrite, written
-from protocol.people import ANYONE, MANY, names_of
-from protocol.plans import change_id
-from protocol.questions import Question
-from protocol.runs import (
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.client.answering import Answering, Sent
+from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RunExists, failure_from
+from holdfast.client.events import all_events, below, follow, last_at_work, plan_at_work
+from holdfast.client.lookup import Checked, Placed, look_up
+from holdfast.client.outgoing import check_outgoing
+from holdfast.client.plans import Planned, check_change, planned, send_change
+from holdfast.client.stopping import Family, Left
+from holdfast.client.trace import Span, trace_of
+from holdfast.client.tree import Tree, UnknownRun, questions_of, rests
+from holdfast.client.workers import NoWorker, check_hold
+from holdfast.protocol.address import Address, parts, root
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
+from holdfast.protocol.context import BadWrite, written
+from holdfast.protocol.door import SizeLimit
+from holdfast.protocol.people import ANYONE, MANY, names_of
+from holdfast.protocol.plans import PLAN_OUTPUT
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import (
     BLUEPRINT_ATTRIBUTE,
     CONTEXT,
     LONGEST_RUN_ID,
     PAUSE,
+    PAUSED_MEMO,
     PIPELINE_WORKFLOW,
     RESUME,
     TASK_QUEUE,
@@ -57,7 +69,6 @@ from protocol.runs import (
     PipelineState,
     RunResult,
     Status,
-    Told,
     WorkflowView,
     summary_of,
 )
@@ -66,6 +77,10 @@ BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 PAGE = 100
 PACE_SECONDS = 0.2
+CANCEL_SECONDS = 30.0
+"""The default time that `cancel` waits for the end of a run."""
+PAUSE_SECONDS = 10.0
+"""The default time that `pause` and `unpause` wait until every workflow of a run has taken the command."""
 EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
 STATUSES: dict[WorkflowExecutionStatus, Status] = {
     WorkflowExecutionStatus.COMPLETED: "completed",
@@ -78,21 +93,32 @@ STATUSES: dict[WorkflowExecutionStatus, Status] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run stands: its output once it has completed, the error once it has failed.
+    """The status of a run, with its output once it has completed or its error once it has failed.
 
-    A run that fails by a plan has an output too: what the plan's steps gave all the same.
+    A run that failed because of a plan has an output too: the results of the steps that did complete.
     """
 
     run: str
     status: Status
     output: Any = None
     context: dict[str, Any] | None = None
+    """The context at the place where the run is now, failed or was cancelled; once it has completed, the final one."""
     error: Failure | None = None
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a run stands now."""
+class Done:
+    """A step that was completed."""
+
+    address: Address
+    name: str
+    kind: str
+    output: Any
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A snapshot of a run: its status and the views of its workflows."""
 
     run: str
     status: Status
@@ -101,10 +127,12 @@ class Standing:
 
     @property
     def questions(self) -> list[Question]:
+        """Return the open questions of the run, sorted by address."""
         return questions_of(self.views)
 
     @property
     def usage(self) -> Usage:
+        """Return the model usage of the workflows that are under way, added up."""
         return sum((view.usage for view in self.views), Usage())
 
 
@@ -117,11 +145,25 @@ class Listed:
     status: Status
     started: datetime
     closed: datetime | None
+    waiting_for: list[str] = field(default_factory=list)
+    """The assignees of its open questions: people, groups, `anyone`, or `many`."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The result of cancelling a run. It has ended if `left` is empty."""
+
+    run: str
+    status: Status
+    left: list[Left]
+    """Workflows that had not ended when the waiting time was over."""
+    undone: list[Left]
+    """Workflows terminated while activities were running: whether those took effect remains unknown."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A workflow that waits for people."""
+    """A workflow with open questions."""
 
     run: str
     owner: str
@@ -130,7 +172,13 @@ class Waiting:
 
 
 class Runs:
-    """The runs of one deployment. `answering` may remember questions for when no worker is there."""
+    """The runs of one deployment.
+
+    Args:
+        client: A connected client; see `holdfast.client.connect`.
+        task_queue: The queue that the workers of the deployment poll.
+        answering: How commands are signed and limited, and which questions are remembered for when no worker runs.
+    """
 
     def __init__(self, client: Client, task_queue: str = TASK_QUEUE, answering: Answering | None = None) -> None:
         self.client, self.task_queue = client, task_queue
@@ -144,16 +192,38 @@ class Runs:
         *,
         run: str | None = None,
         started_by: str | None = None,
+        check: bool = False,
     ) -> str:
-        """Start a run and give its id. Raises `BadInput` or `RunExists` before anything has started."""
+        """Start a run and return its id.
+
+        Args:
+            blueprint: The blueprint to run.
+            input: A JSON value that fits the blueprint's `inputs`.
+            run: The id of the run; by default made of the blueprint's name and a random suffix.
+            started_by: The person who starts it, such as `user:ana`.
+            check: Ask a worker first for the names that the blueprint uses (see `look_up`). If no worker can be
+                asked, the run starts unchecked.
+
+        Raises:
+            BadInput: The input or the id cannot be used.
+            BlueprintError: The check found a missing name.
+            RunExists: A run of this id was started before.
+
+        Nothing has been started when it raises.
+        """
         run = run or f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
-        _check_start(blueprint, input, run)
-        guarded = self.answering.key is not None
+        limits = self.answering.limits
+        _check_start(blueprint, input, run, limits.input)
+        await check_hold(self.client, self.task_queue)
+        if check and (checked := await self.look_up(blueprint)).problems:
+            raise BlueprintError(checked.problems)
+        guarded = bool(self.answering.keys)
+        steer = blueprint.access.steer if blueprint.access else []
         try:
             await self.client.start_workflow(
                 PIPELINE_WORKFLOW,
                 args=[
-                    Definition(blueprint=blueprint, run=run, guarded=guarded),
+                    Definition(blueprint=blueprint, run=run, guarded=guarded, steer=steer, size_limits=limits),
                     PipelineState(input=input, started_by=started_by),
                 ],
                 id=run,
@@ -167,67 +237,99 @@ class Runs:
             raise RunExists(run) from None
         return run
 
+    async def look_up(self, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False) -> Checked:
+        """Ask a worker for the tools, functions, models, MCP servers and groups that the blueprint names.
+
+        This is a snapshot, not a guarantee: a step whose name is missing later still fails.
+
+        Args:
+            blueprint: The blueprint whose names are looked up.
+            placed: Makes a problem of a path, a code and a message; by default without a position in a file.
+            connect: Connect to the MCP servers, too.
+
+        Returns:
+            The problems found, or in `unchecked` the reason why no worker could be asked.
+        """
+        return await look_up(self.client, self.task_queue, blueprint, placed, connect=connect)
+
     async def resolve(self, prefix: str) -> str:
-        """The id of the one run that begins so. Raises `UnknownRun` or `Ambiguous`."""
+        """Return the id of the only run whose id starts with `prefix`. Raises `UnknownRun` or `Ambiguous`."""
         try:
             await self._describe(prefix)
         except UnknownRun:
             wanted = f"WorkflowId STARTS_WITH '{_quoted(prefix)}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
-            found = sorted({one.id async for one in self.client.list_workflows(wanted, limit=20)})
+            matches = sorted({execution.id async for execution in self.client.list_workflows(wanted, limit=20)})
         else:
             return prefix
-        if not found:
+        if not matches:
             raise UnknownRun(prefix)
-        if len(found) > 1:
-            raise Ambiguous(f"{prefix!r} could be any of {', '.join(found)}; type more of it")
-        return found[0]
+        if len(matches) > 1:
+            raise Ambiguous(f"{prefix!r} could be any of {', '.join(matches)}; type more of it")
+        return matches[0]
 
     async def runs(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
-        """The runs, newest first; only those of a blueprint, or those that wait for a person."""
+        """Return the runs in the order of Temporal's visibility, newest first.
+
+        Args:
+            blueprint: Only runs of the blueprint with this name.
+            waiting: Only runs with an open question.
+        """
         wanted = f"WorkflowType = '{PIPELINE_WORKFLOW}'"
         if blueprint is not None:
             wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{_quoted(blueprint)}'"
-        awaited = {one.run async for one in self._all_waiting()}
+        awaited: dict[str, set[str]] = {}
+        async for waiting_workflow in self._all_waiting():
+            awaited.setdefault(waiting_workflow.run, set()).update(waiting_workflow.waiting_for)
         rows = []
-        async for one in self.client.list_workflows(wanted):
-            status: Status = STATUSES.get(one.status, "running") if one.status else "running"
-            if status == "running" and one.id in awaited:
-                status = "waiting"
-            if waiting and status != "waiting":
+        async for execution in self.client.list_workflows(wanted):
+            status = _listed_status(execution, execution.id in awaited)
+            assignees = sorted(awaited.get(execution.id, ())) if status in ("waiting", "paused") else []
+            if waiting and not assignees:
                 continue
-            name = one.typed_search_attributes.get(BLUEPRINT_KEY) or ""
-            rows.append(Listed(one.id, name, status, one.start_time, one.close_time))
+            name = execution.typed_search_attributes.get(BLUEPRINT_KEY) or ""
+            rows.append(Listed(execution.id, name, status, execution.start_time, execution.close_time, assignees))
         return rows
 
     async def waiting(self, page: int = 1, user: str | None = None) -> list[Waiting]:
-        """Who waits where, from visibility: a page of 100, the longest waiting first on the last.
+        """Return the workflows with open questions, from Temporal's visibility, newest first.
 
-        With a user: what waits for them, for a group that they are in, or for anyone; `many` may mean them, too.
+        Args:
+            page: The page, from 1; a page has 100 rows.
+            user: Only what this user may answer: assigned to them, to one of their groups, or to anyone. `many`
+                (more assignees than a search attribute holds) is listed, too, as it may include them.
         """
         skipped = (page - 1) * PAGE
         names = [] if user is None else [ANYONE, MANY, *names_of(user, self.answering.groups)]
-        return [one async for one in self._all_waiting(skipped + PAGE, names)][skipped:]
+        return [row async for row in self._all_waiting(skipped + PAGE, names)][skipped:]
 
     async def _all_waiting(self, limit: int | None = None, names: Sequence[str] = ()) -> AsyncIterator[Waiting]:
         wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
         if names:
             listed = ", ".join(f"'{_quoted(name)}'" for name in names)
             wanted += f" AND {WAITING_ATTRIBUTE} IN ({listed})"
-        async for one in self.client.list_workflows(wanted, limit=limit):
-            awaited = one.typed_search_attributes.get(WAITING_KEY) or []
+        async for execution in self.client.list_workflows(wanted, limit=limit):
+            awaited = execution.typed_search_attributes.get(WAITING_KEY) or []
             if awaited:
-                yield Waiting(one.id.partition("/")[0], one.id, list(awaited), one.execution_time or one.start_time)
+                run, since = execution.id.partition("/")[0], execution.execution_time or execution.start_time
+                yield Waiting(run, execution.id, list(awaited), since)
 
-    async def standing(self, run: str) -> Standing:
-        """Status and views; `waiting` means that a question is open and nothing else of the run can move."""
+    async def standing(self, run: str) -> RunState:
+        """Return the status and the views of a run.
+
+        The status is `waiting` if a question is open and nothing of the run can go on without an answer.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NoWorker: No worker answers the query.
+        """
         described = await self._describe(run)
         views = await self.tree.views(run)
         closed = STATUSES.get(described.status) if described.status else None
         self.answering.remember(questions_of(views))
-        return Standing(run, closed or _status(views), views[0].blueprint, views)
+        return RunState(run, closed or _status(views), views[0].blueprint, views)
 
     async def questions(self, run: str) -> list[Question]:
-        """The open questions of a run and of everything below it, by address."""
+        """Return the open questions of a run and of its children, sorted by address. Raises as `standing` does."""
         return (await self.standing(run)).questions
 
     async def answer(
@@ -241,23 +343,40 @@ class Runs:
         signal: bool = False,
         owner: str | None = None,
     ) -> list[Receipt | Sent]:
-        """Answer some of a run's questions; each workflow takes or refuses its part whole.
+        """Answer questions of a run. Each workflow accepts or refuses all of the answers that are meant for it.
 
-        Raises `Refusal`. If no worker is there, or with `signal`, the answers are sent as a signal and give `Sent`.
+        Args:
+            run: The id of the run.
+            answers: The answers; each names its question by id, address, step name or a unique prefix of the id.
+            by: The person who answers, such as `user:ana`.
+            key: Idempotency key: the same answers under the same key count once. By default a random one.
+            comment: A comment stored with the answers.
+            signal: Send a signal without waiting for a worker.
+            owner: The id of the workflow that asks, for a signal about a question that is not known here.
+
+        Returns:
+            A `Receipt` for each answer; a `Sent` for each if they were sent as a signal, which also happens when no
+            worker answers.
+
+        Raises:
+            Refusal: An answer was refused; its `code` says why.
+            NothingSent: No worker answers, and the answers cannot be sent as a signal.
+            UnknownRun: There is no such run.
+            Ambiguous: An answer could mean several questions.
         """
         batch = Answers(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
         return await self.answering.answer(self.tree, run, batch, signal=signal, owner=owner)
 
     async def outcome(self, run: str) -> Outcome:
-        """How the run ended; of a run that is under way, its status and context."""
+        """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""
         described = await self._describe(run)
         if described.status in STATUSES:
             return await self._ended(run)
-        standing = await self.standing(run)
-        return Outcome(run, standing.status, context=await self.context(standing))
+        state = await self.standing(run)
+        return Outcome(run, state.status, context=await self.context(state))
 
     async def result(self, run: str) -> Outcome:
-        """Wait for the run's end."""
+        """Wait for the end of a run, without limit, and return its outcome. Raises `UnknownRun`."""
         return await self._ended(run)
 
     async def _ended(self, run: str) -> Outcome:
@@ -270,27 +389,70 @@ class Runs:
         except WorkflowFailureError as error:
             status, failure = failure_from(error)
             ended: Status = "cancelled" if status == "cancelled" else "failed"
-            return Outcome(run, ended, failure.output, error=failure)
+            context = failure.context
+            if context is None and described.workflow_type == PIPELINE_WORKFLOW:
+                context = await self._last_context(run)
+            output = failure.output
+            if ended == "cancelled" and described.workflow_type == PIPELINE_WORKFLOW:
+                output = await self._left_output(run)
+            return Outcome(run, ended, output, context, failure)
         return Outcome(run, "completed", result.output, result.context)
 
-    async def context(self, standing: Standing) -> dict[str, Any]:
-        """The context; of a run that waits in a loop, that of the place where the question stands."""
-        asked = next((question.address for question in standing.questions), "")
-        holders = [view for view in standing.views if f"{asked};".startswith(_list_of(view.address))]
-        where = max(holders, key=lambda view: len(view.address), default=standing.views[0]).workflow
-        context: dict[str, Any] = await self.tree.query(where, CONTEXT, None, dict[str, Any])
+    async def _last_context(self, run: str) -> dict[str, Any] | None:
+        """Query the context of a run that was ended from outside; None if it cannot be had."""
+        # The failure of a workflow that was terminated or timed out is written by the server: it has no context.
+        try:
+            workflow = last_at_work(run, await below(self.tree, run, 1))
+            context: dict[str, Any] = await self.tree.query(workflow, CONTEXT, None, dict[str, Any])
+        except (NoWorker, UnknownRun):
+            return None
         return context
 
-    async def trace(self, standing: Standing, last: int | None = 100) -> dict[str, Any]:
-        """The run as a tree; of each loop the last iterations, or all of them with `last=None`."""
-        return _traced(standing, await below(self.tree, standing.run, last), last)
+    async def _left_output(self, run: str) -> dict[str, Any] | None:
+        """Return what the plan gave that was at work when the run was cancelled."""
+        try:
+            for workflow in plan_at_work(await below(self.tree, run, 1)):
+                output = await self.tree.query(workflow, PLAN_OUTPUT, None, object)
+                if isinstance(output, dict):
+                    return output
+        except (NoWorker, UnknownRun):
+            return None
+        return None
+
+    async def done(self, run: str, last: int | None = 100) -> list[Done]:
+        """Return the completed steps of a run in their order; of each loop those of the `last` iterations."""
+        events = [event for event in await below(self.tree, run, last) if event.type == "step.completed"]
+        return [
+            Done(event.address, event.data["name"], event.data["kind"], event.data.get("output")) for event in events
+        ]
+
+    async def context(self, state: RunState) -> dict[str, Any]:
+        """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
+        address = next((question.address for question in state.questions), "")
+        holders = [view for view in state.views if f"{address};".startswith(_context_prefix(view.address))]
+        workflow = max(holders, key=lambda view: len(view.address), default=state.views[0]).workflow
+        context: dict[str, Any] = await self.tree.query(workflow, CONTEXT, None, dict[str, Any])
+        return context
+
+    async def trace(self, state: RunState, last: int | None = 100) -> dict[str, Any]:
+        """Return the run as a tree of spans.
+
+        Args:
+            state: The run, from `standing`.
+            last: How many iterations of each loop are kept, the last ones; None keeps all.
+
+        Returns:
+            The root span: `name`, `kind`, `address`, `status` and `steps`, a list of spans. The span of a step has
+            `output` and `error`, too, and depending on its kind `iterations`, `items`, `branches` or `steps`.
+        """
+        return _trace(state, await below(self.tree, state.run, last), last)
 
     async def events(self, run: str) -> list[Event]:
-        """Every event of the run so far, in the run's order, with offsets of the run."""
+        """Return the events of a run and its children so far, in order; `offset` counts from 0 over the whole run."""
         return await all_events(self.tree, run)
 
     async def follow(self, run: str, after: int = -1) -> AsyncIterator[Event]:
-        """Events as they come, from the one behind the offset `after`; ends when the run has ended."""
+        """Yield the events with an offset above `after` as they come, until the run has ended."""
         async for event in follow(self.tree, run, after, self._until_closed(run)):
             yield event
 
@@ -300,25 +462,78 @@ class Runs:
             yield closed
             await asyncio.sleep(PACE_SECONDS)
 
-    async def pause(self, run: str) -> None:
-        """No further step starts; answers are still taken and deadlines still run."""
-        await self._steer(run, PAUSE)
+    async def pause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
+        """Pause a run: no further step starts, but answers are accepted and deadlines run.
+
+        Args:
+            run: The id of the run.
+            by: The person who pauses it.
+            wait: Seconds to wait until every workflow of the run is paused.
+
+        Returns:
+            The workflows that were not paused within that time, each with the reason; empty if all are.
+
+        Raises:
+            Refusal: A workflow refused the command.
+            NothingSent: No worker answers, and the deployment signs its commands, which signals cannot carry.
+            UnknownRun: There is no such run.
+        """
+        return await self._steer(run, PAUSE, by, wait)
+
+    async def is_paused(self, run: str) -> bool:
+        """Return whether a run, or any of its children, is paused.
+
+        If the run itself is paused this needs no worker.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NoWorker: No worker answers.
+        """
+        if PAUSED_MEMO in (await self._describe(run)).raw_info.memo.fields:
+            return True
+        return any(view.status == "paused" for view in (await self.standing(run)).views)
 
     async def resume(self, run: str, by: str | None = None) -> bool | list[Question]:
-        """Go on after a pause: true. A run that is not paused: what it was waiting for without need of an answer
-        is answered (holds, stops, interrupts that take none; never an approval), and given.
+        """Resume a paused run, or answer the questions of a run that only wait for a go-ahead.
+
+        Returns:
+            Of a paused run, whether every workflow of it has resumed; else the questions that were answered (see
+            `go_on`), which may be none.
+
+        Raises:
+            Refusal: A workflow refused the command or the answer.
+            NoWorker: No worker answers.
         """
-        standing = await self.standing(run)
-        if standing.status == "paused":
-            await self._steer(run, RESUME)
-            return True
-        held = [question for question in standing.questions if question.needs_no_data]
+        if await self.is_paused(run):
+            return not await self.unpause(run, by)
+        return await self.go_on(run, by)
+
+    async def go_on(self, run: str, by: str | None = None) -> list[Question]:
+        """Answer the questions that need no value, and return them.
+
+        Those are holds, breakpoints and interrupts that take no value; never an approval. Raises as `answer` does.
+        """
+        held = [question for question in await self.questions(run) if question.needs_no_data]
         if held:
             await self.answer(run, [Answer(question=question.id) for question in held], by=by)
         return held
 
+    async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
+        """Resume a paused run and answer no question. Args, returns and raises as in `pause`."""
+        return await self._steer(run, RESUME, by, wait)
+
     async def edit(self, run: str, changes: Mapping[str, Any], by: str | None = None) -> list[Receipt | Sent]:
-        """Go on from a stop with these paths of the context changed. Raises `BadInput` where the run is at none."""
+        """Continue from a breakpoint with a changed context.
+
+        Args:
+            run: The id of the run.
+            changes: The new value for each path of the context, such as `{"draft.title": "Hello"}`.
+            by: The person who changes it.
+
+        Raises:
+            BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
+            Refusal: The change was refused.
+        """
         stops = [question for question in await self.questions(run) if question.kind == "checkpoint"]
         if len(stops) != 1:
             raise BadInput(_which_stop(run, stops))
@@ -329,13 +544,20 @@ class Runs:
         return await self.answer(run, [answer], by=by)
 
     async def plan(self, run: str, address: str | None = None, *, last: int | None = 100) -> Planned:
-        """A plan of a run, under way or over: what it says, and where its steps stand.
+        """Return a plan of a run with the status of each of its steps, also when the plan is over.
 
-        `address` names it where there are several: its step's name, or its address. Raises `BadInput` or `Ambiguous`.
+        Args:
+            run: The id of the run.
+            address: The name or the address of the plan's step, where the run has several plans.
+            last: How many iterations of each loop are read, the last ones; None reads all.
+
+        Raises:
+            BadInput: There is no such plan.
+            Ambiguous: There are several.
         """
-        standing = await self.standing(run)
+        state = await self.standing(run)
         events = await below(self.tree, run, last)
-        return await planned(self.tree, run, _traced(standing, events, last), events, standing.questions, address)
+        return await planned(self.tree, run, _trace(state, events, last), events, state.questions, address)
 
     async def change_plan(
         self,
@@ -347,59 +569,117 @@ class Runs:
         by: str | None = None,
         revision: int | None = None,
     ) -> int:
-        """Go on with another plan; gives its revision.
+        """Replace the plan of a run. Steps that have started or ended must stay as they are.
 
-        What has begun or is over must stay as it is. With `revision`, only if the plan has not changed since then.
-        Raises `Refusal` with everything that is wrong.
+        Args:
+            run: The id of the run.
+            plan: The new plan, as JSON has it.
+            address: The name or the address of the plan's step, where the run has several plans.
+            reason: The reason, stored with the revision.
+            by: The person who changes it.
+            revision: The revision that the change was made for: it is refused if the plan has changed since.
+
+        Returns:
+            The number of the new revision.
+
+        Raises:
+            Refusal: The plan was refused; the message lists every problem.
+            BadInput: There is no such plan.
+            Ambiguous: There are several.
         """
+        check_outgoing({"plan": plan}, self.answering.limits.answer)
         check_change(plan)
-        change = {"plan": plan, "reason": reason, "by": by, "token": self.answering.token(run, change_id(plan), by)}
-        found = await self.plan(run, address)
+        change = {"plan": plan, "reason": reason, "by": by}
+        current = await self.plan(run, address)
         while True:
             try:
-                return await send_change(self.tree, found, {**change, "revision": revision or found.view.revision})
+                wanted = {**change, "revision": revision or current.view.revision}
+                return await send_change(self.tree, self.answering, current, wanted)
             except Refusal:
-                before, found = found.view.workflow, await self.plan(run, found.address)
-                if found.view.workflow == before:  # else a loop has taken the plan over, or given it back
+                before, current = current.view.workflow, await self.plan(run, current.address)
+                # Try again only if another workflow holds the plan now: a loop took it over, or handed it back.
+                if current.view.workflow == before:
                     raise
 
     async def tell(self, run: str, text: str, *, agent: str | None = None, by: str | None = None) -> str:
-        """Say something to an agent that works in turns, for its next turn; gives the address where it works.
+        """Send a message to an agent that works in turns; it reads the message in its next turn.
 
-        `agent` names it where several are at work: its step's name (of one that drives a plan, the plan's), or its
-        address. Raises `BadInput` or `Ambiguous`.
+        Args:
+            run: The id of the run.
+            text: The message.
+            agent: The name or the address of the agent's step, where several agents work; for an agent that drives a
+                plan, those of the plan.
+            by: The person who sends it.
+
+        Returns:
+            The address of the agent.
+
+        Raises:
+            BadInput: No such agent is at work.
+            Ambiguous: Several agents are.
+            Refusal: The message was refused, or the agent has finished.
         """
+        check_outgoing({"text": text}, self.answering.limits.answer)
         views = [view for view in await self.tree.views(run) if view.hears]
-        found = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
-        if len(found) != 1:
-            known = ", ".join(f"{view.address} ({_agent_of(view.address)})" for view in views) or "none"
-            if found:
-                raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {known}")
-            who = f"no agent of a step {agent!r}" if agent else "no agent"
-            raise BadInput(f"{who} is at work in turns in {run}; at work: {known}")
-        handle = self.client.get_workflow_handle(found[0].workflow)
-        await handle.execute_update(TELL, Told(text=text, by=by))
-        return found[0].address
-
-    async def cancel(self, run: str) -> None:
-        """End the run; its questions close. Cancelling twice, or what has ended, is fine."""
-        await self._describe(run)
+        matches = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
+        if len(matches) != 1:
+            names = ", ".join(f"{view.address} ({_agent_of(view.address)})" for view in views) or "none"
+            if matches:
+                raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {names}")
+            missing = f"no agent of a step {agent!r}" if agent else "no agent"
+            raise BadInput(f"{missing} is at work in turns in {run}; at work: {names}")
         try:
-            await self.client.get_workflow_handle(run).cancel()
-        except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
-                raise
+            await self.answering.steer(self.tree, run, matches[0].workflow, TELL, {"text": text, "by": by}, type(None))
+        except UnknownRun:
+            raise Refusal("run_closed", "the agent has finished; it no longer accepts messages") from None
+        return matches[0].address
 
-    async def _steer(self, run: str, name: str) -> None:
-        """By update where a worker is there, so that it has happened when this returns; else by signal."""
+    async def cancel(self, run: str, *, wait: float = CANCEL_SECONDS, force: bool = False) -> Stopped:
+        """Cancel a run and its children; their questions close. Cancelling a run that has ended is no error.
+
+        Args:
+            run: The id of the run.
+            wait: Seconds to wait for the end of the whole tree.
+            force: Terminate the run instead: nothing that it has started is cleaned up, and its status is `failed`.
+
+        Returns:
+            The status of the run, with the workflows that had not ended in time, each with the reason.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
         await self._describe(run)
-        handle = self.client.get_workflow_handle(run)
+        family = Family(self.client, self.tree, run)
+        remaining, undone = await family.terminate(wait) if force else (await family.cancel(wait), [])
+        status = (await self._describe(run)).status
+        return Stopped(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
+
+    async def running(self, blueprint: str | None = None) -> list[str]:
+        """Return the ids of all runs that have not ended, or of those with this blueprint's name."""
+        wanted = f"WorkflowType = '{PIPELINE_WORKFLOW}' AND ExecutionStatus = 'Running'"
+        if blueprint is not None:
+            wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{_quoted(blueprint)}'"
+        return [execution.id async for execution in self.client.list_workflows(wanted)]
+
+    async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
+        """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.
+
+        With a worker it is sent as an update, so that it has taken effect on return; else each workflow gets a signal.
+        """
+        await self._describe(run)
+        family = Family(self.client, self.tree, run)
         if await self.tree.worker_polls(run):
-            await handle.execute_update(name)
-        else:
-            await handle.signal(name)
+            argument = partial(self.answering.steering, run, command=name, payload={"by": by})
+            return await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
+        if self.answering.keys:
+            raise NothingSent("no worker answers; a guarded run takes no signals: nothing was sent. Start a worker.")
+        workflows = await family.running()
+        for workflow in workflows:
+            await self.client.get_workflow_handle(workflow.id).signal(name)
+        return await family.reasons(workflows)
 
     def handle(self, run: str) -> WorkflowHandle[Any, Any]:
+        """Return Temporal's handle of the run's own workflow."""
         return self.client.get_workflow_handle(run)
 
     async def _describe(self, run: str) -> WorkflowExecutionDescription:
@@ -417,22 +697,32 @@ def _status(views: Sequence[WorkflowView]) -> Status:
     return "waiting" if questions_of(views) and rests(views) else "running"
 
 
+def _listed_status(execution: WorkflowExecution, has_questions: bool) -> Status:
+    """Return the status of a run as far as visibility has it."""
+    if execution.status in STATUSES:
+        return STATUSES[execution.status]
+    if PAUSED_MEMO in execution.raw_info.memo.fields:
+        return "paused"
+    return "waiting" if has_questions else "running"
+
+
 def _which_stop(run: str, stops: Sequence[Question]) -> str:
-    """Why it is not clear which stop is meant; those of several branches stand at one address: their words differ."""
+    """Return the message for a run that is not at exactly one breakpoint."""
+    # Breakpoints of several branches have the same address: the message of each tells them apart.
     if not stops:
         return f"run {run} is at no stop; {EDIT_HINT}"
-    places = "; ".join(f"{one.id} at {one.address}: {one.message}" for one in stops)
+    places = "; ".join(f"{stop.id} at {stop.address}: {stop.message}" for stop in stops)
     return f"run {run} is at {len(stops)} stops; answer one: holdfast answer {run} ID --content CONTEXT ({places})"
 
 
 def _agent_of(address: Address) -> str:
-    """The name of the agent, or of the plan that an agent drives, that works here: in a loop, the one around it."""
+    """Return the name of the innermost agent or agent-driven plan at an address."""
     return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan")), "")
 
 
-def _traced(standing: Standing, events: Sequence[Event], last: int | None) -> Span:
-    address = root(standing.blueprint)
-    return trace_of(events, name=standing.blueprint, address=address, status=standing.status, last=last)
+def _trace(state: RunState, events: Sequence[Event], last: int | None) -> Span:
+    address = root(state.blueprint)
+    return trace_of(events, name=state.blueprint, address=address, status=state.status, last=last)
 
 
 def _set(context: Any, path: str, value: Any) -> Any:
@@ -442,14 +732,15 @@ def _set(context: Any, path: str, value: Any) -> Any:
         raise BadInput(str(error)) from None
 
 
-def _list_of(address: str) -> str:
-    """How the addresses of what runs in a loop or a run begin; an agent holds no context of its own."""
+def _context_prefix(address: str) -> str:
+    """Return the prefix of the addresses that share the context of a workflow, or one that no address has."""
+    # Only loops and runs hold a context; the workflow of an agent or a plan has none of its own.
     kind = parts(address)[-1][0]
     return f"{address}:" if kind == "loop" else f"{address};" if kind == "pipeline" else "\0"
 
 
 def _quoted(text: str) -> str:
-    """Text inside the quotes of a visibility query."""
+    """Escape text for the quotes of a visibility query."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
@@ -458,10 +749,14 @@ def _summary(blueprint: Blueprint) -> str:
     return summary_of(text)
 
 
-def _check_start(blueprint: Blueprint, input: Any, run: str) -> None:
+def _check_start(blueprint: Blueprint, input: Any, run: str, limit: SizeLimit) -> None:
+    try:
+        check_outgoing({"input": input}, limit)
+    except Refusal as refusal:
+        raise BadInput(f"the input cannot be sent: {refusal.message}") from None
     if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
         raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
     problems = [] if blueprint.inputs is None else list(problems_of(blueprint.inputs, input))
     if problems:
-        told = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
-        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {told}")
+        details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
+        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}")

@@ -1,6 +1,7 @@
-"""Where secret values lie: written by clients, read by tools on workers. A history holds references only.
+"""The stores for answers to `ask: secret`: clients write the values, tools on workers read them.
 
-`[secrets]` in `holdfast.toml` says where; the embedded server takes the folder `secrets` in its state folder.
+A history holds references only. `[secrets]` in `holdfast.toml` names the store; the embedded server uses the folder
+`secrets` in its state folder.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from client.config import Config, ConfigError
-from protocol.answers import Answer, Refusal
-from protocol.questions import InvalidAnswer, Secret
-from protocol.secrets import DIRECTORY, ENVIRONMENT, Reference, reference_in
+from holdfast.client.config import Config, ConfigError
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.questions import InvalidAnswer, Secret
+from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 
 UNSET = (
     "no secret store is set, so that the value could not be kept; nothing was sent. Set store in [secrets] of "
@@ -25,21 +26,21 @@ UNSET = (
 )
 
 
-class Store(Protocol):
-    """Keeps values under ids. One more is a class, a row in `stores`, and one in `protocol.secrets.IDS`."""
+class SecretBackend(Protocol):
+    """A store that tools read values from, by id. A new one needs a row in `stores` and in `protocol.secrets.IDS`."""
 
     def read(self, id: str) -> str | None:
-        """The value; None if there is none. Raises OSError."""
+        """Return the value; None if there is none. Raises OSError."""
 
 
-class Directory:
-    """A folder of its owner's alone: each value in a file, under 128 random bits."""
+class SecretDirectory:
+    """A folder that only its owner may read, with a file for each value, named by 128 random bits."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, value: str) -> str:
-        """Keep the value; its reference. It appears whole or not at all. Raises ConfigError."""
+        """Write a value, whole or not at all, and return its reference. Raises ConfigError."""
         id_ = secrets.token_hex(16)
         draft = self.folder / f"{id_}.new"
         try:
@@ -53,91 +54,96 @@ class Directory:
         except OSError as error:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
-            told = f"{self.folder}: a secret cannot be kept there: {error.strerror}; nothing was sent. Make it writable"
-            raise ConfigError(f"{told}, or set store in [secrets] to another folder") from None
-        return str(Reference(DIRECTORY, id_))
+            text = f"{self.folder}: a secret cannot be kept there: {error.strerror}; nothing was sent. Make it writable"
+            raise ConfigError(f"{text}, or set store in [secrets] to another folder") from None
+        return str(SecretReference(DIRECTORY, id_))
 
     def _make(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if stat.S_IMODE(self.folder.stat().st_mode) & 0o077:
-            told = f"{self.folder}: others may look into it, so no secret is kept there; nothing was sent"
-            raise ConfigError(f"{told}. Type: chmod 700 {self.folder}")
+            text = f"{self.folder}: others may look into it, so no secret is kept there; nothing was sent"
+            raise ConfigError(f"{text}. Type: chmod 700 {self.folder}")
 
     def read(self, id: str) -> str | None:
-        """See base class."""
+        """Return a value; None if there is none. Raises OSError."""
         try:
             return (self.folder / id).read_bytes().decode()
         except FileNotFoundError:
             return None
 
     def drop(self, id: str) -> None:
-        """Forget a value."""
+        """Delete a value, if it is there."""
         with suppress(OSError):
             (self.folder / id).unlink(missing_ok=True)
 
 
 class Environment:
-    """The variables of the worker's environment that the configuration lists; nobody writes them from here."""
+    """The variables of the worker's environment that the configuration lists; read only."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = names
 
     def read(self, id: str) -> str | None:
-        """See base class. A variable that is not listed is none: who answers must not choose what tools read."""
+        """Return the value of a variable; None if it is not set or not listed."""
+        # Only listed ones: whoever answers a question must not choose which variables tools read.
         return os.environ.get(id) if id in self.names else None
 
 
-def stores(config: Config, *, embedded: bool = False) -> dict[str, Store]:
-    """What tools of a worker read from, by the name in references."""
-    found: dict[str, Store] = {ENVIRONMENT: Environment(config.secrets.env)}
+def stores(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
+    """Return the stores that the tools of a worker read from, by the name that references carry."""
+    backends: dict[str, SecretBackend] = {ENVIRONMENT: Environment(config.secrets.env)}
     if (folder := config.secret_folder(embedded=embedded)) is not None:
-        found[DIRECTORY] = Directory(folder)
-    return found
+        backends[DIRECTORY] = SecretDirectory(folder)
+    return backends
 
 
-def keeper(config: Config, *, embedded: bool) -> Directory | None:
-    """Where a client puts values; None where nobody said."""
+def keeper(config: Config, *, embedded: bool) -> SecretDirectory | None:
+    """Return the store that a client writes values to; None if none is configured."""
     folder = config.secret_folder(embedded=embedded)
-    return None if folder is None else Directory(folder)
+    return None if folder is None else SecretDirectory(folder)
 
 
-def kept(asked: Secret, answer: Answer, store: Directory | None) -> Answer:
-    """The answer with each value put into the store, and its reference in its place.
+def kept(asked: Secret, answer: Answer, store: SecretDirectory | None) -> Answer:
+    """Put the values of an answer into the store; return the answer with references in their place.
 
-    Raises Refusal if it does not fit, and ConfigError where there is no store; neither repeats a value.
+    Raises:
+        Refusal: The answer does not fit the question.
+        ConfigError: There is no store, or it cannot be written.
+
+    No message repeats a value.
     """
     try:
-        given = asked.by_name(answer.content)
+        values = asked.by_name(answer.content)
     except InvalidAnswer as error:
-        told = f"question {answer.question}: {error}; nothing was sent"
-        raise Refusal("invalid_answer", told) from None
-    if store is None and not all(map(reference_in, given.values())):
+        text = f"question {answer.question}: {error}; nothing was sent"
+        raise Refusal("invalid_answer", text) from None
+    if store is None and not all(map(reference_in, values.values())):
         raise ConfigError(UNSET)
-    referred = {name: value if store is None else _referred(value, store) for name, value in given.items()}
-    return answer.model_copy(update={"content": referred[""] if asked.form is None else referred})
+    references = {name: value if store is None else _stored(value, store) for name, value in values.items()}
+    return answer.model_copy(update={"content": references[""] if asked.form is None else references})
 
 
-def _referred(value: str, store: Directory) -> str:
+def _stored(value: str, store: SecretDirectory) -> str:
     return value if reference_in(value) else store.put(value)
 
 
-def forget(made: Answer, given: Answer, store: Directory | None) -> None:
-    """Remove what was put into the store for an answer that was refused; not what it named itself."""
-    for reference in map(reference_in, _values(made.content) - _values(given.content)):
+def forget(stored: Answer, original: Answer, store: SecretDirectory | None) -> None:
+    """Delete the values that were stored for an answer that was refused; not those that it referred to itself."""
+    for reference in map(reference_in, _values(stored.content) - _values(original.content)):
         if store is not None and reference is not None and reference.store == DIRECTORY:
             store.drop(reference.id)
 
 
 def _values(content: Any) -> set[str]:
-    inside = content.values() if isinstance(content, dict) else [content]
-    return {value for value in inside if isinstance(value, str)}
+    values = content.values() if isinstance(content, dict) else [content]
+    return {value for value in values if isinstance(value, str)}
 
 
-def says_the_same(content: Any, before: Any, store: Directory | None) -> bool:
-    """Whether an answer repeats one whose references are known: by the references, or by what they stand for."""
+def says_the_same(content: Any, before: Any, store: SecretDirectory | None) -> bool:
+    """Return whether an answer equals an earlier one: by its references, or by the values that they stand for."""
     if isinstance(content, dict) and isinstance(before, dict):
         pairs = [(content[name], before.get(name)) for name in content]
-        return content.keys() == before.keys() and all(says_the_same(one, other, store) for one, other in pairs)
+        return content.keys() == before.keys() and all(says_the_same(new, old, store) for new, old in pairs)
     reference = reference_in(before)
     if content == before or reference is None or store is None or reference.store != DIRECTORY:
         return bool(content == before)

@@ -1,19 +1,19 @@
-"""The trace: a run as a tree, one span a loop whose children are its iterations, made from events."""
+"""Build the trace of a run from its events: a tree of spans. `Runs.trace`, plans and the graph overlay use it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.address import parts
-from protocol.runs import Event
+from holdfast.protocol.address import parts
+from holdfast.protocol.runs import Event
 
 Span = dict[str, Any]
 CLOSED = ("completed", "failed", "cancelled")
 
 
 class Trace:
-    """Takes events in order; `root` is the tree so far."""
+    """A trace under construction: `take` the events in order; `root` is the tree so far."""
 
     def __init__(self, name: str, address: str, status: str) -> None:
         self.root: Span = {"name": name, "kind": "pipeline", "address": address, "status": status, "steps": []}
@@ -21,6 +21,7 @@ class Trace:
         self._lists: dict[str, list[Span]] = {address: self.root["steps"]}
 
     def take(self, event: Event) -> None:
+        """Add one event to the tree."""
         match event.type:
             case "step.started":
                 self._open(event, "running")
@@ -49,13 +50,15 @@ class Trace:
                 self._item(event)
             case "branch.started":
                 self._branch(event)
+            case "model.replied":
+                self._reply(event)
             case "plan.completed":
                 self._change(event, outcome=event.data["status"])
             case "plan.revised":
                 self._revise(event)
 
     def _open(self, event: Event, status: str) -> None:
-        """A step's span, below the step, iteration or branch where it stands."""
+        """Add the span of a step, below the step, iteration or branch that contains it."""
         data = event.data
         span: Span = {"name": data["name"], "kind": data["kind"], "address": event.address, "status": status}
         span |= {"output": None, "error": None}
@@ -66,20 +69,27 @@ class Trace:
         self._list_at(self._nearest(event.address)).append(span)
 
     def _skip(self, event: Event) -> None:
-        """A step that was not run; a question of a plan may have been asked before."""
+        """Record a skipped step; it has a span already if a question of its plan was asked before."""
         if self._spans.get(event.address, {}).get("status") == "running":
             self._change(event, status="skipped", reason=event.data.get("reason"))
         else:
             self._open(event, "skipped")
 
     def _fail(self, event: Event) -> None:
-        if event.address not in self._spans:  # it could not even start
+        if event.address not in self._spans:  # it failed before it started
             self._open(event, "failed")
         self._change(event, status="failed", error=_error_of(event))
 
     def _revise(self, event: Event) -> None:
         if event.address in self._spans:
             self._spans[event.address].setdefault("revisions", []).append(event.data)
+
+    def _reply(self, event: Event) -> None:
+        """Count the model replies that were not finished, by the way they ended."""
+        span, finish = self._spans.get(event.address), event.data.get("finish", "finished")
+        if span is not None and finish != "finished":
+            replies = span.setdefault("replies", {})
+            replies[finish] = replies.get(finish, 0) + 1
 
     def _change(self, event: Event, **values: Any) -> None:
         if event.address in self._spans:
@@ -93,7 +103,7 @@ class Trace:
             self._spans[loop]["iterations"].append({"n": event.data["iteration"], **item, "steps": steps})
 
     def _tool(self, event: Event) -> None:
-        """A call of an agent's tool; what runs inside it, such as another agent, stands below it."""
+        """Add the span of a tool call; what runs inside it, such as another agent, goes below it."""
         kind, name, _ = parts(event.address)[-1]
         if kind != "tool" or event.address in self._spans:
             return
@@ -107,7 +117,7 @@ class Trace:
             self._change(event, **values)
 
     def _nearest(self, address: str) -> str:
-        """The nearest step, call or list above an address."""
+        """Return the address of the nearest step, call or list above an address."""
         above = address.rpartition(";")[0]
         while above and above not in self._spans and above not in self._lists:
             above = above.rpartition(";")[0]
@@ -140,7 +150,15 @@ def _error_of(event: Event) -> dict[str, Any]:
 
 
 def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:
-    """The tree that these events make; of each loop the last iterations only, where `last` says so."""
+    """Return the tree that events make.
+
+    Args:
+        events: The events of a run and its children, in order.
+        name: The name of the root span.
+        address: The address of the root span.
+        status: The status of the run; if it has ended, open spans count as cancelled.
+        last: How many iterations of each loop are kept, the last ones; None keeps all.
+    """
     trace = Trace(name, address, status)
     for event in events:
         trace.take(event)
@@ -152,7 +170,7 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
 
 
 def _end(span: Span) -> None:
-    """In a run that has ended, what has no end of its own was cancelled."""
+    """Mark the spans without an end as cancelled, in a run that has ended."""
     for step in inside(span):
         if step["status"] == "running":
             step["status"] = "cancelled"
@@ -169,7 +187,7 @@ def _cut(span: Span, last: int) -> None:
 
 
 def inside(span: Span) -> list[Span]:
-    """What stands right below a span."""
+    """Return the children of a span: steps, and those of its iterations, items and branches."""
     repeated = [*span.get("iterations", []), *span.get("items", [])]
-    inner = [step for one in repeated for step in one["steps"]]
+    inner = [step for iteration in repeated for step in iteration["steps"]]
     return [*span.get("steps", []), *inner, *(step for steps in span.get("branches", {}).values() for step in steps)]

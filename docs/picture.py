@@ -18,10 +18,10 @@ from typing import Any
 
 from temporalio.client import Client
 
-from blueprint import load
-from client.connection import connect
-from client.runs import Runs
-from protocol.answers import Answer
+from holdfast import load
+from holdfast.client.connection import connect
+from holdfast.client.runs import Runs
+from holdfast.protocol.answers import Answer
 
 HOME = Path(__file__).parent.parent
 PICTURE = HOME / "docs" / "waiting.png"
@@ -147,7 +147,7 @@ async def main(page: str) -> int:
         connection = await connect()
         path = await wait_in_iteration_two(connection.client, Runs(connection.client, connection.task_queue))
         await asyncio.to_thread(take, f"{connection.ui_url}/{path}{page}")
-        subprocess.run([sys.executable, "-m", "client", "down"], check=True, cwd=HOME)
+        subprocess.run([sys.executable, "-m", "holdfast", "down"], check=True, cwd=HOME)
     print(f"{PICTURE}: {PICTURE.stat().st_size // 1024} kB")
     return 0
 

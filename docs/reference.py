@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from blueprint.grammar import KINDS, Blueprint
-from blueprint.grammar.base import Part, Step
-from blueprint.schema import language_schema
+from holdfast.blueprint.grammar import KINDS, Blueprint
+from holdfast.blueprint.grammar.base import Part, Step
+from holdfast.blueprint.schema import language_schema
 
 PAGE = Path(__file__).parent / "reference.md"
 HEAD = """# Which keys are there?

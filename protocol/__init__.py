@@ -1,1 +1,1 @@
-"""What processes say to each other: values only. Imports the blueprint, and no Temporal."""
+"""Values that clients, workflows and activities exchange. Imports `blueprint`, and nothing of Temporal."""

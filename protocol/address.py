@@ -1,6 +1,6 @@
-"""Where something happens in a run, as a path: ``pipeline:brief;loop:clarify:2;hitl:review``.
+"""Addresses: the path of a step in a run, ``pipeline:brief;loop:clarify:2;hitl:review``. Used by every room.
 
-An address is made of step names and counters only, so the same run gives the same addresses on every replay.
+An address is made of step names and counters only, so the same run has the same addresses on every replay.
 """
 
 import hashlib
@@ -9,10 +9,12 @@ from typing import NewType
 Address = NewType("Address", str)
 
 LONGEST_WORKFLOW_ID = 200
+"""Bytes. Temporal takes 1,000, but some of its SQL schemas allow only 255."""
 
 
 def root(blueprint: str) -> Address:
-    """
+    """Return the address of a whole run.
+
     >>> root("brief")
     'pipeline:brief'
     """
@@ -20,7 +22,8 @@ def root(blueprint: str) -> Address:
 
 
 def segment(type_: str, id_: str, sub: object = None) -> str:
-    """
+    """Return one segment of an address, with its names escaped.
+
     >>> segment("branch", "a;b"), segment("loop", "clarify", 2)
     ('branch:a%3Bb', 'loop:clarify:2')
     """
@@ -29,7 +32,8 @@ def segment(type_: str, id_: str, sub: object = None) -> str:
 
 
 def within(parent: Address, type_: str, id_: str, sub: object = None) -> Address:
-    """
+    """Return the address one segment below the parent.
+
     >>> within(root("brief"), "hitl", "review")
     'pipeline:brief;hitl:review'
     """
@@ -37,7 +41,10 @@ def within(parent: Address, type_: str, id_: str, sub: object = None) -> Address
 
 
 def child_workflow_id(run: str, address: Address) -> str:
-    """The id of the workflow that works at an address: the run, and the whole address below it.
+    """Return the id of the child workflow at an address: the run's id and the whole address below the root.
+
+    A name alone would not do: two loops of one name in sibling branches would get the same id. An id that is too
+    long ends in a digest of the whole.
 
     >>> child_workflow_id("nest-01", Address("pipeline:nest;loop:outer:2;loop:inner"))
     'nest-01/loop:outer:2;loop:inner'
@@ -51,7 +58,8 @@ def child_workflow_id(run: str, address: Address) -> str:
 
 
 def run_of(workflow_id: str) -> str:
-    """
+    """Return the run that a workflow belongs to.
+
     >>> run_of("nest-01/loop:outer"), run_of("nest-01")
     ('nest-01', 'nest-01')
     """
@@ -59,7 +67,7 @@ def run_of(workflow_id: str) -> str:
 
 
 def parts(address: str) -> list[tuple[str, str, str | None]]:
-    """The segments as (type, id, sub), unescaped.
+    """Return the segments as (type, id, sub), unescaped.
 
     >>> parts("pipeline:brief;loop:clarify:2")
     [('pipeline', 'brief', None), ('loop', 'clarify', '2')]

@@ -1,4 +1,4 @@
-"""What workflows and activities say about models and tools."""
+"""Arguments and results of the activities that call models, tools and the cache."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from protocol.questions import Asked
-from protocol.values import Value
+from holdfast.protocol.questions import Asked
+from holdfast.protocol.values import Value
 
 
 class ToolCall(Value):
-    """A tool that a model wants called."""
+    """A call of a tool that a model requests."""
 
     id: str = ""
-    """The model's own id of the call; may be empty, and may repeat."""
+    """The id that the model gave the call; may be empty, and may repeat."""
     name: str
     args: dict[str, Any] = {}
     unreadable: str | None = None
-    """Why the arguments could not be read, where they are no JSON object."""
+    """Reason why the arguments could not be parsed as a JSON object; `args` is then empty."""
 
 
 class ToolSpec(Value):
-    """A tool as a model is told of it."""
+    """The description of a tool that is sent to a model."""
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = {"type": "object", "properties": {}}
     """JSON Schema of the arguments."""
     reference: str = ""
-    """What is called: a registered tool, `pkg.mod:function`, or `mcp:<server>/<tool>`."""
+    """The function to call: a registered tool, `pkg.mod:function`, or `mcp:<server>/<tool>`."""
+    problem: str = ""
+    """Reason why it cannot be called; only filled in for a lenient `ToolsRequest`."""
 
 
 class Message(Value):
@@ -38,21 +40,22 @@ class Message(Value):
     role: Literal["user", "assistant", "tool"]
     content: Any = None
     tool_calls: list[ToolCall] = []
-    """Of the assistant: what it wants called, each with the id that its result names."""
+    """For the role `assistant`: the calls that it requests. Each result names its call's id."""
     call: str = ""
-    """Of a tool's result: the id of the call."""
+    """For the role `tool`: the id of the call."""
     tool: str = ""
-    """Of a tool's result: the tool's name."""
+    """For the role `tool`: the name of the tool."""
     raw: Any = None
-    """Of the assistant: the provider's reply as opaque JSON, which the next request gives back."""
+    """For the role `assistant`: the provider's reply as opaque JSON, which the next request sends back."""
 
 
 class ModelRequest(Value):
-    """One request to a model. `n` counts the requests of this step in its loop, from 1, whatever was retried."""
+    """One request to a model."""
 
     step: str
     agent: str | None = None
     n: int = 1
+    """Number of the request in its step, from 1: counts over iterations and turns, but not retries."""
     model: str
     instructions: str = ""
     messages: list[Message]
@@ -62,15 +65,18 @@ class ModelRequest(Value):
 
 
 class Usage(Value):
-    """What was spent: requests, tokens, dollars where the price is known, time, steps."""
+    """Consumption that is charged to budgets: requests, tokens, dollars, seconds, steps and questions."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    """None: the price is not known."""
     seconds: float = 0
-    """Of work: what people took does not count."""
+    """Working time; time spent waiting for people does not count."""
     steps: int = 0
+    questions: int = 0
+    """Questions and holds put to people."""
 
     @property
     def tokens(self) -> int:
@@ -85,23 +91,30 @@ class Usage(Value):
             cost_usd=sum(costs) if costs else None,
             seconds=self.seconds + other.seconds,
             steps=self.steps + other.steps,
+            questions=self.questions + other.questions,
         )
 
 
+Finish = Literal["finished", "cut_off", "empty", "refused", "filtered"]
+"""How a reply ended; only a `finished` one is used."""
+
+
 class ModelReply(Value):
-    """What the model said: an output (text, or an object that fits the schema), or tool calls to make."""
+    """A model's reply: an output (text, or a value that fits the schema), or tool calls to make."""
 
     output: Any = None
+    """For a `refused` reply: the model's reason, if it gave one."""
     tool_calls: list[ToolCall] = []
     usage: Usage = Usage(requests=1)
+    finish: Finish = "finished"
     problem: str | None = None
-    """Why the output is none: it does not fit its schema. The model is to be told."""
+    """Why the output does not fit its schema; the workflow sends this text back to the model."""
     raw: Any = None
     """The provider's reply as opaque JSON."""
 
 
-class Given(Value):
-    """What a person said to an interrupt, for the tool that runs again."""
+class InterruptAnswer(Value):
+    """A person's answer to an interrupt, for the tool that runs again."""
 
     content: Any = None
     by: str | None = None
@@ -115,90 +128,100 @@ class ToolRequest(Value):
     args: list[Any] | None = None
     """Positional arguments, for conditions and mappers; `input` is then unused."""
     by_name: bool = False
-    """Whether `input` holds the arguments by name, as a model gives them."""
+    """True if `input` is an object of the arguments by name, as models send them."""
     states: dict[str, Any] = {}
-    """Of a call that was interrupted: what it kept, by its path within the tool (empty: the tool itself)."""
-    given: dict[str, Given] = {}
-    """Of a call that was interrupted: what people said, by path."""
+    """For a call that was interrupted: the states it kept, by path within the tool ("" is the tool itself)."""
+    given: dict[str, InterruptAnswer] = {}
+    """For a call that was interrupted: the answers, by path."""
     interrupted: list[str] = []
-    """The paths that interrupted this call so far."""
+    """The paths that have interrupted this call so far."""
     idempotent: bool | None = None
-    """Whether it may be run twice, where the blueprint says so; else the tool knows."""
+    """True if the blueprint allows a second run, False if it forbids it; None: the tool's own setting counts."""
     unsure_is_final: bool = False
-    """Whether a call that timed out elsewhere, and may have taken effect there, is not tried again."""
+    """True if a remote timeout is not retried, since the call may have taken effect there."""
 
 
 class Completed(Value):
-    """The tool ended and gave this."""
+    """The outcome of a tool that finished."""
 
     result: Any = None
 
 
 class Parent(Value):
-    """A composite above an interrupt, as a person sees it."""
+    """A composite interrupt around a question, as a person sees it."""
 
     path: str
     info: Any = None
 
 
-class Raised(Value):
-    """One root cause of an interrupt: a question, at a path within the tool such as `level:price`."""
+class RaisedInterrupt(Value):
+    """One question of an interrupt."""
 
     path: str
+    """Path within the tool, such as `level:price`."""
     asked: Annotated[Asked, Field(discriminator="kind")]
     parents: list[Parent] = []
     ends: Literal["", "denied", "answered"] = ""
-    """Which answer ends the call, of a tool that knows nothing of answers: a denial; or any, which is the result."""
+    """Which answer ends the call of a tool that cannot read answers: a denial, or any (which is then the result)."""
 
 
 class Interrupted(Value):
-    """The tool wants people to be asked, and to be run again with what they said and what it kept, by path."""
+    """The outcome of a tool that asks people: it is to run again with their answers and its states."""
 
-    questions: list[Raised]
+    questions: list[RaisedInterrupt]
     states: dict[str, Any] = {}
+    """By path within the tool."""
 
 
 ToolOutcome = Completed | Interrupted
 
 
 class CacheLookup(Value):
-    """What is looked for in the cache."""
+    """A key to look up in the cache."""
 
     key: str
 
 
 class CacheHit(Value):
-    """What was found there, if anything."""
+    """The result of a look-up in the cache."""
 
     found: bool = False
+    """Tells a stored null from a miss."""
     value: Any = None
 
 
 class CacheEntry(Value):
-    """What is put there, and for how many seconds; None: for ever."""
+    """A value to keep in the cache."""
 
     key: str
     value: Any = None
     ttl: float | None = None
+    """Seconds; None: for ever."""
 
 
 class ToolsRequest(Value):
-    """Tools to describe to a model: names, `pkg.mod:function`, or `mcp:<server>` for all that a server has."""
+    """Tools to describe to a model."""
 
     tools: list[str]
+    """Names, `pkg.mod:function`, or `mcp:<server>` for all tools of a server."""
+    lenient: bool = False
+    """True if a tool that cannot be called is returned with its `problem`, instead of failing the whole request."""
 
 
 class FindTool(Value):
-    """What a tool is wanted for; `among` are those that may be used, all that the worker has if there are none."""
+    """A request for a tool that can replace a missing one."""
 
     service: str | None = None
     instruction: str = ""
+    """The task of the step that needs the tool."""
     missing: str = ""
-    """The tool that is not there."""
+    """Name of the missing tool."""
     among: list[str] = []
+    """Tools that may be used; empty: all tools of the worker."""
 
 
 class FoundTool(Value):
-    """The tool that fits best; None: none does."""
+    """The replacement for a missing tool."""
 
     name: str | None = None
+    """None: no tool fits."""

@@ -1,4 +1,4 @@
-"""What a person sends back, and what they get for it."""
+"""Answers as clients send them, and the receipts and refusals that workflows return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, digest_of
 
 REFUSALS = (
     "unknown_question",
@@ -19,11 +19,18 @@ REFUSALS = (
     "key_conflict",
     "run_closed",
     "bad_token",
+    "too_large",
+    "busy",
 )
 
 
 class Refusal(ValueError):
-    """An answer that is not taken: a code of `REFUSALS`, and a message with the way out."""
+    """An answer that is not taken.
+
+    Args:
+        code: One of `REFUSALS`.
+        message: Reason and way out, for a person.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -31,31 +38,34 @@ class Refusal(ValueError):
 
 
 class Answer(Value):
-    """One answer to one question. `question` is its id or its address."""
+    """One answer to one question."""
 
     question: str = Field(min_length=1)
+    """Id or address of the question."""
     action: Literal["accept", "decline", "cancel"] = "accept"
     content: Any = None
     digest: str | None = None
+    """Digest of the question as the person saw it; refused with `question_changed` if it differs by now."""
 
 
 class Answers(Value):
-    """Answers that are taken or refused together, by one person."""
+    """A batch of answers by one person, taken or refused as a whole."""
 
     answers: list[Answer] = Field(min_length=1, max_length=1000)
     by: str | None = Field(None, max_length=200)
     key: str | None = Field(None, min_length=1, max_length=200)
+    """Idempotency key."""
     comment: str | None = Field(None, max_length=2000)
     token: str | None = None
 
     @property
     def digest(self) -> str:
-        """Tells two contents under one key apart."""
+        """Digest of the contents and the sender: a key that is used again with another digest is a conflict."""
         return digest_of([answer.model_dump(exclude={"digest"}) for answer in self.answers], self.by)
 
 
 class Receipt(Value):
-    """What was taken, from whom, when."""
+    """The confirmation of an answer that was taken."""
 
     question: str
     status: Literal["answered", "waiting_quorum"]
@@ -64,13 +74,16 @@ class Receipt(Value):
 
 
 class Closed(NamedTuple):
-    """What is remembered of a question that is no longer open; a list on the wire, as many are carried.
+    """The record of a question that was closed, kept to answer repeated commands.
 
-    With the status `waiting_quorum`: of an acceptance that was not yet enough.
+    Two kinds of records close nothing: `waiting_quorum` is an acceptance that does not yet complete the quorum, and
+    `taken` is a command other than an answer, whose question is "".
     """
 
+    # A named tuple and no model: it is a list on the wire, and every continue-as-new carries many of them.
+
     question: str
-    status: Literal["answered", "declined", "cancelled", "expired", "waiting_quorum"]
+    status: Literal["answered", "declined", "cancelled", "expired", "waiting_quorum", "taken"]
     at: datetime
     by: str | None = None
     key: str | None = None
@@ -78,14 +91,18 @@ class Closed(NamedTuple):
 
 
 def read_answers(payload: Any) -> Answers:
-    """The answers in an update's or a signal's argument; one bare answer will do."""
+    """Return the answers in the argument of an update or a signal. Raises `Refusal` for anything else.
+
+    Args:
+        payload: The object of an `Answers`, or of one `Answer` with the fields of the batch beside its own.
+    """
     if isinstance(payload, dict) and "answers" not in payload and "question" in payload:
-        own = {key: value for key, value in payload.items() if key in Answer.model_fields}
-        payload = {"answers": [own], **{key: value for key, value in payload.items() if key not in own}}
+        answer = {key: value for key, value in payload.items() if key in Answer.model_fields}
+        payload = {"answers": [answer], **{key: value for key, value in payload.items() if key not in answer}}
     try:
         return Answers.model_validate(payload)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the argument"
+        place = ".".join(map(str, first["loc"])) or "the argument"
         shape = '{"answers": [{"question": "<id>", "content": "..."}]}'
-        raise Refusal("invalid_answer", f"{where}: {first['msg']}; an answer looks like {shape}") from None
+        raise Refusal("invalid_answer", f"{place}: {first['msg']}; an answer looks like {shape}") from None

@@ -1,18 +1,28 @@
-"""Writing to the context: a write copies its path and shares the rest. Values are replaced, never merged by guess."""
+"""Pure writes to the context of a run: each returns a new context. Used by workflows, and by a client that edits one.
+
+A write copies the objects on its path and shares the rest: a branch then costs what it changes, and changes are found
+by identity. Values are replaced, never merged by guess.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from holdfast.blueprint.plan.texts import read_structure
+from holdfast.blueprint.reducers import NOT_REDUCED, reduced
 
 Json = dict[str, Any]
 
 
 class BadWrite(ValueError):
-    """The value cannot be written there."""
+    """A value that cannot be written at its path."""
 
 
 def keys_of(path: str) -> list[str]:
-    """
+    """Return the keys of a dotted path; a leading `context.` is optional.
+
     >>> keys_of("context.stats.total"), keys_of("counter")
     (['stats', 'total'], ['counter'])
     """
@@ -20,7 +30,9 @@ def keys_of(path: str) -> list[str]:
 
 
 def written(context: Json, path: str, value: Any) -> Json:
-    """The context with the value at the path; missing objects on the way are made.
+    """Return the context with the value at the path, and with missing objects on the way created.
+
+    Raises `BadWrite` where something that is not an object stands in the way.
 
     >>> written({"a": {"b": 1}}, "a.c", [])
     {'a': {'b': 1, 'c': []}}
@@ -29,7 +41,8 @@ def written(context: Json, path: str, value: Any) -> Json:
 
 
 def read(context: Json, path: str, default: Any = None) -> Any:
-    """
+    """Return the value at the path, or the default.
+
     >>> read({"a": {"b": 1}}, "context.a.b"), read({}, "a.b", "none")
     (1, 'none')
     """
@@ -42,34 +55,44 @@ def read(context: Json, path: str, default: Any = None) -> Any:
 
 
 def applied(context: Json, verb: Literal["set", "append", "merge"], path: str, value: Any) -> Json:
-    """The context after one operation; appending to what is no list, or merging what is no object, is a `BadWrite`."""
+    """Return the context after one operation.
+
+    Raises `BadWrite` on appending to something other than a list, and on merging something other than objects.
+    """
     match verb:
         case "set":
             return written(context, path, value)
         case "append":
             items = read(context, path)
             if items is not None and not isinstance(items, list):
-                raise BadWrite(f"cannot append to {path}: it holds no list")
+                raise BadWrite(f"cannot append to {path}: it does not hold a list")
             return written(context, path, [*(items or []), value])
         case "merge":
             return merged(context, path, value)
 
 
 def merged(context: Json, path: str, value: Any) -> Json:
+    """Return the context with an object, or a text that is one in JSON, merged one level deep into the path."""
+    value = read_structure(value)
     if not isinstance(value, dict):
-        raise BadWrite(f"cannot merge into {path}: the value is no object")
-    found = read(context, path)
-    if found is not None and not isinstance(found, dict):
-        raise BadWrite(f"cannot merge into {path}: it holds no object")
-    return written(context, path, {**(found or {}), **value})
+        raise BadWrite(f"cannot merge into {path}: the value is neither an object nor a text that is a JSON object")
+    current = read(context, path)
+    if current is not None and not isinstance(current, dict):
+        raise BadWrite(f"cannot merge into {path}: it does not hold an object")
+    return written(context, path, {**(current or {}), **value})
 
 
-def updated(context: Json, output: Json) -> Json:
-    """The context with an output written key by key; `scratchpad` alone is merged one level.
+def updated(context: Json, output: Any) -> Json:
+    """Return the context with an output written key by key; `scratchpad` alone is merged one level.
 
-    >>> updated({"n": 1, "scratchpad": {"a": 1}}, {"n": 2, "scratchpad": {"b": 2}})
+    The output is an object or a text that is a JSON object; anything else is a `BadWrite`.
+
+    >>> updated({"n": 1, "scratchpad": {"a": 1}}, '{"n": 2, "scratchpad": {"b": 2}}')
     {'n': 2, 'scratchpad': {'a': 1, 'b': 2}}
     """
+    output = read_structure(output)
+    if not isinstance(output, dict):
+        raise BadWrite("it is neither an object nor a text that is a JSON object")
     pad, new = context.get("scratchpad"), output.get("scratchpad")
     both = {"scratchpad": {**pad, **new}} if isinstance(pad, dict) and isinstance(new, dict) else {}
     return {**context, **output, **both}
@@ -77,7 +100,7 @@ def updated(context: Json, output: Json) -> Json:
 
 def _put(value: Any, keys: list[str], leaf: Any, path: str) -> Json:
     if not isinstance(value, dict):
-        raise BadWrite(f"cannot write {path}: {keys[0]!r} would stand in something that is no object")
+        raise BadWrite(f"cannot write {path}: {keys[0]!r} would be inside something that is not an object")
     key, *rest = keys
     below = _put({} if value.get(key) is None else value[key], rest, leaf, path) if rest else leaf
     return {**value, key: below}
@@ -85,19 +108,19 @@ def _put(value: Any, keys: list[str], leaf: Any, path: str) -> Json:
 
 Path = tuple[str, ...]
 GONE: Any = object()
-"""Of a change: the key is no longer there."""
+"""Value of a change that removes its key."""
 
 
 class Conflict(ValueError):
-    """Two branches, or items, have changed one path, each in its own way."""
+    """Two branches, or items of a map, that changed one path to different values."""
 
-    def __init__(self, one: str, other: str, path: str) -> None:
-        super().__init__(f"branches {one!r} and {other!r} both change {path}")
-        self.one, self.other, self.path = one, other, path
+    def __init__(self, first: str, second: str, path: str) -> None:
+        super().__init__(f"branches {first!r} and {second!r} both change {path}")
+        self.one, self.other, self.path = first, second, path
 
 
 def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
-    """What has changed, by path; a list is one value.
+    """Return the changed values by path, `GONE` for a removed key; a list counts as one value.
 
     >>> changes({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 5}, "d": 3})
     {('a', 'c'): 5}
@@ -106,53 +129,108 @@ def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
         return {}
     if not isinstance(before, dict) or not isinstance(after, dict):
         return {path: after}
-    found: dict[Path, Any] = {}
+    result: dict[Path, Any] = {}
     for key in [*before, *(key for key in after if key not in before)]:
         if key not in after:
-            found[*path, key] = GONE
+            result[*path, key] = GONE
         elif key not in before and not (isinstance(after[key], dict) and after[key]):
-            found[*path, key] = after[key]
+            result[*path, key] = after[key]
         else:
-            found |= changes(before.get(key, {}), after[key], (*path, key))  # a new object is what is new in it
-    return found
+            # A new object counts as its keys, so that two branches that create it do not conflict over the whole.
+            result |= changes(before.get(key, {}), after[key], (*path, key))
+    return result
 
 
-def with_changes(context: Json, changed: dict[Path, Any]) -> Json:
-    """The context with these paths changed."""
+def with_changes(context: Json, changed: Mapping[Path, Any]) -> Json:
+    """Return the context with the changes applied."""
     for path, value in changed.items():
         context = _replaced(context, path, value)
     return context
 
 
-def joined(context: Json, forks: dict[str, dict[Path, Any]], strategy: str) -> Json:
-    """The context with the changes of every fork, in their order. Raises `Conflict`.
+@dataclass(frozen=True)
+class _Taken:
+    """A change that the joined context already contains."""
+
+    by: str
+    """Name of the fork."""
+    value: Any
+    reduced: bool
+    """True if a reducer wrote it."""
+
+
+def joined(
+    context: Json,
+    forks: Mapping[str, Mapping[Path, Any]],
+    strategy: str,
+    reducers: Mapping[Path, str] | None = None,
+    began: Json | None = None,
+) -> Json:
+    """Return the context with the changes of every fork, applied in their order. Raises `Conflict`.
+
+    Args:
+        context: The context that the changes are applied to.
+        forks: By name of the fork, its changes as `changes` returns them.
+        strategy: What happens if two forks change one path: `overwrite`, `keep_first`, `error_on_conflict` or
+            `context_update` (equal values are no conflict). Reducers take precedence over it.
+        reducers: By path, the reducer that combines values there.
+        began: The context that the forks began with, if it is not `context`.
 
     >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "overwrite")
     {'n': 1, 'x': 2}
     >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "context_update")
     Traceback (most recent call last):
-    protocol.context.Conflict: branches 'a' and 'b' both change x
+    holdfast.protocol.context.Conflict: branches 'a' and 'b' both change x
+    >>> joined({"x": [1]}, {"a": {("x",): [1, 2]}, "b": {("x",): [1, 3]}}, "context_update", {("x",): "append"})
+    {'x': [1, 2, 3]}
     """
-    taken: dict[Path, tuple[str, Any]] = {}
+    base = context if began is None else began
+    taken: dict[Path, _Taken] = {}
     for name, changed in forks.items():
         for path, value in changed.items():
-            before = [other for other in taken if _overlap(other, path) and taken[other][0] != name]
-            if before and strategy == "keep_first":
-                continue
-            for other in before:
-                who, theirs = taken[other]
-                same = other == path and theirs == value
-                if strategy == "error_on_conflict" or (strategy == "context_update" and not same):
-                    raise Conflict(who, name, ".".join(path))
-            taken[path] = (name, value)
-            context = _replaced(context, path, value)
+            before = [other for other in taken if _overlap(other, path) and taken[other].by != name]
+            result = NOT_REDUCED
+            if reducers and all(taken[other].reduced for other in before):
+                result = _reduced(reducers, path, context, base, value, first=path not in taken)
+            if result is NOT_REDUCED:
+                if before and strategy == "keep_first":
+                    continue
+                _check_conflict(strategy, name, path, value, {other: taken[other] for other in before})
+            taken[path] = _Taken(name, value, result is not NOT_REDUCED)
+            context = _replaced(context, path, value if result is NOT_REDUCED else result)
     return context
 
 
-def _overlap(one: Path, other: Path) -> bool:
-    """Whether one path is the other, or stands inside it."""
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
+def _check_conflict(strategy: str, name: str, path: Path, value: Any, before: Mapping[Path, _Taken]) -> None:
+    for other, theirs in before.items():
+        same = other == path and theirs.value == value
+        if strategy == "error_on_conflict" or (strategy == "context_update" and not same):
+            raise Conflict(theirs.by, name, ".".join(path))
+
+
+def _reduced(reducers: Mapping[Path, str], path: Path, context: Json, began: Json, value: Any, *, first: bool) -> Any:
+    """Return the value that a reducer combines, or `NOT_REDUCED` where none applies or the values do not fit it."""
+    current = _at(context, path)
+    if (reducer := reducers.get(path)) not in (None, "merge"):
+        return reduced(reducer or "", current, _at(began, path), value, first=first)
+    if not any(reducers.get(path[:size]) == "merge" for size in range(1, len(path) + 1)):
+        return NOT_REDUCED
+    if path in reducers and not isinstance(value, dict):
+        return NOT_REDUCED  # the object is replaced by something else, or removed
+    return current if value == {} and isinstance(current, dict) else value
+
+
+def _at(context: Json, path: Path) -> Any:
+    value: Any = context
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _overlap(first: Path, second: Path) -> bool:
+    """Return whether the paths are equal, or one is inside the other."""
+    shorter = min(len(first), len(second))
+    return first[:shorter] == second[:shorter]
 
 
 def _replaced(value: Any, path: Path, leaf: Any) -> Json:

@@ -1,76 +1,98 @@
-"""What workflows of one plan hand each other: where it stands, what came out, what to go on with."""
+"""Arguments, states, results and views of the workflows that run a plan. Used by those workflows and by clients."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from blueprint.errors import BlueprintError
-from blueprint.expressions import text_of
-from blueprint.grammar import PlanBody
-from blueprint.plan.reading import read_plan
-from protocol.address import Address
-from protocol.agents import Usage
-from protocol.questions import InvalidAnswer, Review
-from protocol.runs import AgentDefinition, AgentState, Budget, Carried, ChildDefinition
-from protocol.values import Value, digest_of
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import Agent, PlanBody, Retry
+from holdfast.blueprint.plan import Layout, asks
+from holdfast.blueprint.plan.reading import read_plan
+from holdfast.protocol.address import Address
+from holdfast.protocol.questions import InvalidAnswer, Review, review_schema
+from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
+from holdfast.protocol.values import Value
 
 PLAN_WORKFLOW = "Plan"
 PLAN_LOOP_WORKFLOW = "PlanLoop"
 DRIVEN_PLAN_WORKFLOW = "DrivenPlan"
 PLAN = "plan"
-"""The query that tells where a plan stands, and the update that changes what is left of it."""
+"""Name of the query for a plan's progress, and of the update that changes its remaining steps."""
+
+PLAN_OUTPUT = "plan_output"
+"""Name of the query for the output of a plan that failed or was cancelled."""
 
 ITEMS_FAILED = "items_failed"
-"""The error of a loop, or of a step in it, that failed for its items."""
+"""Error type of a loop that failed because its items failed, and of the steps in it."""
+
+LONGEST_KEPT = 100_000
+"""Largest number of characters of a plan's output that a failure carries."""
+UNFINISHED = "unfinished"
+"""Error type of a step or a loop that was running when its plan failed or was cancelled."""
 
 StepStatus = Literal["pending", "running", "waiting_input", "completed", "skipped", "failed", "cancelled"]
 LoopStatus = Literal["completed", "completed_with_errors", "failed", "skipped", "cancelled"]
 IterationStatus = Literal["completed", "failed", "skipped", "cancelled"]
 PlanStatus = Literal["completed", "completed_with_errors", "failed", "cancelled"]
 OVER = ("completed", "completed_with_errors", "skipped", "failed", "cancelled")
+"""The states in which a step, a loop or a plan has ended."""
 
 
 class StepResult(Value):
-    """How a step stands or ended: what was said (`response`), and what a tool or a person gave (`data`)."""
+    """The state of a step, and its result."""
 
     status: StepStatus
     response: Any = None
+    """Text for a person or a model."""
     data: Any = None
+    """Value of a tool, or of a person's answer."""
     error: dict[str, Any] | None = None
     """`type` and `message`."""
     reason: str | None = None
-    """Why it was skipped."""
+    """Why the step was skipped."""
     tool_results: list[dict[str, Any]] = []
-    """Of a step with several tools: what each gave."""
+    """For a step with several tools, one object a call: `tool`, `parameters` and `data`."""
+    called: list[str] = []
+    """Tools whose calls have begun, whatever their result; in the output only of a step that did not complete."""
     tries: dict[str, int] = {}
-    """Of a step under way: how often it was tried again, by the kind of the error."""
+    """For a running step: number of retries, by kind of error."""
 
     @property
     def value(self) -> Any:
-        """What a reference to the step gives."""
+        """The value of a reference to the step: its data, else its response; None unless it is completed."""
         if self.status != "completed":
             return None
         return self.response if self.data is None else self.data
 
     def told(self) -> dict[str, Any]:
-        """As the plan's result has it."""
-        four = {"status": self.status, "response": self.response, "data": self.data, "error": self.error}
-        several = {"tool_results": self.tool_results} if len(self.tool_results) > 1 else {}
-        return {**four, **({} if self.reason is None else {"reason": self.reason}), **several}
+        """Return the step as the output of the plan has it."""
+        always = {"status": self.status, "response": self.response, "data": self.data, "error": self.error}
+        reason = {} if self.reason is None else {"reason": self.reason}
+        return {**always, **reason, **self._tool_fields()}
+
+    def _tool_fields(self) -> dict[str, Any]:
+        completed = self.status == "completed"
+        fields: dict[str, Any] = {"called": self.called} if self.called and not completed else {}
+        if len(self.tool_results) > (1 if completed else 0):
+            fields["tool_results"] = self.tool_results
+        return fields
 
 
 class Iteration(Value):
-    """What one item of a loop gave."""
+    """The result of one iteration of a loop."""
 
     index: int
+    """From 0."""
     item: Any = None
     status: IterationStatus
-    """`skipped`: it failed, and a person let it pass."""
+    """`skipped`: it failed, and a person chose to go on without it."""
     steps: dict[str, StepResult] = {}
     loops: dict[str, LoopOutcome] = {}
 
     def told(self) -> dict[str, Any]:
+        """Return the iteration as the output of the plan has it."""
         return {
             "index": self.index,
             "item": self.item,
@@ -81,7 +103,7 @@ class Iteration(Value):
 
 
 class LoopOutcome(Value):
-    """How a loop ended."""
+    """The result of a loop."""
 
     status: LoopStatus
     iterations: list[Iteration] = []
@@ -89,6 +111,7 @@ class LoopOutcome(Value):
     reason: str | None = None
 
     def told(self) -> dict[str, Any]:
+        """Return the loop as the output of the plan has it."""
         return {
             "status": self.status,
             "iteration_results": [iteration.told() for iteration in self.iterations],
@@ -97,15 +120,15 @@ class LoopOutcome(Value):
         }
 
 
-class Known(Value):
-    """What a loop's steps may know of a step outside: how it ended, and what it gave."""
+class OutsideResult(Value):
+    """The result of a step outside a loop, as the steps of the loop may refer to it."""
 
     status: StepStatus
     value: Any = None
 
 
 class ItemOf(Value):
-    """Where a loop around stands."""
+    """The current item of an enclosing loop."""
 
     loop: str
     item: Any = None
@@ -113,144 +136,171 @@ class ItemOf(Value):
 
 
 class ActiveLoop(Value):
-    """A loop that an agent has started: the items as they were then, and where it stands."""
+    """A loop that an agent has started, and its progress."""
 
     items: list[Any]
+    """The items as they were at the start."""
     index: int = 0
+    """Index of the current item."""
     done: list[Iteration] = []
     steps: dict[str, StepResult] = {}
-    """Of the current iteration; and its loops that are over."""
+    """Results of the current iteration, by id."""
     loops: dict[str, LoopOutcome] = {}
+    """Loops in the current iteration that have ended, by id."""
 
 
-class Standing(Value):
-    """Where a plan, or one iteration of a loop, stands."""
+class PlanProgress(Value):
+    """The progress of a plan, or of one iteration of a loop."""
 
     steps: dict[str, StepResult] = {}
     loops: dict[str, LoopOutcome] = {}
     active: dict[str, ActiveLoop] = {}
-    """Of the whole plan: the loops that an agent has started, in the order in which it did."""
+    """For a whole plan: the loops that an agent has started, in that order."""
     vars: dict[str, Any] = {}
-    """What an agent keeps for itself."""
+    """Values that an agent has stored for itself."""
     found: list[str] = []
-    """Tools that were found in the place of others, behind the address of the step that may use them."""
+    """Replacements for missing tools, each behind the address of the step that may use it."""
     missing: list[str] = []
-    """Steps, by their address, that lack a tool, and may use what was found."""
+    """Addresses of the steps that lack a tool, and may use a replacement."""
 
 
 class Revision(Value):
     """A change of a plan while it runs."""
 
     revision: int
+    """Number of the plan's version; the first plan is 1."""
     by: str | None = None
     reason: str = ""
 
 
+class PlannerCall(Value):
+    """The call of the agent that wrote a plan; repeated when the plan is invalid or a person sends it back."""
+
+    agent: Agent
+    name: str | None = None
+    """Name of the agent in the blueprint, if it has one."""
+    step: str
+    instructions: str = ""
+    input: Any = None
+    timeout: float | None = None
+    """Seconds."""
+    retry: Retry | None = None
+
+
 class PlanDefinition(ChildDefinition):
-    """A plan that the engine drives; the blueprint's only step holds it, unless it is read from a value."""
+    """A plan that the scheduler drives. The only step of its blueprint holds the plan, unless `given` does."""
 
     given: Any = None
     """The value that the plan is read from."""
+    planner: PlannerCall | None = None
+    """The agent that wrote that value."""
     task: Any = None
-    """The step's input: every step of the plan is told."""
+    """Input of the step; every step of the plan sees it."""
     context: dict[str, Any] = {}
     previous: Any = None
+    """Output of the step before the plan."""
     place: str = ""
-    n: int = 1
+    """Place for a person, such as `clarify 2 · review`."""
     iteration: int | None = None
 
 
 class PlanState(Carried):
-    """Where a plan stands between two of its steps."""
+    """The state of a scheduler-driven plan between two steps; continue-as-new passes it on."""
 
     plan: PlanBody | None = None
     """None before it is read."""
     revision: int = 1
     revisions: list[Revision] = []
-    standing: Standing = Standing()
+    standing: PlanProgress = PlanProgress()
     stopped: str = ""
-    """Why nothing more is started."""
+    """Reason why no further step is started; empty: none."""
 
 
-class PlanResult(Value):
-    """How a plan ended."""
+class PlanResult(ChildResult):
+    """The result of a plan."""
 
     status: PlanStatus
     output: dict[str, Any]
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
 
 
 class PlanLoopDefinition(PlanDefinition):
-    """A loop of a plan that the engine drives."""
+    """A loop of a plan that the scheduler drives."""
 
     plan: PlanBody
     loop: str
+    """Id of the loop in the plan."""
     items: list[Any] = []
-    known: dict[str, Known] = {}
+    known: dict[str, OutsideResult] = {}
+    """Results of the steps outside that the loop refers to, by id."""
     around: list[ItemOf] = []
+    """The enclosing loops, outermost first."""
 
 
 class PlanLoopState(Carried):
-    """Where a loop stands between two items."""
+    """The state of a loop between two items; continue-as-new passes it on."""
 
     done: list[Iteration] = []
     ended: Literal["", "failed", "cancelled"] = ""
-    """How an item has ended the whole loop."""
+    """Set when an item has ended the whole loop."""
 
 
-class PlanLoopResult(Value):
-    """How a loop ended."""
+class PlanLoopResult(ChildResult):
+    """The result of a loop."""
 
     outcome: LoopOutcome
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
 
 
 class DrivenDefinition(AgentDefinition):
-    """A plan that an agent drives by control tools, or one of its loops for as long as it is active."""
+    """A plan that an agent drives by control tools, or one of its active loops."""
 
     author: PlanBody
-    """The plan as its step holds it, or what the step says of one that is read."""
+    """The plan as its step holds it; for a plan that is read, the step's settings for it."""
     given: Any = None
     """The value that the plan is read from."""
+    planner: PlannerCall | None = None
+    """The agent that wrote that value."""
     task: Any = None
-    """The step's input."""
+    """Input of the step."""
     plan_address: Address
-    """Where the plan stands; the workflow's own address is that of a loop, if it lives as long as that is active."""
+    """Address of the plan. The workflow of an active loop has the loop's address as its own."""
     loop: str | None = None
+    """Id of the loop, if this is the workflow of one."""
 
 
 class DrivenState(AgentState):
-    """Where a driven plan stands between two turns: the conversation, and the plan."""
+    """The state of an agent-driven plan between two turns: the conversation and the plan."""
 
     plan: PlanBody | None = None
     revision: int = 1
     revisions: list[Revision] = []
-    standing: Standing = Standing()
+    standing: PlanProgress = PlanProgress()
 
 
-class DrivenResult(Value):
-    """How a driven plan ended; of a loop: the conversation and the plan to go on with."""
+class DrivenResult(ChildResult):
+    """The result of an agent-driven plan, or the state in which one of its loops hands back to the plan."""
 
     status: PlanStatus = "completed"
     output: dict[str, Any] = {}
     state: DrivenState | None = None
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
+    """For a loop only."""
 
 
 class PlanReview(Review):
-    """May this plan be run? One that a person has edited must be a plan that can be."""
+    """The review of a plan before it runs. An edited plan must be a valid one."""
 
     author: PlanBody
-    agents: list[str] = []
+    agents: dict[str, Agent] = {}
+    revisable: bool = False
+    """True if the plan may go back to the planner that wrote it."""
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return review_schema(self.payload_schema, revisable=self.revisable)
 
     def accept(self, content: Any) -> Any:
-        """The verdict with the plan that counts; everything that is wrong with an edited one."""
+        """Return the verdict with the plan to use. Raises `InvalidAnswer` with all problems of an edited plan."""
+        if isinstance(content, dict) and content.get("verdict") == "revise":
+            self._check_revision(content)
         content = super().accept(content)
         if content["verdict"] == "edited":
             try:
@@ -259,9 +309,17 @@ class PlanReview(Review):
                 raise InvalidAnswer("\n".join(map(str, error.problems)), "payload") from None
         return content
 
+    def _check_revision(self, content: dict[str, Any]) -> None:
+        """Refuse to send back a plan that has no planner, or to send one back without a reason."""
+        if not self.revisable:
+            text = "no planner can revise it: answer unchanged, edited (with the plan as payload) or rejected"
+            raise InvalidAnswer(text, "verdict")
+        if not str(content.get("reason") or "").strip():
+            raise InvalidAnswer("write what the planner should change", "reason")
+
 
 class PlanView(Value):
-    """What a workflow tells of its plan."""
+    """The answer of a workflow to the query `plan`."""
 
     workflow: str
     address: Address
@@ -270,27 +328,44 @@ class PlanView(Value):
     driver: str
     plan: dict[str, Any]
     steps: dict[str, dict[str, Any]]
-    """By id: `status`, and where they are: `response`, `data`, `error`, `reason`."""
+    """By id: `status`, and if there are any `response`, `data`, `error` and `reason`."""
     loops: dict[str, dict[str, Any]] = {}
     revisions: list[Revision] = []
     status: str = "running"
     holds: bool = True
-    """Whether changes are to be sent here."""
-
-
-def change_id(plan: Any) -> str:
-    """What a token for a change of a plan is made for: this very plan."""
-    return f"{PLAN}:{digest_of(plan)}"
+    """True if this workflow holds the plan now, and takes changes of it; False while an active loop does."""
 
 
 def progress_of(steps: Mapping[str, StepResult]) -> dict[str, Any]:
-    """How far it is: every step that has come to its end counts."""
-    over = [result for result in steps.values() if result.status in OVER]
-    return {"completed_steps": len(over), "total_steps": len(steps)}
+    """Return the numbers of ended and of all steps, as `completed_steps` and `total_steps`."""
+    ended = [result for result in steps.values() if result.status in OVER]
+    return {"completed_steps": len(ended), "total_steps": len(steps)}
+
+
+def nothing_done(layout: Layout, steps: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return a note on a plan that ended with every acting step skipped, or None if one of them ran.
+
+    Acting are the steps with tools; in a plan without tools all steps that do not ask a person.
+    """
+    with_tools = [unit.id for unit in layout.steps() if unit.step.tools]
+    acting = with_tools or [unit.id for unit in layout.steps() if not asks(unit.step)]
+    if not acting or any(steps[id_]["status"] != "skipped" for id_ in acting):
+        return None
+    skipped = ", ".join(f"{id_} ({steps[id_].get('reason') or 'not needed'})" for id_ in acting)
+    return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
+
+
+def fitting(output: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan's output for its failure; of a large one only how the steps ended, without their results."""
+    if len(text_of(output)) <= LONGEST_KEPT:
+        return output
+    kept = ("status", "error", "called")
+    ends = {id_: {key: step[key] for key in kept if key in step} for id_, step in output["steps"].items()}
+    return {"status": output["status"], "steps": ends, "loops": {}}
 
 
 def said(value: Any) -> str:
-    """A tool's result in words."""
+    """Return the result of a tool as text; None is empty."""
     return "" if value is None else text_of(value)
 
 

@@ -1,16 +1,18 @@
-"""How a run is started, watched and steered: names, workflow arguments, events, views."""
+"""Names, arguments, states, results, events and views of the workflows of a run. Used by workflows and clients."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Literal
 
-from blueprint.grammar import Agent, AgentTool, Blueprint, Limits, Retry
-from protocol.address import Address
-from protocol.agents import Message, ToolSpec, Usage
-from protocol.answers import Closed
-from protocol.questions import Question
-from protocol.values import Value
+from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Message, ToolSpec, Usage
+from holdfast.protocol.answers import Closed
+from holdfast.protocol.display import markdown, one_line
+from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.questions import Question
+from holdfast.protocol.values import Value
 
 TASK_QUEUE = "holdfast"
 PIPELINE_WORKFLOW = "Pipeline"
@@ -27,278 +29,325 @@ VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
 
-BORN = ("loop.started", "agent.started", "map.started", "clarify.started", "plan.started")
-"""Events that tell of a child workflow, whose id is in their data."""
+BORN = ("loop.started", "agent.started", "map.started", "clarify.started", "plan.started", "child.started")
+"""Types of the events that announce a child workflow; its id is in their data."""
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
 WAITING_ATTRIBUTE = "HoldfastWaitingFor"
+HOLD_MARK = " (on hold)"
+"""The end of the identity of a worker on hold: clients see it among the pollers of a task queue."""
+PAUSED_MEMO = "holdfastPaused"
+"""In the memo of a run while it is paused; a memo comes with a list of workflows and needs no registration."""
 
 PAGE_BYTES = 12 * 1024
+"""Size of a page of a view or of events."""
 LONGEST_RUN_ID = 100
+LONGEST_SUMMARY = 200
+"""Bytes."""
 
 Status = Literal["running", "waiting", "paused", "completed", "failed", "cancelled"]
 
 
 def summary_of(text: str) -> str:
-    """A summary for Temporal's UI, cut to what the server takes.
+    r"""Return a summary for Temporal's UI, which reads Markdown there, cut to what the server takes.
 
-    >>> len(summary_of("é" * 300).encode())
-    200
+    >>> len(summary_of("é" * 300).encode()), summary_of("revise 2 · ![x](y)")
+    (200, 'revise 2 · !\\[x\\](y)')
     """
-    return text.encode()[:200].decode(errors="ignore")
+    text = one_line(text).encode()[:LONGEST_SUMMARY].decode(errors="ignore")
+    while (over := len((escaped := markdown(text)).encode()) - LONGEST_SUMMARY) > 0:
+        # Cut before escaping: half of a code span would be none. A character has up to 4 bytes.
+        text = text[: -over // 4]
+    return escaped
 
 
 class Budget(Value):
-    """Limits of somebody, and what was spent of them."""
+    """Limits and the consumption that is charged to them."""
 
     limits: Limits
     of: str
-    """Whose they are, for people: `the run`, `agent boss`."""
+    """The owner of the limits, for people: `the run`, `agent boss`."""
     whole_run: bool = False
-    """Whether they are the run's own: then nothing handles it when they are used up."""
+    """True for the limits of the run itself: no `on_error` handles a failure by these."""
     share: dict[str, float] | None = None
-    """Of a branch: how much of each limit is its own."""
+    """For a branch: its share of each limit, by name of the limit."""
     spent: Usage = Usage()
 
 
 class Definition(Value):
-    """What a run or a loop executes; it never changes while it runs."""
+    """The argument that says what a workflow executes; it never changes while the workflow runs."""
 
     blueprint: Blueprint
     run: str
     guarded: bool = False
-    """Whether answers need a token, so that signals are refused."""
+    """True if commands need a token; signals are then refused."""
+    steer: list[str] = []
+    """Users and groups that may steer the run; empty: its starter, and every holder of a key for it."""
     started_by: str | None = None
-    """Of what runs inside a run: who started the run, whose own state says it."""
+    """For workflows inside a run: the user who started the run. The run itself has it in its state."""
+    size_limits: SizeLimits = SizeLimits()
+    """Limits of signals, and of the run's input. Fixed at the start: a changed setting must not change a replay."""
 
 
 class PipelineState(Value):
-    """What a run starts with."""
+    """The argument that a run starts with, beside its definition."""
 
     input: Any = None
     started_by: str | None = None
 
 
 class ChildDefinition(Definition):
-    """A blueprint of one step, with the agents and imports that it uses and the names that it reads."""
+    """The definition of a child workflow: a blueprint of one step, with the agents, imports and names that it uses."""
 
     address: Address
     input: Any = None
+    """Value of `input` for the step."""
     steps: dict[str, Any] = {}
+    """Outputs of earlier steps that the step reads, by name."""
     names: dict[str, Any] = {}
+    """Values of the other names that the step reads."""
 
 
 class Carried(Value):
-    """What every workflow inside a run begins with: from the one above it, or from its own earlier history."""
+    """The state that every workflow inside a run begins with: from its parent, or by continue-as-new from itself."""
 
     paused: bool = False
     permits: list[str] = []
     """Tools that a person allowed for the rest of the run."""
     budgets: list[Budget] = []
     usage: Usage = Usage()
+    request_counts: dict[str, int] = {}
+    """Model requests so far, by step; a path precedes the step for requests of a branch, a map or an import."""
+    speakers: dict[str, bool] = {}
+    """For entries of the conversation whose text begins like one of the assistant's: by digest, True if it is one."""
     closed: list[Closed] = []
     next_offset: int = 0
+    """Offset of the next event; see `Event`."""
     previous_run: str | None = None
+    """Temporal's run id of the history before continue-as-new."""
+
+
+class ChildResult(Value):
+    """The result that every workflow inside a run returns beside its output."""
+
+    usage: Usage = Usage()
+    permits: list[str] = []
+    budgets: list[Budget] = []
+    """Including what a person granted."""
+    request_counts: dict[str, int] = {}
+    speakers: dict[str, bool] = {}
 
 
 class LoopDefinition(ChildDefinition):
-    """A loop."""
+    """The definition of a loop."""
 
 
 class MapDefinition(ChildDefinition):
-    """Some of a map's items: all of them, or a page."""
+    """The definition of a map, or of a page of its items."""
 
     items: list[Any]
     first: int = 0
-    """The first item's index in the map."""
-    n: int = 1
+    """Index of the first item in the map."""
     iteration: int | None = None
     pages: Address | None = None
-    """Of a page: where it stands below the map."""
+    """For a page: its address below the map."""
+    conversing: bool = False
+    history_management: HistoryManagement | None = None
 
 
 class MapState(Carried):
-    """What a map or a page of it starts with."""
+    """The state that a map, or a page of it, starts with."""
 
     context: dict[str, Any] = {}
     resume_input: Any = None
 
 
 class Change(Value):
-    """A path of the context that an item has changed."""
+    """A change of the context by an item."""
 
     path: list[str]
     value: Any = None
     gone: bool = False
+    """True if the key was removed."""
 
 
-class MapResult(Value):
-    """What the items gave, in their order."""
+class MapResult(ChildResult):
+    """The result of a map or of a page."""
 
     outputs: list[Any]
+    """In the order of the items."""
     context: dict[str, Any] = {}
     changes: list[Change] = []
-    """Of items that ran at once: what they changed, in the place of a context."""
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
+    """Instead of a context, for items that ran concurrently."""
 
 
 class ClarifyDefinition(ChildDefinition):
-    """What is to be made clear: the step is the blueprint's only one; goal and known facts are rendered."""
+    """The definition of a clarification; its step is the only one of the blueprint."""
 
     goal: str
+    """Rendered."""
     known: dict[str, Any] = {}
+    """Facts that need no question, by name; rendered."""
     instructions: str = ""
     place: str = ""
-    n: int = 1
+    """Place for a person, such as `clarify 2 · review`."""
     iteration: int | None = None
 
 
 class ClarifyState(Carried):
-    """Where a clarification starts."""
+    """The state that a clarification starts with."""
 
 
-class ClarifyResult(Value):
-    """What became clear."""
+class ClarifyResult(ChildResult):
+    """The result of a clarification."""
 
     output: dict[str, Any]
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
+    """Facts by name."""
 
 
 class LoopState(Carried):
-    """Where a loop stands between two iterations; continue-as-new passes it on."""
+    """The state of a loop between two iterations; continue-as-new passes it on."""
 
     iteration: int = 0
-    """Iterations completed."""
+    """Number of completed iterations."""
     context: dict[str, Any] = {}
     input: Any = None
-    """What the next iteration gets."""
+    """Input of the next iteration."""
     output: Any = None
-    """What the last iteration gave."""
+    """Output of the last iteration."""
     resume_input: Any = None
-    """The last human answer in the loop."""
+    """The last human answer in the loop, or before it."""
+    heard: bool = False
+    """True if that answer was given in the loop."""
     granted: int = 0
     """Iterations beyond `max_loops` that a person granted."""
+    idle: int = 0
+    """Number of consecutive iterations in which nobody was asked."""
+    questions: int = 0
+    """Number of questions asked up to the last iteration, by the loop and its children."""
 
 
-class LoopResult(Value):
-    """How a loop ended."""
+class LoopResult(ChildResult):
+    """The result of a loop."""
 
     output: Any = None
     context: dict[str, Any] = {}
     reason: str
+    """Why the loop ended."""
     iterations: int
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
-    """With what a person granted."""
+    resume_input: Any = None
+    heard: bool = False
+    """True if a person answered in the loop; `resume_input` is then the last answer."""
 
 
 class AgentDefinition(Definition):
-    """A blueprint that holds the agents and imports which one agent may use, and what this one is told."""
+    """The definition of an agent's workflow; its blueprint holds the agents and imports that the agent may use."""
 
     address: Address
     agent: Agent
     name: str | None = None
-    """Its name in the blueprint, if it has one."""
+    """Name of the agent in the blueprint, if it has one."""
     step: str
-    """Whose request it is, for scripted models."""
+    """Step that the requests count for, for scripted models."""
     instructions: str = ""
-    input: Any = None
-    """The first message."""
+    messages: list[Message] = []
+    """The first messages: the input; in a conversation, the earlier turns before it."""
     place: str = ""
-    n: int = 1
-    """Which of the enclosing iterations."""
+    """Place for a person, such as `clarify 2 · review`."""
     iteration: int | None = None
     names: dict[str, Any] = {}
-    """What its agents' instructions read."""
+    """Values of the names that the instructions of its agents read."""
     registry: list[AgentTool] | None = None
-    """Of an agentic loop's planner, whose turns are commands: what these may run."""
+    """For the planner of an agentic loop, whose turns are commands: the tools and agents that these may run."""
     timeout: float | None = None
+    """Seconds, for one request."""
     retry: Retry | None = None
 
 
 class Command(Value):
-    """One entry of an agentic loop's log, written when the command is done."""
+    """One entry of an agentic loop's log, written when the command has ended."""
 
     turn: int
     command: str
     args: Any = None
     result: Any = None
-    """Values of more than 2,000 characters are kept as the beginning of their text."""
+    """Of a value of more than 2,000 characters, the beginning of its text."""
 
 
-class Told(Value):
-    """What a person tells an agent for its next turn."""
+class ToldText(Value):
+    """A person's message to an agent, for its next turn."""
 
     text: str
     by: str | None = None
 
 
 class AgentState(Carried):
-    """Where an agent stands between two turns; continue-as-new passes it on."""
+    """The state of an agent between two turns; continue-as-new passes it on."""
 
     turn: int = 0
-    """Model requests so far."""
+    """Number of model requests so far."""
     messages: list[Message] = []
+    earlier: int = 0
+    """Number of leading messages that are turns of the conversation around the agent; they are dropped first."""
     tools: list[ToolSpec] | None = None
-    """What the model is told of; None before the tools were described."""
+    """The tools as the model sees them; None before they were described."""
     call_ids: list[str] = []
-    """Ids that tool calls had; an address is never used twice."""
+    """Ids of earlier tool calls: no address is used twice."""
     calls: int = 0
+    """Number of tool calls so far."""
     surplus: int = 0
-    """Of the calls, those above what one turn may make: they were not made, and use nothing up."""
+    """Number of those that exceeded the limit of a turn: they were not made, and count towards no limit."""
     bad_calls: int = 0
-    """Calls in a row that could not be made: an unknown tool, arguments that do not fit."""
+    """Number of consecutive calls that could not be made: an unknown tool, arguments that do not fit."""
     misfits: int = 0
-    """Outputs in a row that did not fit the schema."""
+    """Number of consecutive outputs that did not fit the schema."""
     recent: list[str] = []
-    """Digests of the last calls, for the repeated-call guard."""
+    """Digests of the last calls, for the loop guard."""
     log: list[Command] = []
-    told: list[Told] = []
+    told: list[ToldText] = []
+    """Messages of people that no turn has read yet."""
 
 
-class AgentResult(Value):
-    """What an agent gave."""
+class AgentResult(ChildResult):
+    """The result of an agent."""
 
     output: Any = None
     turns: int = 0
     log: list[Command] = []
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
 
 
 class RunResult(Value):
-    """What a run gives."""
+    """The result of a run."""
 
     output: Any = None
     context: dict[str, Any] = {}
 
 
 class Failure(Value):
-    """Why a run, a loop or a step failed, and where: the details of every typed failure."""
+    """The details of every typed failure: why and where a run, a loop or a step failed."""
 
     type: str
     message: str
     address: str = ""
     reason: str | None = None
     final: bool = False
-    """Whether `on_error` may not handle it."""
+    """True if no `on_error` may handle it."""
     context: dict[str, Any] | None = None
-    """Of a loop: the context of its completed iterations."""
+    """For a loop: the context of its completed iterations. For a run: the context at the failure."""
+    reached: dict[str, Any] | None = None
+    """For a loop or a map: the context at the failure, with all writes of the failed iteration."""
     output: Any = None
-    """Of a plan: what its steps gave all the same."""
+    """For a plan: the results of its steps up to the failure."""
     usage: Usage = Usage()
+    request_counts: dict[str, int] = {}
+    speakers: dict[str, bool] = {}
 
 
 class Event(Value):
-    """Something that happened in a workflow of a run; offsets are contiguous over continue-as-new."""
+    """An entry of the journal of one workflow."""
 
     offset: int
+    """Contiguous over continue-as-new."""
     time: datetime
     type: str
     address: Address
@@ -306,17 +355,18 @@ class Event(Value):
 
 
 class RefusedSignal(Value):
-    """A signal that was not taken."""
+    """A record of a signal that was refused: signals have no reply."""
 
     at: datetime
     question: str | None = None
     by: str | None = None
     code: str
+    """One of `answers.REFUSALS`."""
     message: str
 
 
 class WorkflowView(Value):
-    """What one workflow of a run knows of itself; the client walks the children."""
+    """The answer of one workflow to the query `view`; clients walk the children themselves."""
 
     run: str
     workflow: str
@@ -327,16 +377,19 @@ class WorkflowView(Value):
     iteration: int | None = None
     questions: list[Question] = []
     more_questions: int = 0
-    """Open questions that did not fit on this page; ask again with an offset."""
+    """Number of open questions that did not fit on this page; query again with an offset."""
     children: list[str] = []
+    """Workflow ids."""
     moving: bool = False
-    """Whether an activity is under way."""
+    """True while an activity runs."""
     hears: bool = False
-    """Whether an agent takes its turns here, and hears what people tell it."""
+    """True if this is an agent's workflow, which takes messages of people."""
     refused: list[RefusedSignal] = []
     usage: Usage = Usage()
     first_offset: int = 0
+    """Offset of the first event in this history; earlier ones are in the previous runs."""
     next_offset: int = 0
     temporal_run: str = ""
-    """Temporal's id of this run of the chain, and of the one before it."""
+    """Temporal's run id of this history; each continue-as-new begins another."""
     previous_run: str | None = None
+    """Temporal's run id of the history before it."""

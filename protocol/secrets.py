@@ -1,4 +1,4 @@
-"""References to secret values: what stands for a value wherever it must not be itself."""
+"""References to secrets, `secret:<store>/<id>`: they stand for the value in payloads, histories and views."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 DIRECTORY, ENVIRONMENT = "dir", "env"
 IDS = {DIRECTORY: r"[0-9a-f]{32}", ENVIRONMENT: r"[A-Za-z_][A-Za-z0-9_]*"}
-"""By the name of a store, how its ids look: 128 random bits, the name of a variable."""
+"""Pattern of the ids, by store: 128 random bits as hex, or the name of an environment variable."""
 PATTERN = "^secret:(?:" + "|".join(f"{store}/{id_}" for store, id_ in IDS.items()) + ")$"
 _REFERENCE = re.compile("secret:(" + "|".join(IDS) + ")/(.+)")
 
 
-class Reference(NamedTuple):
-    """A value by the store that keeps it, and its id there."""
+class SecretReference(NamedTuple):
+    """A reference to a secret: the store that keeps it, and its id there."""
 
     store: str
     id: str
@@ -22,11 +22,11 @@ class Reference(NamedTuple):
         return f"secret:{self.store}/{self.id}"
 
 
-def reference_in(text: Any) -> Reference | None:
-    """The reference that the text is; None for everything else, which may be a value.
+def reference_in(text: Any) -> SecretReference | None:
+    """Return the reference that the text is, or None for everything else: that may be the secret itself.
 
     >>> reference_in("secret:env/API_KEY"), reference_in("secret:dir/../key"), reference_in("hunter2")
-    (Reference(store='env', id='API_KEY'), None, None)
+    (SecretReference(store='env', id='API_KEY'), None, None)
     """
-    found = _REFERENCE.fullmatch(text) if isinstance(text, str) else None
-    return Reference(found[1], found[2]) if found and re.fullmatch(IDS[found[1]], found[2]) else None
+    match = _REFERENCE.fullmatch(text) if isinstance(text, str) else None
+    return SecretReference(match[1], match[2]) if match and re.fullmatch(IDS[match[1]], match[2]) else None

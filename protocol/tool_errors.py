@@ -1,4 +1,8 @@
-"""What a failing tool means: five kinds of errors, told by a status code or by words."""
+"""Classification of tool failures in five kinds, by HTTP status or by the words of the message.
+
+Used by plans, to choose between reconnecting, replacing, correcting and retrying, and by the tool activity, to choose
+what Temporal retries.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,9 @@ BY_TYPE: dict[str, ErrorKind] = {
     **{f"http_{status}": kind for status, kind in BY_STATUS.items()},
 }
 NEVER_AGAIN = ("http_400", "http_401", "http_403", "http_404", "http_422")
-"""Types of failures that trying again does not mend."""
+"""Failure types that are not retried."""
 MAY_HAVE_HAPPENED = ("http_504", "timeout")
+"""Failure types of calls that may have taken effect all the same."""
 _NUMBER = re.compile(
     r"^\W*(?:\w+:\s*)?([45]\d\d)\b|\b(?:http|status|code|error)\b\D{0,12}\b([45]\d\d)\b", re.IGNORECASE
 )
@@ -36,25 +41,29 @@ _WORDS: dict[int, re.Pattern[str]] = {
 
 
 def status_in(text: str) -> int | None:
-    """The HTTP status that an error's text tells of.
+    """Return the HTTP status that the text of an error mentions or describes, or None.
 
     >>> status_in("401 Unauthorized"), status_in("HTTP status: 504"), status_in("token expired"), status_in("add 400 g")
     (401, 504, 401, None)
     """
-    if (found := _NUMBER.search(text)) is not None:
-        return int(found[1] or found[2])
+    if (match := _NUMBER.search(text)) is not None:
+        return int(match[1] or match[2])
     return next((status for status, words in _WORDS.items() if words.search(text)), None)
 
 
 def kind_of_failure(type_: str, message: str) -> ErrorKind | None:
-    """What a failed call means; None for what is none of the five."""
+    """Return the kind of a failed call, or None if it is none of the five.
+
+    Args:
+        type_: Type of the failure, such as `http_404`, `timeout` or `tool_error`.
+    """
     if type_ in BY_TYPE:
         return BY_TYPE[type_]
     return None if type_.startswith("http_") else BY_STATUS.get(status_in(message) or 0)
 
 
 def kind_of_result(result: Any) -> tuple[ErrorKind, str] | None:
-    """What a result means that says `success: false`, and its message; None for one that does not."""
+    """Return kind and message of a result that reports `success: false`, or None for any other result."""
     if not isinstance(result, dict) or result.get("success") is not False:
         return None
     message = str(result.get("error") or result.get("message") or "the tool says that it did not succeed")
@@ -63,7 +72,7 @@ def kind_of_result(result: Any) -> tuple[ErrorKind, str] | None:
 
 
 def useful(result: Any) -> Any:
-    """What a result gives: of `{success: true, data: …}` the data."""
+    """Return the data of `{success: true, data: …}`; any other result as it is."""
     match result:
         case {"success": True, "data": data}:
             return data

@@ -1,4 +1,4 @@
-"""The base of every value that crosses a process: immutable, strict, and sparse on the wire."""
+"""The base class of all values on the wire, and their digests."""
 
 import hashlib
 from typing import Any
@@ -8,13 +8,16 @@ from pydantic_core import to_json
 
 
 class Value(BaseModel):
-    """Written without the fields that hold their default; read with unknown fields refused."""
+    """An immutable value that crosses a process.
+
+    The data converter omits fields that hold their default; reading refuses unknown fields.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def digest_of(*parts: Any) -> str:
-    """16 hex digits that stand for the JSON of the parts.
+    """Return 16 hex digits of SHA-256 over the parts as JSON, independent of the order of keys.
 
     >>> digest_of("run", {"b": 1, "a": 2}) == digest_of("run", {"a": 2, "b": 1})
     True

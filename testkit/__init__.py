@@ -1,4 +1,4 @@
-"""An author's tests: blueprints run on a real server with written replies, written answers and skipped time."""
+"""The test kit for authors: blueprints run on a real server with scripted replies and answers, and skipped time."""
 
 SUFFIX = ".test.yaml"
-"""How the names of their files end."""
+"""The ending of the names of test files."""

@@ -1,4 +1,4 @@
-"""The process behind `holdfast test`: `python -P -m testkit [--json] FILE|FOLDER…`; exit codes 0, 1 and 2."""
+"""The process behind `holdfast test`: `python -P -m holdfast.testkit [--json] FILE|FOLDER…`; exit codes 0, 1 and 2."""
 
 from __future__ import annotations
 
@@ -12,43 +12,49 @@ from typing import TextIO
 
 import typer
 
-from blueprint.errors import BlueprintError, Problem
-from client.cli.output import DONE, FAILED, json_text
-from client.cli.perform import perform
-from client.config import load_config
-from client.reading import BadUsage
-from testkit import SUFFIX
-from testkit.files import CaseFile, files_in, read_cases
-from testkit.running import Verdict, run_case
-from testkit.stage import Stage
-from testkit.telling import as_json, lines_of, summary
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.output import DONE, FAILED, json_text
+from holdfast.client.config import load_config
+from holdfast.client.reading import BadUsage
+from holdfast.protocol.display import clean
+from holdfast.testkit import SUFFIX
+from holdfast.testkit.environment import TestEnvironment
+from holdfast.testkit.files import CaseFile, files_in, read_cases
+from holdfast.testkit.report import as_json, lines_of, summary
+from holdfast.testkit.running import CaseResult, run_case
 
 
 async def run(places: Sequence[Path], in_json: bool) -> int:
-    """Read everything, then run everything: what is wrong with a file is told before anything starts."""
+    """Read all files, run all tests, and return the exit code. Mistakes in files are reported before any test runs."""
     files = read_all(places)
     start = time.monotonic()
-    verdicts: list[Verdict] = []
-    with _speaking_alone() as out:
-        stage = await Stage.open()
+    results: list[CaseResult] = []
+    with _exclusive_stdout() as out:
+        environment = await TestEnvironment.open()
         try:
             for file in files:
-                _print(out, [file.shown], not in_json)
+                _print(out, [file.display_path], not in_json)
                 for case in file.cases:
-                    verdicts.append(await run_case(stage, file, case))
-                    _print(out, lines_of(verdicts[-1]), not in_json)
+                    results.append(await run_case(environment, file, case))
+                    _print(out, lines_of(results[-1]), not in_json)
         finally:
-            await stage.close()
+            await environment.close()
         seconds = time.monotonic() - start
-        _print(out, [json_text(as_json(verdicts, seconds)) if in_json else summary(verdicts, seconds)])
-    return DONE if all(one.passed for one in verdicts) else FAILED
+        _print(out, [json_text(as_json(results, seconds)) if in_json else summary(results, seconds)])
+    return DONE if all(result.passed for result in results) else FAILED
 
 
 def read_all(places: Sequence[Path]) -> list[CaseFile]:
-    """The files, in order. Raises `BadUsage` where there are none, `BlueprintError` with the problems of all."""
+    """Return the files in order.
+
+    Raises:
+        BadUsage: There are none.
+        BlueprintError: With the problems of all files.
+    """
     paths = list(dict.fromkeys(files_in(places)))
     if not paths:
-        raise BadUsage(f"no tests here: {', '.join(map(str, places))}; they are in files that end in {SUFFIX}")
+        raise BadUsage(f"no tests in {', '.join(map(str, places))}: test files end in {SUFFIX}")
     files: list[CaseFile] = []
     problems: list[Problem] = []
     for path in paths:
@@ -61,14 +67,14 @@ def read_all(places: Sequence[Path]) -> list[CaseFile]:
     return files
 
 
-def _print(out: TextIO, lines: Iterator[str] | Sequence[str], wanted: bool = True) -> None:
-    for line in lines if wanted else ():
-        print(line, file=out, flush=True)
+def _print(out: TextIO, lines: Iterator[str] | Sequence[str], enabled: bool = True) -> None:
+    for line in lines if enabled else ():
+        print(clean(line), file=out, flush=True)
 
 
 @contextmanager
-def _speaking_alone() -> Iterator[TextIO]:
-    """Standard output for us; what tools print meanwhile goes to standard error."""
+def _exclusive_stdout() -> Iterator[TextIO]:
+    """Yield standard output for the results; what tools print meanwhile goes to standard error."""
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors="replace") as out:
         os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""A file of tests, read: every mistake in it at once, with its place."""
+"""The reader of test files: it reports all mistakes at once, each with its position."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from activities.scripted import Reply
-from blueprint import BlueprintError, Problem, load
-from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import Blueprint
-from blueprint.source import Place, PlacedDict, PlacedList, plain, read
-from client.config import Config
-from client.reading import entry_problems, text_of_file
-from testkit import SUFFIX
-from testkit.names import Names, is_pattern, names_of
+from holdfast.activities.scripted import ScriptedReply
+from holdfast.blueprint import BlueprintError, Problem, load
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
+from holdfast.client.config import Config
+from holdfast.client.reading import entry_problems, text_of_file
+from holdfast.testkit import SUFFIX
+from holdfast.testkit.names import DeclaredNames, is_pattern, names_of
 
 FILE_KEYS = ("blueprint", "model", "tools", "tests")
 CASE_KEYS = ("name", "input", "model", "tools", "answers", "expect")
@@ -30,91 +30,95 @@ FREE_MODELS = ("scripted", "echo")
 
 @dataclass(frozen=True)
 class Case:
-    """One test: what a run gets, and what is expected of it, as written."""
+    """A test: what a run gets, and what is expected of it, as written."""
 
     name: str
-    place: Place
+    place: Position
     path: str
-    """Where it stands in its file, such as `tests[2]`."""
+    """Its path in its file, such as `tests[2]`."""
     input: Any = None
     model: Script | None = None
     tools: Mapping[str, list[Any]] = field(default_factory=dict)
-    """The replies of tools that are not really called."""
+    """Replies of tools, which are then not called."""
     answers: PlacedList | None = None
     expect: PlacedDict | None = None
 
     @property
     def status(self) -> str:
-        """How the run is expected to end."""
-        written = self.expect if self.expect is not None else {}
-        return str(written.get("status", "failed" if "error" in written else "completed"))
+        """The status that the run is expected to end with."""
+        expect = self.expect if self.expect is not None else {}
+        return str(expect.get("status", "failed" if "error" in expect else "completed"))
 
 
 @dataclass(frozen=True)
 class Script:
-    """The replies of models: a file, or what stands in the test itself."""
+    """The replies of models, in a file or in the test itself."""
 
-    place: Place
+    place: Position
     file: Path | None = None
     replies: Any = None
 
 
 @dataclass(frozen=True)
 class CaseFile:
-    """The tests of one blueprint; `shown` is how the file was named."""
+    """The tests of one blueprint; `display_path` is the path as the user gave it."""
 
     path: Path
-    shown: str
+    display_path: str
     blueprint: Blueprint
-    names: Names
+    names: DeclaredNames
     cases: list[Case]
 
 
 def read_cases(path: Path, config: Config) -> CaseFile:
-    """The tests in a file. Raises `BlueprintError` with everything that is wrong with them, or with their blueprint."""
+    """Return the tests in a file.
+
+    Raises:
+        BlueprintError: With all problems of the tests, or of their blueprint.
+    """
     value, place, problems = read(text_of_file(path), str(path))
     if problems:
         raise BlueprintError(problems)
     if not isinstance(value, PlacedDict):
         raise BlueprintError([place.problem("", "bad_value", "a file of tests is an object", "tests: [{name: …}]")])
-    reader = _Reader(path, config)
+    reader = _CaseReader(path, config)
     cases = reader.file(value)
     if reader.blueprint is None or reader.problems:
         raise BlueprintError(reader.problems)
     return CaseFile(path.resolve(), str(path), reader.blueprint, reader.names, cases)
 
 
-def _beside(tests: Path) -> str:
-    """The blueprint or plan that a file of tests stands beside."""
+def _default_blueprint(tests: Path) -> str:
+    """Return the name of the blueprint or plan that belongs to a test file by its name."""
     stem = tests.name.removesuffix(SUFFIX)
     is_plan = not (tests.parent / f"{stem}.yaml").exists() and (tests.parent / f"{stem}.json").exists()
     return f"{stem}.json" if is_plan else f"{stem}.yaml"
 
 
-class _Reader:
-    """Reads one file; `problems` is what was found on the way."""
+class _CaseReader:
+    """The reader of one file; it collects `problems`."""
 
     def __init__(self, path: Path, config: Config) -> None:
         self.path, self.config = path, config
         self.problems: list[Problem] = []
         self.blueprint: Blueprint | None = None
-        self.names = Names()
+        self.names = DeclaredNames()
 
-    def file(self, written: PlacedDict) -> list[Case]:
-        self._only(written, FILE_KEYS, "")
-        self._load(written)
-        tests = self._value(written, "tests", PlacedList, "a list of tests", "", needed=True)
+    def file(self, content: PlacedDict) -> list[Case]:
+        self._reject_unknown_keys(content, FILE_KEYS, "")
+        self._load(content)
+        tests = self._value(content, "tests", PlacedList, "a list of tests", "", needed=True)
         if tests is not None and not tests:
-            self._add(tests.place, "tests", "bad_value", "'tests' is empty", "write at least one {name: …}")
+            self._add_problem(tests.place, "tests", "bad_value", "'tests' is empty", "write at least one {name: …}")
         items = [] if tests is None else list(zip(tests, tests.places, strict=True))
-        cases = [self._case(item, place, f"tests[{n}]", written) for n, (item, place) in enumerate(items)]
-        self._distinct(cases)
+        cases = [self._case(item, place, f"tests[{n}]", content) for n, (item, place) in enumerate(items)]
+        self._require_distinct_names(cases)
         return cases
 
-    def _load(self, written: PlacedDict) -> None:
-        """The blueprint: the one that is named, else the one beside the tests."""
-        name = self._value(written, "blueprint", str, "the path of a blueprint", "")
-        path = self.path.parent / (name or _beside(self.path))
+    def _load(self, content: PlacedDict) -> None:
+        """Load the blueprint that is named, else the one beside the tests."""
+        name = self._value(content, "blueprint", str, "the path of a blueprint", "")
+        path = self.path.parent / (name or _default_blueprint(self.path))
         try:
             self.blueprint = load(path)
         except BlueprintError as error:
@@ -122,41 +126,43 @@ class _Reader:
         else:
             self.names = names_of(self.blueprint)
 
-    def _distinct(self, cases: Iterable[Case]) -> None:
+    def _require_distinct_names(self, cases: Iterable[Case]) -> None:
         first: dict[str, Case] = {}
         for case in cases:
             if case.name and case.name in first:
                 hint = f"first in line {first[case.name].place.line}"
-                self._add(
+                self._add_problem(
                     case.place, f"{case.path}.name", "duplicate_name", f"the name {case.name!r} is there twice", hint
                 )
             first.setdefault(case.name, case)
 
-    def _case(self, written: Any, place: Place, path: str, around: PlacedDict) -> Case:
-        if not isinstance(written, PlacedDict):
-            self._add(place, path, "bad_value", "a test is an object", "{name: …, input: …, expect: {…}}")
+    def _case(self, case: Any, place: Position, path: str, file_content: PlacedDict) -> Case:
+        if not isinstance(case, PlacedDict):
+            self._add_problem(place, path, "bad_value", "a test is an object", "{name: …, input: …, expect: {…}}")
             return Case("", place, path)
-        self._only(written, CASE_KEYS, path)
-        name = self._value(written, "name", str, "text that says what is tested", path, needed=True)
+        self._reject_unknown_keys(case, CASE_KEYS, path)
+        name = self._value(case, "name", str, "text that says what is tested", path, needed=True)
         if name is not None and not name.strip():
-            self._add(written.value_place("name"), f"{path}.name", "bad_value", "'name' is empty", "say what is tested")
-        expect = self._value(written, "expect", PlacedDict, f"an object with {', '.join(EXPECT_KEYS)}", path)
+            self._add_problem(
+                case.value_place("name"), f"{path}.name", "bad_value", "'name' is empty", "say what is tested"
+            )
+        expect = self._value(case, "expect", PlacedDict, f"an object with {', '.join(EXPECT_KEYS)}", path)
         if expect is not None:
             self._expect(expect, f"{path}.expect")
         return Case(
             name=name or "",
-            place=written.places.get("name", (place, place))[1],
+            place=case.places.get("name", (place, place))[1],
             path=path,
-            input=plain(written.get("input")),
-            model=self._model(*_nearer(written, around, "model", path), place),
-            tools=self._tools(*_nearer(written, around, "tools", path)),
-            answers=self._answers(written, path),
+            input=plain(case.get("input")),
+            model=self._model(*_holder_of(case, file_content, "model", path), place),
+            tools=self._tools(*_holder_of(case, file_content, "tools", path)),
+            answers=self._answers(case, path),
             expect=expect,
         )
 
-    # What a run gets
+    # Input of the run
 
-    def _model(self, holder: PlacedDict, path: str, place: Place) -> Script | None:
+    def _model(self, holder: PlacedDict, path: str, place: Position) -> Script | None:
         match holder.get("model"):
             case None:
                 self._check_models(place, path)
@@ -166,60 +172,68 @@ class _Reader:
             case PlacedDict() as by_name:
                 self._check_replies(by_name, f"{path}model")
                 return Script(holder.value_place("model"), replies=plain(by_name))
-        told = "'model' must be an object {<step or agent>: [replies]}, or the path of a file of replies"
-        self._add(holder.value_place("model"), f"{path}model", "bad_value", told)
+        message = "'model' must be an object {<step or agent>: [replies]}, or the path of a file of replies"
+        self._add_problem(holder.value_place("model"), f"{path}model", "bad_value", message)
         return None
 
-    def _check_models(self, place: Place, path: str) -> None:
-        """A test asks no model that costs or needs a network."""
+    def _check_models(self, place: Position, path: str) -> None:
+        """Refuse models that cost money or need a network."""
         for name, model in self.names.models.items():
-            meant = self.config.models[model].model if model in self.config.models else model
-            if meant.partition(":")[0] not in FREE_MODELS:
-                told = f"{name} would ask the model {model!r}"
-                self._add(place, f"{path}model", "missing_key", told, "write its replies under `model`")
+            provider_model = self.config.models[model].model if model in self.config.models else model
+            if provider_model.partition(":")[0] not in FREE_MODELS:
+                message = f"{name} would ask the model {model!r}"
+                self._add_problem(place, f"{path}model", "missing_key", message, "write its replies under `model`")
 
-    def _script_file(self, place: Place, file: Path, path: str) -> Script | None:
+    def _script_file(self, place: Position, file: Path, path: str) -> Script | None:
         if not file.is_file():
-            self._add(place, f"{path}model", "unreadable_file", f"there is no file {file}", "paths begin at this file")
+            self._add_problem(
+                place, f"{path}model", "unreadable_file", f"there is no file {file}", "paths are relative to this file"
+            )
             return None
         return Script(place, file=file.resolve())
 
-    def _check_replies(self, written: PlacedDict, path: str) -> None:
-        for name, replies in written.items():
-            known = {*self.names.steps, *self.names.agents}
-            self._known(name.removesuffix("-summary"), known, "step or agent", written.key_place(name), path)
+    def _check_replies(self, replies_by_name: PlacedDict, path: str) -> None:
+        for name, replies in replies_by_name.items():
+            declared = {*self.names.steps, *self.names.agents}
+            self._require_declared(
+                name.removesuffix("-summary"), declared, "step or agent", replies_by_name.key_place(name), path
+            )
             items = replies if isinstance(replies, PlacedList) else []
             if not items:
-                told, hint = f"the replies of {name!r} must be a list", f"{name}: [the first, the second]"
-                self._add(written.value_place(name), f"{path}.{name}", "bad_value", told, hint)
+                message, hint = f"the replies of {name!r} must be a list", f"{name}: [the first, the second]"
+                self._add_problem(replies_by_name.value_place(name), f"{path}.{name}", "bad_value", message, hint)
             for index, reply in enumerate(items):
                 if isinstance(reply, PlacedDict):
-                    self._only(reply, tuple(Reply.model_fields), f"{path}.{name}[{index}]")
+                    self._reject_unknown_keys(reply, tuple(ScriptedReply.model_fields), f"{path}.{name}[{index}]")
 
     def _tools(self, holder: PlacedDict, path: str) -> dict[str, list[Any]]:
-        written = self._value(holder, "tools", PlacedDict, "an object {<tool>: [replies]}", path.removesuffix("."))
-        for name in written or ():
-            self._known_tool(name, written, f"{path}tools")
-            self._tool_replies(written, name, f"{path}tools.{name}")
-        return dict(plain(written)) if written else {}
+        replies_by_tool = self._value(
+            holder, "tools", PlacedDict, "an object {<tool>: [replies]}", path.removesuffix(".")
+        )
+        for name in replies_by_tool or ():
+            self._require_declared_tool(name, replies_by_tool, f"{path}tools")
+            self._tool_replies(replies_by_tool, name, f"{path}tools.{name}")
+        return dict(plain(replies_by_tool)) if replies_by_tool else {}
 
     def _tool_replies(self, holder: PlacedDict, name: str, path: str) -> None:
         replies = holder[name]
         if not isinstance(replies, PlacedList) or not replies:
-            told = f"the replies of {name!r} must be a list"
-            self._add(holder.value_place(name), path, "bad_value", told, f"{name}: [{{output: …}}]")
+            message = f"the replies of {name!r} must be a list"
+            self._add_problem(holder.value_place(name), path, "bad_value", message, f"{name}: [{{output: …}}]")
             return
         for index, reply in enumerate(replies):
             if isinstance(reply, PlacedDict) and (len(reply) != 1 or not reply.keys() & {"output", "error"}):
-                told = "an object here is {output: …} or {error: text}"
-                self._add(replies.places[index], f"{path}[{index}]", "bad_value", told, "write {output: {…}}")
+                message = "an object must be {output: …} or {error: text}"
+                self._add_problem(
+                    replies.places[index], f"{path}[{index}]", "bad_value", message, "write {output: {…}}"
+                )
 
-    def _known_tool(self, name: str, holder: PlacedDict, path: str) -> None:
+    def _require_declared_tool(self, name: str, holder: PlacedDict, path: str) -> None:
         if not name.startswith("mcp:"):
-            self._known(name, self.names.tools, "tool", holder.key_place(name), path)
+            self._require_declared(name, self.names.tools, "tool", holder.key_place(name), path)
 
-    def _answers(self, written: PlacedDict, path: str) -> PlacedList | None:
-        answers = self._value(written, "answers", PlacedList, "a list of {question: NAME, content: …}", path)
+    def _answers(self, case: PlacedDict, path: str) -> PlacedList | None:
+        answers = self._value(case, "answers", PlacedList, "a list of {question: NAME, content: …}", path)
         if not isinstance(answers, PlacedList):
             return None
         self.problems += entry_problems(answers, f"{path}.answers", ("by",))
@@ -228,89 +242,93 @@ class _Reader:
                 self._value(entry, "by", str, "who answers, such as user:ana", f"{path}.answers[{index}]")
         return answers
 
-    # What is expected
+    # Expectations
 
-    def _expect(self, written: PlacedDict, path: str) -> None:
-        self._only(written, EXPECT_KEYS, path)
-        status = self._value(written, "status", str, f"one of {', '.join(STATUSES)}", path)
+    def _expect(self, expect: PlacedDict, path: str) -> None:
+        self._reject_unknown_keys(expect, EXPECT_KEYS, path)
+        status = self._value(expect, "status", str, f"one of {', '.join(STATUSES)}", path)
         if status is not None and status not in STATUSES:
             hint = did_you_mean(status, STATUSES) or f"one of {', '.join(STATUSES)}"
-            self._add(
-                written.value_place("status"), f"{path}.status", "bad_value", f"{status!r} is no status here", hint
+            self._add_problem(
+                expect.value_place("status"), f"{path}.status", "bad_value", f"unknown status {status!r}", hint
             )
-        self._value(written, "context", PlacedDict, "an object {<path>: <value>}", path)
-        error = self._value(written, "error", PlacedDict, f"an object with {', '.join(ERROR_KEYS)}", path)
+        self._value(expect, "context", PlacedDict, "an object {<path>: <value>}", path)
+        error = self._value(expect, "error", PlacedDict, f"an object with {', '.join(ERROR_KEYS)}", path)
         if error is not None:
-            self._only(error, ERROR_KEYS, f"{path}.error")
-        self._expected_questions(written, path)
-        self._expected_spans(written, f"{path}.trace", path)
-        calls = self._value(written, "calls", PlacedDict, "an object {<tool>: [what it was called with]}", path)
+            self._reject_unknown_keys(error, ERROR_KEYS, f"{path}.error")
+        self._expected_questions(expect, path)
+        self._expected_spans(expect, f"{path}.trace", path)
+        calls = self._value(expect, "calls", PlacedDict, "an object {<tool>: [what it was called with]}", path)
         for name in calls or ():
-            self._known_tool(name, calls, f"{path}.calls")
+            self._require_declared_tool(name, calls, f"{path}.calls")
 
     def _expected_questions(self, holder: PlacedDict, path: str) -> None:
-        written = holder.get("questions")
-        if isinstance(written, PlacedDict) and list(written) == ["contains"]:
-            written = written["contains"]
-        if "questions" in holder and not isinstance(written, PlacedList):
-            told = "'questions' must be a list of messages, or of objects; or {contains: such a list}"
-            self._add(holder.value_place("questions"), f"{path}.questions", "bad_value", told)
-        for index, one in enumerate(written if isinstance(written, PlacedList) else ()):
-            if isinstance(one, PlacedDict) and list(one) != ["contains"]:
-                self._only(one, QUESTION_KEYS, f"{path}.questions[{index}]")
+        questions = holder.get("questions")
+        if isinstance(questions, PlacedDict) and list(questions) == ["contains"]:
+            questions = questions["contains"]
+        if "questions" in holder and not isinstance(questions, PlacedList):
+            message = "'questions' must be a list of messages, or of objects; or {contains: such a list}"
+            self._add_problem(holder.value_place("questions"), f"{path}.questions", "bad_value", message)
+        for index, question in enumerate(questions if isinstance(questions, PlacedList) else ()):
+            if isinstance(question, PlacedDict) and list(question) != ["contains"]:
+                self._reject_unknown_keys(question, QUESTION_KEYS, f"{path}.questions[{index}]")
 
     def _expected_spans(self, holder: PlacedDict, path: str, above: str) -> None:
-        written = self._value(holder, "trace", PlacedDict, "an object {<step>: {status, times, …}}", above)
-        for name in written or ():
+        spans = self._value(holder, "trace", PlacedDict, "an object {<step>: {status, times, …}}", above)
+        for name in spans or ():
             if not is_pattern(name):
-                known = {*self.names.steps, *self.names.called}
-                self._known(name, known, "step or tool", written.key_place(name), path)
-            span = self._value(written, name, PlacedDict, f"an object with {', '.join(SPAN_KEYS)}", path)
+                declared = {*self.names.steps, *self.names.called}
+                self._require_declared(name, declared, "step or tool", spans.key_place(name), path)
+            span = self._value(spans, name, PlacedDict, f"an object with {', '.join(SPAN_KEYS)}", path)
             if span is not None:
-                self._only(span, SPAN_KEYS, f"{path}.{name}")
+                self._reject_unknown_keys(span, SPAN_KEYS, f"{path}.{name}")
 
-    # What every part needs
+    # Helpers
 
-    def _value(self, holder: PlacedDict, key: str, kind: Any, what: str, path: str, *, needed: bool = False) -> Any:
-        """What stands at a key, if it is of the kind."""
-        where = f"{path}.{key}" if path else key
+    def _value(
+        self, holder: PlacedDict, key: str, kind: Any, description: str, path: str, *, needed: bool = False
+    ) -> Any:
+        """Return the value at a key if it has this type, else None, with a problem."""
+        key_path = f"{path}.{key}" if path else key
         if key not in holder:
             if needed:
-                self._add(holder.place, where, "missing_key", f"{key!r} is missing", f"it is {what}")
+                self._add_problem(holder.place, key_path, "missing_key", f"{key!r} is missing", f"it is {description}")
             return None
         if isinstance(holder[key], kind):
             return holder[key]
-        self._add(holder.value_place(key), where, "bad_value", f"{key!r} must be {what}")
+        self._add_problem(holder.value_place(key), key_path, "bad_value", f"{key!r} must be {description}")
         return None
 
-    def _only(self, written: PlacedDict, known: Iterable[str], path: str) -> None:
-        known = tuple(known)
-        for key in written:
-            if key not in known:
-                hint = did_you_mean(key, known) or f"known here: {', '.join(known)}"
-                where = f"{path}.{key}" if path else key
-                self._add(written.key_place(key), where, "unknown_key", f"unknown key {key!r}", hint)
+    def _reject_unknown_keys(self, holder: PlacedDict, allowed: Iterable[str], path: str) -> None:
+        allowed = tuple(allowed)
+        for key in holder:
+            if key not in allowed:
+                hint = did_you_mean(key, allowed) or f"known here: {', '.join(allowed)}"
+                key_path = f"{path}.{key}" if path else key
+                self._add_problem(holder.key_place(key), key_path, "unknown_key", f"unknown key {key!r}", hint)
 
-    def _known(self, name: str, known: Iterable[str], what: str, place: Place, path: str) -> None:
-        names = sorted(known)
+    def _require_declared(self, name: str, declared: Iterable[str], noun: str, place: Position, path: str) -> None:
+        names = sorted(declared)
         if self.blueprint is not None and not self.names.open and name not in names:
             hint = did_you_mean(name, names) or f"the blueprint has: {', '.join(names) or 'none'}"
-            self._add(place, f"{path}.{name}", "unknown_name", f"the blueprint has no {what} {name!r}", hint)
+            self._add_problem(place, f"{path}.{name}", "unknown_name", f"the blueprint has no {noun} {name!r}", hint)
 
-    def _add(self, place: Place, path: str, code: str, message: str, hint: str | None = None) -> None:
+    def _add_problem(self, place: Position, path: str, code: str, message: str, hint: str | None = None) -> None:
         self.problems.append(place.problem(path, code, message, hint))
 
 
-def _nearer(written: PlacedDict, around: PlacedDict, key: str, path: str) -> tuple[PlacedDict, str]:
-    """Who says it: the test itself, else the file for all of its tests; and what the path there begins with."""
-    return (written, f"{path}.") if key in written or key not in around else (around, "")
+def _holder_of(case: PlacedDict, file_content: PlacedDict, key: str, path: str) -> tuple[PlacedDict, str]:
+    """Return the object that has the key, and the prefix of its path: the test itself, else the file."""
+    return (case, f"{path}.") if key in case or key not in file_content else (file_content, "")
 
 
 def files_in(places: Iterable[Path]) -> Iterator[Path]:
-    """The files of tests among files and folders; what is hidden is left out."""
+    """Yield the test files among files and folders; hidden ones in folders are skipped."""
     for place in places:
         if place.is_dir():
-            found = sorted(place.rglob(f"*{SUFFIX}"))
-            yield from (one for one in found if not any(part.startswith(".") for part in one.relative_to(place).parts))
+            paths = sorted(place.rglob(f"*{SUFFIX}"))
+            yield from (
+                path for path in paths if not any(part.startswith(".") for part in path.relative_to(place).parts)
+            )
         else:
             yield place

@@ -1,4 +1,4 @@
-"""The names that a blueprint and its imports have for steps, agents and tools."""
+"""The names that a blueprint and its imports declare, against which a test file is checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from blueprint.grammar import (
+from holdfast.blueprint.dependencies import AGENT, IMPORT
+from holdfast.blueprint.grammar import (
     Agent,
     AgenticLoop,
     AgentTool,
@@ -21,46 +22,45 @@ from blueprint.grammar import (
     PlanStep,
     Step,
 )
-from blueprint.grammar.base import Part
-from blueprint.grammar.steps import BUILTINS
-from blueprint.reach import AGENT, IMPORT
+from holdfast.blueprint.grammar.base import Part
+from holdfast.blueprint.grammar.steps import BUILTINS
 
-ASKING = "request_user_info"
-"""The tool by which an agent asks a person."""
+ASK_TOOL = "request_user_info"
+"""The tool with which an agent asks a person."""
 
 
 @dataclass
-class Names:
-    """What a test may speak of."""
+class DeclaredNames:
+    """The steps, agents and tools that a test may name."""
 
     steps: set[str] = field(default_factory=set)
     agents: set[str] = field(default_factory=set)
     models: dict[str, str] = field(default_factory=dict)
-    """Which model an agent asks, by the agent's name or that of its step."""
+    """Models by the name of their agent, or of the step it is written in."""
     tools: set[str] = field(default_factory=set)
-    """Tools and functions as the blueprint refers to them."""
-    called: set[str] = field(default_factory=lambda: {ASKING})
-    """Tools as the trace calls them."""
+    """Tools and functions as the blueprint names them."""
+    called: set[str] = field(default_factory=lambda: {ASK_TOOL})
+    """Tools as the trace names them."""
     open: bool = False
-    """Whether there may be others: those of a plan that is read when it runs."""
+    """True if there may be others: those of a plan that is read when it runs."""
     ladders: dict[str, list[float]] = field(default_factory=dict)
-    """By the step that asks: after how many seconds others are asked instead."""
+    """Seconds until each escalation, by step."""
 
 
-def names_of(blueprint: Blueprint) -> Names:
-    names = Names()
+def names_of(blueprint: Blueprint) -> DeclaredNames:
+    names = DeclaredNames()
     for part in _parts(blueprint):
-        _take(part, names)
+        _collect(part, names)
     return names
 
 
 def is_pattern(name: str) -> bool:
-    """Whether it is an address, or a glob over addresses, and not a name."""
+    """Return whether it is an address or a glob over addresses, rather than a name."""
     return bool(re.search(r"[*?\[;:]", name))
 
 
 def _parts(value: Any) -> Iterator[Part]:
-    """Every piece of a blueprint, those of its imports too."""
+    """Yield every part of a blueprint, including those of its imports."""
     match value:
         case Part():
             yield value
@@ -74,16 +74,16 @@ def _parts(value: Any) -> Iterator[Part]:
                 yield from _parts(inner)
 
 
-def _take(part: Part, names: Names) -> None:
+def _collect(part: Part, names: DeclaredNames) -> None:
     match part:
         case Blueprint(agents=agents):
             names.agents |= agents.keys()
             names.models |= {name: agent.model for name, agent in agents.items()}
         case Step():
             names.steps.add(part.name)
-            _take_step(part, names)
+            _collect_step(part, names)
         case AgentTool(name=name):
-            _take_tool(name, names)
+            _collect_tool(name, names)
             names.called.add(re.sub(r"[^A-Za-z0-9_-]+", "_", re.split(r"[:/.]", name)[-1]))
         case PlanBody(source=source) as plan:
             names.steps |= plan.loop_blocks.keys()
@@ -91,25 +91,25 @@ def _take(part: Part, names: Names) -> None:
         case PlanStep(id=id_, tools=tools):
             names.steps.add(id_)
             for tool in tools:
-                _take(AgentTool(name=tool), names)
+                _collect(AgentTool(name=tool), names)
         case LoopBlock():
             mappers = (part.initial_input_mapper, part.iteration_input_mapper, part.loop_output_mapper)
             names.tools.update(filter(None, (*mappers, part.exit_condition)))
 
 
-def _take_tool(name: str, names: Names) -> None:
-    """Built-ins, agents and imports run in workflows, and are no tools that a test can stand in for."""
+def _collect_tool(name: str, names: DeclaredNames) -> None:
+    """Collect a tool, unless it is a built-in, agent or import: these run in workflows and cannot be faked."""
     if name not in BUILTINS and not name.startswith((AGENT, IMPORT)):
         names.tools.add(name)
 
 
-def _take_step(step: Step, names: Names) -> None:
+def _collect_step(step: Step, names: DeclaredNames) -> None:
     match step:
         case (
             PlainStep(agent=Agent() as agent) | AgenticLoop(planner=Agent() as agent) | Clarify(agent=Agent() as agent)
         ):
             names.models[step.name] = agent.model
         case PlainStep(uses=str(tool)) | Conditional(condition=str(tool)):
-            _take_tool(tool, names)
+            _collect_tool(tool, names)
         case Hitl(escalate=ladder):
             names.ladders[step.name] = [rung.after for rung in ladder]

@@ -1,4 +1,4 @@
-"""For pytest: `*.test.yaml` files are collected like any other tests, and run on one server for the whole session."""
+"""The pytest plugin: it collects `*.test.yaml` files, and runs them on one server for the whole session."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testkit import SUFFIX
+from holdfast.testkit import SUFFIX
 
 if TYPE_CHECKING:
-    from testkit.files import Case, CaseFile
-    from testkit.running import Verdict
-    from testkit.stage import Stage
+    from holdfast.testkit.environment import TestEnvironment
+    from holdfast.testkit.files import Case, CaseFile
+    from holdfast.testkit.running import CaseResult
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.name.endswith(SUFFIX):
-        return Sheet.from_parent(parent, path=file_path)
+        return CaseFileCollector.from_parent(parent, path=file_path)
     return None
 
 
-class Sheet(pytest.File):
-    """A file of tests."""
+class CaseFileCollector(pytest.File):
+    """A test file."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """See base class."""
-        shown = os.path.relpath(self.path, self.config.invocation_params.dir)
-        file = _kit(self.config).read(Path(shown))
+        name = os.path.relpath(self.path, self.config.invocation_params.dir)
+        file = _kit(self.config).read(Path(name))
         for case in file.cases:
-            yield Rehearsal.from_parent(self, name=case.name, file=file, case=case)
+            yield CaseItem.from_parent(self, name=case.name, file=file, case=case)
 
 
-class Rehearsal(pytest.Item):
-    """One test."""
+class CaseItem(pytest.Item):
+    """A test."""
 
-    def __init__(self, *, file: CaseFile, case: Case, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(self, *, file: CaseFile, case: Case, **options: Any) -> None:
+        super().__init__(**options)
         self.file, self.case = file, case
 
     def runtest(self) -> None:
         """See base class."""
-        verdict = _kit(self.config).run(self.file, self.case)
-        if not verdict.passed:
-            raise Unmet(verdict)
+        result = _kit(self.config).run(self.file, self.case)
+        if not result.passed:
+            raise Mismatch(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """See base class."""
-        if isinstance(excinfo.value, Unmet):
-            return "\n".join(_kit(self.config).told(excinfo.value.verdict))
+        if isinstance(excinfo.value, Mismatch):
+            return "\n".join(_kit(self.config).failure_lines(excinfo.value.result))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -60,26 +60,26 @@ class Rehearsal(pytest.Item):
         return self.path, self.case.place.line - 1, self.name
 
 
-class Unmet(Exception):
-    """A test with differences."""
+class Mismatch(Exception):
+    """A test that has differences."""
 
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.case.name)
-        self.verdict = verdict
+    def __init__(self, result: CaseResult) -> None:
+        super().__init__(result.case.name)
+        self.result = result
 
 
 class _Kit:
-    """What runs the tests. Imported when a test is met: pytest loads this plugin in every project."""
+    """The runner of the tests. It imports late: pytest loads this plugin in projects without test files, too."""
 
     def __init__(self) -> None:
-        self._files = importlib.import_module("testkit.files")
-        self._config = importlib.import_module("client.config")
-        self._running = importlib.import_module("testkit.running")
-        self._stages = importlib.import_module("testkit.stage")
-        self._telling = importlib.import_module("testkit.telling")
+        self._files = importlib.import_module("holdfast.testkit.files")
+        self._config = importlib.import_module("holdfast.client.config")
+        self._running = importlib.import_module("holdfast.testkit.running")
+        self._environments = importlib.import_module("holdfast.testkit.environment")
+        self._report = importlib.import_module("holdfast.testkit.report")
         # A loop of its own, which only turns while a test runs: other plugins have theirs.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        self._stage: Stage | None = None
+        self._environment: TestEnvironment | None = None
 
     def read(self, path: Path) -> CaseFile:
         try:
@@ -88,18 +88,18 @@ class _Kit:
             raise pytest.Collector.CollectError(str(error)) from None
         return file
 
-    def run(self, file: CaseFile, case: Case) -> Verdict:
-        if self._stage is None:
-            self._stage = self._do(self._stages.Stage.open())
-        verdict: Verdict = self._do(self._running.run_case(self._stage, file, case))
-        return verdict
+    def run(self, file: CaseFile, case: Case) -> CaseResult:
+        if self._environment is None:
+            self._environment = self._do(self._environments.TestEnvironment.open())
+        result: CaseResult = self._do(self._running.run_case(self._environment, file, case))
+        return result
 
-    def told(self, verdict: Verdict) -> list[str]:
-        return [line for one in verdict.differences for line in self._telling.difference_lines(one)]
+    def failure_lines(self, result: CaseResult) -> list[str]:
+        return [line for difference in result.differences for line in self._report.difference_lines(difference)]
 
     def close(self) -> None:
-        if self._stage is not None:
-            self._do(self._stage.close())
+        if self._environment is not None:
+            self._do(self._environment.close())
         self._runner.close()
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:

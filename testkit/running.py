@@ -1,4 +1,4 @@
-"""One test: its run is started, answered and brought to rest; then it is compared, and replayed."""
+"""The runner of one test: it starts a run, answers until the run settles, compares it, and replays it."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from typing import Any
 
 from temporalio.service import RPCError
 
-from blueprint.changes import with_model
-from blueprint.grammar import Blueprint
-from client.answering import Sent
-from client.config import load_config
-from client.errors import BadInput
-from client.history import histories
-from client.reading import Entry, entries_of, name_of
-from client.runs import STATUSES, Outcome, Runs, Standing
-from client.tree import NoWorker
-from protocol.answers import Refusal
-from protocol.guard import DEPLOYMENT
-from protocol.people import why_not
-from protocol.questions import Question
-from protocol.runs import CONTEXT
-from testkit.expecting import At, Difference
-from testkit.files import Case, CaseFile
-from testkit.outcome import Happened, unmet
-from testkit.stage import House, Stage
+from holdfast.blueprint.changes import with_model
+from holdfast.blueprint.grammar import Blueprint
+from holdfast.client.answering import Sent
+from holdfast.client.config import load_config
+from holdfast.client.errors import BadInput
+from holdfast.client.history import histories
+from holdfast.client.reading import Entry, entries_of, name_of
+from holdfast.client.runs import STATUSES, Outcome, Runs, RunState
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.guard import DEPLOYMENT
+from holdfast.protocol.people import why_not
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import CONTEXT
+from holdfast.testkit.environment import ConfiguredRuns, TestEnvironment
+from holdfast.testkit.files import Case, CaseFile
+from holdfast.testkit.matching import At, Difference
+from holdfast.testkit.outcome import ObservedRun, unmet_expectations
 
 TESTER = "user:tester"
-"""Who starts every run, and answers where a test does not say `by`."""
+"""The user who starts every run, and who answers if a test has no `by`."""
 PATIENCE = 60.0
-"""Seconds that a run may be at work without coming to rest."""
+"""Seconds a run may take to settle."""
 MOMENT_PATIENCE = 15.0
-"""Seconds until the server has told a workflow that its time has come."""
+"""Seconds the server may take to tell a workflow that its time has come."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.1
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How a test went: it passed if it has no differences."""
+class CaseResult:
+    """The result of a test; it passed if there are no differences."""
 
     file: CaseFile
     case: Case
@@ -55,24 +55,26 @@ class Verdict:
         return not self.differences
 
 
-class Restless(Exception):
-    """A run that goes on and on, or that cannot be asked."""
+class DidNotSettle(Exception):
+    """The failure of a run that does not settle, or cannot be queried."""
 
 
-async def run_case(stage: Stage, file: CaseFile, case: Case) -> Verdict:
-    """Run a test. Raises `ConfigError` where its worker cannot be started."""
+async def run_case(environment: TestEnvironment, file: CaseFile, case: Case) -> CaseResult:
+    """Run a test. Raises `ConfigError` if its worker cannot be started."""
     start = time.monotonic()
-    house = await stage.house(load_config(file.path.parent))
-    DEPLOYMENT.groups = {name: list(members) for name, members in house.config.groups.items()}
-    rehearsal = _Rehearsal(stage, house, file, case)
-    found = await rehearsal.differences()
-    house.tools.end(rehearsal.run)
-    return Verdict(file, case, found, time.monotonic() - start)
+    configured = await environment.house(load_config(file.path.parent))
+    # Workers of all configurations share this process and its guard, so it is set for each test.
+    DEPLOYMENT.limits = configured.config.limits
+    DEPLOYMENT.groups = {name: list(members) for name, members in configured.config.groups.items()}
+    case_run = _CaseRun(environment, configured, file, case)
+    differences = await case_run.differences()
+    configured.tools.end(case_run.run)
+    return CaseResult(file, case, differences, time.monotonic() - start)
 
 
 @dataclass
-class _Written:
-    """One answer of the test."""
+class _TestAnswer:
+    """An answer of the test, with its position."""
 
     entry: Entry
     by: str
@@ -80,198 +82,201 @@ class _Written:
 
 
 @dataclass
-class _Rehearsal:
-    """A run under test. `asked` and `troubles` grow on the way."""
+class _CaseRun:
+    """A run under test; `asked` and `problems` grow while it is attended."""
 
-    stage: Stage
-    house: House
+    environment: TestEnvironment
+    configured: ConfiguredRuns
     file: CaseFile
     case: Case
     run: str = field(default_factory=lambda: f"test-{secrets.token_hex(6)}")
     asked: dict[str, Question] = field(default_factory=dict)
     passed: set[tuple[str, datetime]] = field(default_factory=set)
-    """Moments of questions that are over."""
-    troubles: list[Difference] = field(default_factory=list)
+    """Moments of questions that are over, as question ids with their time."""
+    problems: list[Difference] = field(default_factory=list)
 
     @property
     def runs(self) -> Runs:
-        return self.house.runs
+        return self.configured.runs
 
     async def differences(self) -> list[Difference]:
-        calls = self.house.tools.begin(self.run, self.case.tools)
+        calls = self.configured.tools.begin(self.run, self.case.tools)
         try:
             await self.runs.start(self._blueprint(), self.case.input, run=self.run, started_by=TESTER)
         except BadInput as error:
-            return [self._trouble(f"the run was not started: {error}", "input")]
+            return [self._problem(f"the run was not started: {error}", "input")]
         try:
-            return [*await self._compared(calls), *await self._replayed()]
-        except (Restless, NoWorker) as error:
-            return [*self.troubles, self._trouble(f"the run came to no rest: {error}")]
+            return [*await self._compare(calls), *await self._replay()]
+        except (DidNotSettle, NoWorker) as error:
+            return [*self.problems, self._problem(f"the run did not settle: {error}")]
         finally:
             await self._end()
 
-    async def _compared(self, calls: dict[str, list[Any]]) -> list[Difference]:
+    async def _compare(self, calls: dict[str, list[Any]]) -> list[Difference]:
         answers = self._answers()
-        happened = await self._happened(await self._attended(answers), calls)
-        found = [*self.troubles, *unmet(self.case, happened)]
-        if happened.outcome.status == self.case.status:
-            found += [self._unused(one) for one in answers if not one.entry.tried]
-        return found
+        observed = await self._observe(await self._answer_questions(answers), calls)
+        differences = [*self.problems, *unmet_expectations(self.case, observed)]
+        return [*differences, *(self._unused_answer(answer) for answer in answers if not answer.entry.tried)]
 
     def _blueprint(self) -> Blueprint:
-        """The blueprint, with the test's replies for its models."""
+        """Return the blueprint, with the test's replies in place of its models."""
         script = self.case.model
         if script is None:
             return self.file.blueprint
         path = script.file
         if path is None:
-            path = self.stage.folder / f"{self.run}.json"
+            path = self.environment.folder / f"{self.run}.json"
             path.write_text(json.dumps(script.replies))
         return with_model(self.file.blueprint, f"scripted:{path}")
 
-    def _answers(self) -> list[_Written]:
-        written = self.case.answers
-        if written is None:
+    def _answers(self) -> list[_TestAnswer]:
+        answers = self.case.answers
+        if answers is None:
             return []
         at = At(self.case.place, f"{self.case.path}.answers")
         return [
-            _Written(entry, str(item.get("by", TESTER)), at.item(written, index))
-            for index, (entry, item) in enumerate(zip(entries_of(written), written, strict=True))
+            _TestAnswer(entry, str(item.get("by", TESTER)), at.item(answers, index))
+            for index, (entry, item) in enumerate(zip(entries_of(answers), answers, strict=True))
         ]
 
     # Answering
 
-    async def _attended(self, answers: Sequence[_Written]) -> Standing:
-        """Answer what is asked, one question a time, until the run has ended or waits for a person."""
+    async def _answer_questions(self, answers: Sequence[_TestAnswer]) -> RunState:
+        """Answer one question at a time until the run has ended, or waits for an answer that the test does not have."""
         while True:
-            standing = await self._at_rest()
-            self.asked |= {one.id: one for one in standing.questions if one.id not in self.asked}
-            if standing.status in STATUSES.values():
-                return standing
-            if found := self._next(standing.questions, answers):
-                await self._answer(*found)
-            elif not await self._time_passed(standing.questions):
-                return standing
+            state = await self._wait_until_settled()
+            self.asked |= {question.id: question for question in state.questions if question.id not in self.asked}
+            if state.status in STATUSES.values():
+                return state
+            if match := self._next(state.questions, answers):
+                await self._answer(*match)
+            elif not await self._let_time_pass(state.questions):
+                return state
 
-    def _next(self, open_: Sequence[Question], answers: Sequence[_Written]) -> tuple[Question, _Written] | None:
-        """The question that has been open longest, as the test saw it, and that an answer fits."""
-        known = {question.id: question for question in open_}
-        for question in (known[id_] for id_ in self.asked if id_ in known):
-            for written in answers:
-                if self._fits(written, question):
-                    return question, written
+    def _next(self, open_: Sequence[Question], answers: Sequence[_TestAnswer]) -> tuple[Question, _TestAnswer] | None:
+        """Return the question open longest for which there is an answer, with that answer."""
+        open_by_id = {question.id: question for question in open_}
+        for question in (open_by_id[id_] for id_ in self.asked if id_ in open_by_id):
+            for answer in answers:
+                if self._may_send(answer, question):
+                    return question, answer
         return None
 
-    def _fits(self, written: _Written, question: Question) -> bool:
-        """Whether it can be sent; the answer of somebody who is not asked yet is kept for later."""
-        if question.id in written.entry.tried or not written.entry.fits(question):
+    def _may_send(self, answer: _TestAnswer, question: Question) -> bool:
+        """Return whether to send the answer now.
+
+        If its author may answer only after an escalation, it is kept until then.
+        """
+        if question.id in answer.entry.tried or not answer.entry.fits(question):
             return False
-        may = why_not(question.people, written.by, DEPLOYMENT.groups) is None
+        may = why_not(question.people, answer.by, DEPLOYMENT.groups) is None
         return may or self.case.status == "waiting" or not self._rungs(question)
 
-    async def _answer(self, question: Question, written: _Written) -> None:
-        answer = written.entry.answer(question)
+    async def _answer(self, question: Question, written_answer: _TestAnswer) -> None:
+        answer = written_answer.entry.answer(question)
         try:
-            receipts = await self.runs.answer(self.run, [answer], by=written.by)
+            receipts = await self.runs.answer(self.run, [answer], by=written_answer.by)
         except Refusal as refusal:
-            told = f"the answer to {name_of(question)} was refused ({refusal.code}): {refusal}"
-            self.troubles.append(Difference(written.at.place, written.at.path, note=told))
+            message = f"the answer to {name_of(question)} was refused ({refusal.code}): {refusal}"
+            self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
             return
         if any(isinstance(receipt, Sent) for receipt in receipts):
-            raise Restless("its worker has gone")
+            raise DidNotSettle("its worker is gone")
 
-    async def _time_passed(self, open_: Sequence[Question]) -> bool:
-        """Let time pass until the next moment of a question, unless the test is about the waiting."""
-        moments = [(moment, one) for one in open_ for moment in self._moments(one)]
+    async def _let_time_pass(self, open_: Sequence[Question]) -> bool:
+        """Move the clock to the next moment of a question; return False if there is none or the test waits."""
+        moments = [(moment, question) for question in open_ for moment in self._moments(question)]
         if not moments or self.case.status == "waiting":
             return False
-        moment, question = min(moments, key=lambda one: (one[0], one[1].address))
+        moment, question = min(moments, key=lambda pair: (pair[0], pair[1].address))
         self.passed.add((question.id, moment))
         try:
-            await self.stage.pass_time(self.runs.handle(question.owner), moment)
+            await self.environment.pass_time(self.runs.handle(question.owner), moment)
         except RPCError as error:
-            raise Restless(f"this `temporal` cannot skip time: {error}") from error
-        await self._until_noticed(question)
+            raise DidNotSettle(f"this `temporal` cannot skip time: {error}") from error
+        await self._wait_until_noticed(question)
         return True
 
     def _moments(self, question: Question) -> list[datetime]:
-        """When something happens to it if nobody answers: its deadline, the rungs of its ladder."""
+        """Return when something happens to an unanswered question: its deadline and its escalations."""
         deadline = [] if question.deadline is None else [question.deadline]
-        return [one for one in deadline if (question.id, one) not in self.passed] + self._rungs(question)
+        return [moment for moment in deadline if (question.id, moment) not in self.passed] + self._rungs(question)
 
     def _rungs(self, question: Question) -> list[datetime]:
         ladder = self.file.names.ladders.get(name_of(question), [])
         moments = [question.asked_at + timedelta(seconds=after) for after in ladder]
-        return [one for one in moments if (question.id, one) not in self.passed]
+        return [moment for moment in moments if (question.id, moment) not in self.passed]
 
-    async def _until_noticed(self, question: Question) -> None:
-        """Until the question is closed, or put to others."""
+    async def _wait_until_noticed(self, question: Question) -> None:
+        """Wait until the question is closed, or asked of others."""
         end = time.monotonic() + MOMENT_PATIENCE
-        while any(one.id == question.id and one.assignees == question.assignees for one in await self._questions()):
+        while any(
+            current.id == question.id and current.assignees == question.assignees for current in await self._questions()
+        ):
             if time.monotonic() > end:
-                raise Restless(f"its time has come, and {name_of(question)} is as open as before")
+                raise DidNotSettle(f"the time of {name_of(question)} has come, but it is still open")
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _questions(self) -> list[Question]:
         return (await self.runs.standing(self.run)).questions
 
-    async def _at_rest(self) -> Standing:
-        """The run, once it has ended or nothing of it moves."""
+    async def _wait_until_settled(self) -> RunState:
+        """Return the state of the run once it has ended, or nothing in it moves."""
         end, pause = time.monotonic() + PATIENCE, SHORTEST_PAUSE
         while True:
             try:
-                standing = await self.runs.standing(self.run)
-                trouble = f"it is still at work after {PATIENCE:.0f} s"
-                if standing.status != "running":
-                    return standing
+                state = await self.runs.standing(self.run)
+                problem = f"it is still running after {PATIENCE:.0f} s"
+                if state.status != "running":
+                    return state
             except NoWorker as error:
-                trouble = str(error)
+                problem = str(error)
             if time.monotonic() > end:
-                raise Restless(trouble)
+                raise DidNotSettle(problem)
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
-    # What became of it
+    # The outcome
 
-    async def _happened(self, standing: Standing, calls: dict[str, list[Any]]) -> Happened:
-        if standing.status in STATUSES.values():
-            outcome = self._told(await self.runs.result(self.run))
+    async def _observe(self, state: RunState, calls: dict[str, list[Any]]) -> ObservedRun:
+        if state.status in STATUSES.values():
+            outcome = self._with_source_named(await self.runs.result(self.run))
         else:
-            outcome = Outcome(self.run, standing.status, context=await self.runs.context(standing))
+            outcome = Outcome(self.run, state.status, context=await self.runs.context(state))
         context = outcome.context
         if context is None:
             context = await self.runs.tree.query(self.run, CONTEXT, None, dict[str, Any])
-        trace = await self.runs.trace(standing, last=None)
-        return Happened(outcome, list(self.asked.values()), standing.questions, context, trace, calls)
+        trace = await self.runs.trace(state, last=None)
+        return ObservedRun(outcome, list(self.asked.values()), state.questions, context, trace, calls)
 
-    def _told(self, outcome: Outcome) -> Outcome:
-        """The outcome with the replies called as their author knows them."""
+    def _with_source_named(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with the test file in place of the temporary file of replies."""
         if outcome.error is None or self.case.model is None:
             return outcome
         place = self.case.model.place
-        shown = f"{self.file.shown}:{place.line}"
-        message = outcome.error.message.replace(str(self.stage.folder / f"{self.run}.json"), shown)
+        source = f"{self.file.display_path}:{place.line}"
+        message = outcome.error.message.replace(str(self.environment.folder / f"{self.run}.json"), source)
         return replace(outcome, error=outcome.error.model_copy(update={"message": message}))
 
-    def _unused(self, written: _Written) -> Difference:
-        asked = ", ".join(name_of(one) for one in self.asked.values()) or "nothing"
-        told = f"no question fits {written.entry.pattern!r}; asked: {asked}"
-        return Difference(written.at.place, written.at.path, note=told)
+    def _unused_answer(self, answer: _TestAnswer) -> Difference:
+        asked = ", ".join(name_of(question) for question in self.asked.values()) or "nothing"
+        message = f"no question fits {answer.entry.pattern!r}; asked: {asked}"
+        return Difference(answer.at.place, answer.at.path, note=message)
 
-    async def _replayed(self) -> list[Difference]:
-        """A run that cannot be replayed would be lost with its worker."""
-        found = []
+    async def _replay(self) -> list[Difference]:
+        """Replay every history of the run: one that fails would strand the run when its worker restarts."""
+        failures = []
         async for history in histories(self.runs.client, self.run):
-            failure = await self.stage.replay(history)
+            failure = await self.environment.replay(history)
             if failure is not None:
-                found.append(self._trouble(f"{history.workflow_id} is not followed on replay: {failure}"))
-        return found
+                failures.append(self._problem(f"the replay of {history.workflow_id} failed: {failure}"))
+        return failures
 
-    def _trouble(self, told: str, key: str = "") -> Difference:
-        return Difference(self.case.place, f"{self.case.path}.{key}" if key else self.case.path, note=told)
+    def _problem(self, message: str, key: str = "") -> Difference:
+        return Difference(self.case.place, f"{self.case.path}.{key}" if key else self.case.path, note=message)
 
     async def _end(self) -> None:
-        """Leave nothing behind that waits or works."""
+        """Terminate the run if it is still open."""
         described = await self.runs.handle(self.run).describe()
         if described.status not in STATUSES:
             await self.runs.handle(self.run).terminate("the test is over")

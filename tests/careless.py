@@ -1,4 +1,4 @@
-"""A workflow that does what the sandbox forbids."""
+"""An author's workflow that does what the sandbox forbids."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from temporalio import workflow
 
-MARK = object()
+from holdfast import HumanInTheLoop
 
 
 @workflow.defn(failure_exception_types=[Exception])
-class Careless:
-    """Says which copy of this module it sees, if it may do the deed."""
+class Careless(HumanInTheLoop):
+    """Do one thing that differs on replay."""
 
     @workflow.run
-    async def run(self, deed: str) -> int:
+    async def run(self, deed: str) -> None:
         match deed:
             case "clock":
                 time.time()
@@ -26,4 +26,3 @@ class Careless:
                 Path(__file__).read_text()
             case "input":
                 input()
-        return id(MARK)

@@ -19,18 +19,19 @@ from temporalio.common import SearchAttributeKey
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
 
-from activities import all_activities
-from blueprint import Blueprint, loads
-from client.answering import Answering
-from client.connection import DATA_CONVERTER
-from client.runs import Outcome, Runs
-from protocol.answers import Answer, Receipt, Refusal
-from protocol.questions import Question
-from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
-from tests.sandbox import SANDBOX
-from worker import create_worker
-from workflows import WORKFLOWS
+from holdfast.activities import all_activities
+from holdfast.blueprint import Blueprint, loads
+from holdfast.client.answering import Answering
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.runs import Outcome, Runs
+from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from holdfast.worker import create_worker
+from holdfast.workflows import WORKFLOWS
+from tests.watch import watched
 
+WATCHER = watched()
 ATTRIBUTES = (
     SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
     SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
@@ -159,7 +160,7 @@ class Harness:
 
     async def replay(self) -> None:
         """What is recorded must lead to the same commands again."""
-        replayer = Replayer(workflows=WORKFLOWS, workflow_runner=SANDBOX, data_converter=DATA_CONVERTER)
+        replayer = Replayer(workflows=WORKFLOWS, data_converter=DATA_CONVERTER)
         if self.started:
             await replayer.replay_workflows(self._recorded())
 
@@ -185,7 +186,7 @@ async def _family(client: Client, workflow: str, temporal_run: str | None = None
 
 
 def worker_for(client: Client, queue: str, **how: Any) -> Any:
-    return create_worker(client, task_queue=queue, activities=all_activities([TOOLS], {}), runner=SANDBOX, **how)
+    return create_worker(client, task_queue=queue, activities=all_activities([TOOLS], {}), **how)
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
-from activities import Decision, Input, Interrupt, Permission, level, resumed, tool
+from holdfast.activities import Decision, Input, Interrupt, Permission, level, resumed, tool
 from tests.tools import count
 
 

@@ -10,13 +10,15 @@ from typing import get_args
 
 from temporalio import activity
 
-from activities import all_activities
-from blueprint.grammar import KINDS
-from blueprint.grammar import steps as plain
-from protocol.questions import Asked
-from workflows.builtins import BUILTINS
-from workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
-from workflows.steps import STEPS
+from holdfast.activities import all_activities
+from holdfast.blueprint.grammar import KINDS
+from holdfast.blueprint.grammar import steps as plain
+from holdfast.protocol.lookup import LOOK_UP
+from holdfast.protocol.questions import Asked
+from holdfast.workflows.builtins import BUILTINS
+from holdfast.workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
+from holdfast.workflows.patches import PATCHES
+from holdfast.workflows.steps import STEPS
 
 HOME = Path(__file__).parent.parent
 ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit")
@@ -32,7 +34,7 @@ def test_the_import_contracts_hold() -> None:
 
 def test_the_door_and_the_activities_agree_on_names() -> None:
     names = {activity._Definition.must_from_callable(one).name for one in all_activities([], {})}
-    assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL}
+    assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL, LOOK_UP}
 
 
 def test_every_kind_of_the_grammar_has_a_deed() -> None:
@@ -63,3 +65,29 @@ def test_nothing_of_ours_is_imported_inside_a_function() -> None:
                 inner = [one for one in ast.walk(function) if isinstance(one, ast.Import | ast.ImportFrom)]
                 found += [f"{path.name}:{one.lineno}" for one in inner]
     assert found == []
+
+
+def test_every_gate_of_workflow_code_stands_in_its_table() -> None:
+    """A gate without a row would never be removed."""
+    calls = []
+    for path in sorted((HOME / "workflows").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("patched"):
+                calls.append(ast.literal_eval(node.args[0]))
+    assert sorted(calls) == sorted(patch.id for patch in PATCHES)
+
+
+def test_every_bare_request_to_the_server_is_sent_again_over_a_lost_connection() -> None:
+    """The SDK's own methods retry by default; the services behind them only when they are told to."""
+    bare = []
+    for path in FILES:
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        bare += [f"{path.relative_to(HOME)}:{call.lineno}" for call in calls if _is_bare_request(call)]
+    assert bare == []
+
+
+def _is_bare_request(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Attribute(attr="workflow_service" | "operator_service")):
+            return all(keyword.arg != "retry" for keyword in call.keywords)
+    return False

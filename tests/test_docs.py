@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 import typer.main
 
-from blueprint import loads
-from blueprint.grammar import KINDS, Agent, Blueprint, LoopBlock
-from blueprint.source import plain, read
-from client.cli.app import app
-from protocol.answers import REFUSALS
+from holdfast.blueprint import loads
+from holdfast.blueprint.grammar import KINDS, Agent, Blueprint, LoopBlock
+from holdfast.blueprint.source import plain, read
+from holdfast.client.cli.app import app
+from holdfast.protocol.answers import REFUSALS
+from holdfast.workflows.builtins import BUILTINS
 from tests.test_architecture import HOME
-from workflows.builtins import BUILTINS
 
 PAGES = [HOME / "README.md", HOME / "examples" / "README.md", *sorted((HOME / "docs").glob("*.md"))]
 TEXT = "\n".join(page.read_text() for page in PAGES)

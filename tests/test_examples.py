@@ -10,12 +10,12 @@ import examples.booking.flights
 import examples.clarify.briefs
 import examples.expenses.rates
 import examples.research.sources  # noqa: F401 registers the tools
-from blueprint import load, loads
-from blueprint.core import expand
-from blueprint.schema import language_schema
-from blueprint.source import plain, read
-from protocol import guard
-from protocol.answers import Refusal
+from holdfast.blueprint import load, loads
+from holdfast.blueprint.core import expand
+from holdfast.blueprint.schema import language_schema
+from holdfast.blueprint.source import plain, read
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Refusal
 from tests.conftest import Harness
 from tests.test_architecture import HOME
 

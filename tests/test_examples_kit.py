@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from client.config import load_config
-from testkit import SUFFIX
-from testkit.files import read_cases
+from holdfast.client.config import load_config
+from holdfast.testkit import SUFFIX
+from holdfast.testkit.files import read_cases
 from tests.test_architecture import HOME
 from tests.test_examples import EXAMPLES
 
@@ -21,4 +21,4 @@ def test_an_example_has_its_tests_beside_it(path: Path) -> None:
 
 def test_the_tests_of_the_examples_are_run_with_all_others(pytestconfig: pytest.Config) -> None:
     assert "examples" in pytestconfig.getini("testpaths")
-    assert pytestconfig.pluginmanager.has_plugin("testkit.plugin")
+    assert pytestconfig.pluginmanager.has_plugin("holdfast.testkit.plugin")

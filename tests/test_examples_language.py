@@ -9,15 +9,21 @@ from typing import Any
 
 import jsonschema_rs
 
-from blueprint.grammar import KINDS
-from blueprint.schema import language_schema
-from blueprint.source import plain, read
+from holdfast.blueprint.grammar import KINDS
+from holdfast.blueprint.schema import language_schema
+from holdfast.blueprint.source import plain, read
 from tests.test_architecture import HOME
 from tests.test_examples import EXAMPLES
 
 SCHEMA = language_schema()
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
 STEPS = {model.__name__ for model in KINDS.values()}
+NO_EXAMPLE = {
+    # Codes of languages: each stands for a table of the same shape, and has tests of its own.
+    *(f"PlanBody.language: {code}" for code in ("de", "es", "it", "nl", "pt")),
+    # Written by the loader, for what a planner adds to its plan.
+    *("PlanBody.notes", "PlanLoop.notes", "PlanStep.notes"),
+}
 EVERY_STEP = set.intersection(*(set(DEFINITIONS[name]["properties"]) for name in STEPS))
 
 
@@ -93,5 +99,5 @@ def examples() -> Iterator[str]:
 
 
 def test_every_key_and_every_value_of_the_language_stands_in_an_example() -> None:
-    missing = set(told()) - set(examples())
+    missing = set(told()) - set(examples()) - NO_EXAMPLE
     assert not missing, f"in no example: {', '.join(sorted(missing))}"

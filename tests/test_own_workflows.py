@@ -6,15 +6,16 @@ import uuid
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
-from client.connection import DATA_CONVERTER
-from client.runs import Runs
 from examples.invitations.workflow import Invitations
-from protocol.answers import Answer
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.runs import Runs
+from holdfast.protocol.answers import Answer
+from holdfast.workflows import RUNNER
 from tests.conftest import until
-from workflows import RUNNER
+from tests.own import Approvals, Office
 
 
 class Party:
@@ -54,3 +55,22 @@ async def test_an_own_workflow_tells_its_outcome_through_the_client(party: Party
     await party.answer("no")
     outcome = await party.runs.result(party.handle.id)
     assert (outcome.status, outcome.output) == ("completed", "not sent")
+
+
+async def test_a_child_of_an_own_workflow_is_paused_and_cancelled_behind_a_boundary(temporal: Client) -> None:
+    queue = f"own-{uuid.uuid4().hex[:8]}"
+    runs = Runs(temporal, queue)
+    async with Worker(temporal, task_queue=queue, workflows=[Office, Approvals], workflow_runner=RUNNER):
+        handle = await temporal.start_workflow(Office.run, id=queue, task_queue=queue)
+        party = Party(runs, handle)
+        assert [await party.answer("yes"), await party.answer("yes")] == ["Approve 1?", "Approve 2?"]
+        await until(lambda: runs.questions(queue), "the third question")
+        assert await runs.pause(queue) == []
+        assert [view.status for view in await runs.tree.views(queue)] == ["paused", "paused"]
+        await handle.cancel()  # without our client: each workflow passes it on
+        await until(lambda: _has_ended(temporal, f"{queue}/approvals"), "the child's end")
+        await until(lambda: _has_ended(temporal, queue), "the end")
+
+
+async def _has_ended(temporal: Client, id_: str) -> bool:
+    return (await temporal.get_workflow_handle(id_).describe()).status == WorkflowExecutionStatus.CANCELED

@@ -1,19 +1,17 @@
-"""The sandbox that runs of the tests share forbids what production's forbids."""
+"""Authors' workflow classes run in the sandbox, ours outside it."""
 
 from __future__ import annotations
 
-import threading
 import uuid
 
 import pytest
+from temporalio import workflow
 from temporalio.client import Client, WorkflowFailureError
-from temporalio.worker import Worker, WorkflowRunner
+from temporalio.worker import Worker
 
-from tests.careless import MARK, Careless
-from tests.sandbox import SANDBOX
-from workflows import RUNNER
+from holdfast.workflows import RUNNER, WORKFLOWS
+from tests.careless import Careless
 
-RUNNERS = {"production's": RUNNER, "the tests'": SANDBOX}
 FORBIDDEN = {
     "clock": "time.time",
     "chance": "random.random",
@@ -22,33 +20,15 @@ FORBIDDEN = {
 }
 
 
-async def careless(client: Client, runner: WorkflowRunner, *deeds: str) -> list[int]:
-    queue = f"careless-{uuid.uuid4().hex[:8]}"
-    async with Worker(client, task_queue=queue, workflows=[Careless], workflow_runner=runner):
-        return [
-            await client.execute_workflow(Careless.run, deed, id=f"{queue}-{n}", task_queue=queue)
-            for n, deed in enumerate(deeds)
-        ]
-
-
-@pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("deed", FORBIDDEN)
-async def test_what_differs_on_replay_is_forbidden_in_both(temporal: Client, runner: str, deed: str) -> None:
-    with pytest.raises(WorkflowFailureError) as caught:
-        await careless(temporal, RUNNERS[runner], deed)
+async def test_what_differs_on_replay_is_forbidden_to_authors(temporal: Client, deed: str) -> None:
+    queue = f"careless-{uuid.uuid4().hex[:8]}"
+    async with Worker(temporal, task_queue=queue, workflows=[Careless], workflow_runner=RUNNER):
+        with pytest.raises(WorkflowFailureError) as caught:
+            await temporal.execute_workflow(Careless.run, deed, id=queue, task_queue=queue)
     assert f"Cannot access {FORBIDDEN[deed]}" in str(caught.value.cause)
 
 
-async def test_it_is_loaded_once_and_is_not_what_the_tests_see(temporal: Client) -> None:
-    first, second = await careless(temporal, SANDBOX, "nothing", "nothing")
-    assert first == second != id(MARK)
-
-
-def test_a_workflow_at_work_in_one_thread_opens_or_shuts_nothing_in_another() -> None:
-    context, seen = SANDBOX.context, []
-    context.is_runtime = True
-    other = threading.Thread(target=lambda: seen.append(context.is_runtime))
-    other.start()
-    other.join()
-    context.is_runtime = False
-    assert seen == [False]
+@pytest.mark.parametrize("ours", WORKFLOWS)
+def test_ours_run_outside(ours: type) -> None:
+    assert not workflow._Definition.must_from_class(ours).sandboxed

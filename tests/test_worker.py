@@ -12,11 +12,11 @@ from temporalio.api.workflowservice.v1 import ListWorkerDeploymentsRequest
 from temporalio.common import VersioningBehavior
 from temporalio.testing import WorkflowEnvironment
 
-from client.config import ConfigError
-from client.connection import ensure_search_attributes
-from client.embedded.server import temporal_binary
-from client.embedded.worker import WORKER
-from worker import Settings
+from holdfast.client.config import ConfigError
+from holdfast.client.connection import ensure_search_attributes
+from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.embedded.worker import WORKER
+from holdfast.worker import Settings
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ async def address(server: WorkflowEnvironment) -> str:
 
 def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "HOLDFAST_"))}
-    command = [sys.executable, str(WORKER), *arguments]
+    command = [sys.executable, *WORKER, *arguments]
     return subprocess.Popen(command, cwd=folder, env=kept | variables, stderr=subprocess.PIPE, text=True)
 
 

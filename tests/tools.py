@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from activities import tool
+from holdfast.activities import Interrupt, resumed, tool
 
 
 def calls(folder: Path, name: str) -> int:
@@ -69,3 +69,22 @@ def request_user_info(question: str) -> str:
 def final_result(text: str) -> str:
     """Has a name that means something else to an agent with a schema."""
     return text
+
+
+@tool
+def unkeepable(what: str) -> object:
+    """A result that cannot go on as it is."""
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+    results = {"inf": {"x": [float("inf")]}, "wide": 2**63, "many": [0] * 100_000, "deep": deep}
+    return results.get(what, "x" * 8 * 1024 * 1024)
+
+
+@tool
+def wants_anything() -> object:
+    """Asks without a form, and gives what it hears."""
+    answer = resumed(object)
+    if not answer.has_data:
+        raise Interrupt("What is it?")
+    return answer.data

@@ -1,25 +1,46 @@
-"""Running an agent, from a step or from another agent: a single request, or a workflow of its own."""
+"""Agents called from a step or from another agent: a single request, or a child workflow when they have tools."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blueprint.expressions import names_in, text_of
-from blueprint.grammar import Agent, AgentTool, Blueprint, PlainStep, Retry
-from blueprint.reach import reach_of_tools
-from protocol.agents import Message, ModelReply, ModelRequest
-from protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
-from workflows.failures import failure
-from workflows.frame import Frame
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from holdfast.blueprint.dependencies import reach_of_tools
+from holdfast.blueprint.expressions import names_in, text_of
+from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
+from holdfast.blueprint.plan.lists import LIST_OUTPUT, list_in, structured
+from holdfast.protocol.agents import Message, ModelReply, ModelRequest
+from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.turns import NOTHING_SAID, without_older
 
 MOST_MISFITS = 3
-"""Outputs in a row that do not fit the schema; then the agent fails."""
+"""Outputs in a row that may fail the schema; after them the agent fails."""
+MOST_REPEATS = 2
+"""Further requests for a reply that was cut off or empty."""
+BAD_REPLIES = {
+    "cut_off": ("reply_cut_off", "the reply was cut off at the limit of its tokens (max_tokens)"),
+    "empty": ("reply_empty", "the model gave an empty reply"),
+    "refused": ("reply_refused", "the model refused to reply"),
+    "filtered": ("content_filter", "the provider withheld the reply"),
+}
+"""Failure type and message by the finish reason of a reply that is not usable."""
+_AGAIN = {
+    "cut_off": "Your reply was cut off at the limit of its length. Give it again, whole and shorter.",
+    "empty": "Your reply was empty. Give it again.",
+}
+"""Hints for a repeated request, by finish reason: the same request alone would often end the same way."""
+_LONGEST_REASON = 300
+LONGEST_SAID = 20_000
+"""Most characters of an invalid output that its failure carries."""
 
 
 @dataclass(frozen=True)
-class Asking:
-    """Which agent is asked, and in whose name: `step` is what scripted models and people call it."""
+class AgentCall:
+    """An agent to run, for a step: `step` is the name that scripted models and people see."""
 
     agent: Agent
     name: str | None
@@ -27,65 +48,126 @@ class Asking:
     timeout: float | None = None
     retry: Retry | None = None
     registry: tuple[AgentTool, ...] | None = None
-    """Of a planner: what its commands may run."""
+    """Tools that a planner's commands may run; None for an agent that calls its tools itself."""
 
     @staticmethod
-    def of(written: str | Agent, step: str, blueprint: Blueprint, **more: Any) -> Asking:
-        if isinstance(written, Agent):
-            return Asking(written, None, step, **more)
-        return Asking(blueprint.agents[written], written, step, **more)
+    def of(agent: str | Agent, step: str, blueprint: Blueprint, **more: Any) -> AgentCall:
+        """Return the call of an agent that is written in place, or named in the blueprint."""
+        if isinstance(agent, Agent):
+            return AgentCall(agent, None, step, **more)
+        return AgentCall(blueprint.agents[agent], agent, step, **more)
 
 
-async def run_agent(asking: Asking, value: Any, frame: Frame, told: str = "") -> AgentResult:
-    """What the agent gives for the value. The frame stands at the agent's own address.
+def opening_of(step: Step, value: Any, frame: Frame) -> list[Message]:
+    """Return the first messages of a step's agent: its input, in a conversation after the turns so far.
 
-    `told` is what the model is told beside its instructions, word for word.
+    Without an input of its own only the turns are sent: the default input would be the whole context as JSON.
+    """
+    message = Message(role="user", content=value)
+    if not frame.conversing:
+        return [message]
+    turns = frame.turns()
+    if not frame.takes_previous(step):
+        return [*turns, message]
+    return turns or [Message(role="user", content=NOTHING_SAID)]
+
+
+async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, extra: str = "") -> AgentResult:
+    """Run an agent and return its result.
+
+    Args:
+        asking: the agent, and the step that runs it.
+        opening: its first messages.
+        frame: a frame at the agent's own address.
+        extra: text that follows its instructions, unrendered.
     """
     instructions = text_of(frame.render(asking.agent.instructions))
-    if told:
-        instructions = f"{instructions}\n\n{told}".strip()
+    if extra:
+        instructions = f"{instructions}\n\n{extra}".strip()
     frame = within_own_limits(frame, asking)
     if not asking.agent.works_in_turns and asking.registry is None:
-        return AgentResult(output=await _single(asking, instructions, value, frame), turns=1)
+        return AgentResult(output=await _single(asking, instructions, opening, frame), turns=1)
     state = AgentState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
-    result: AgentResult = await frame.run_child(agent_definition(asking, instructions, value, frame), state)
+    result: AgentResult = await frame.run_child(agent_definition(asking, instructions, opening, frame), state)
     frame.note("agent.completed", turns=result.turns, output=result.output)
     return result
 
 
-def within_own_limits(frame: Frame, asking: Asking) -> Frame:
-    """The frame with what one use of the agent may spend."""
+def within_own_limits(frame: Frame, asking: AgentCall) -> Frame:
+    """Return the frame with a budget of the agent's own limits."""
     if asking.agent.limits is None:
         return frame
-    own = Budget(limits=asking.agent.limits, of=f"agent {asking.name or asking.step}")
-    return replace(frame, meter=frame.meter.within(own))
+    budget = Budget(limits=asking.agent.limits, of=f"agent {asking.name or asking.step}")
+    return replace(frame, meter=frame.meter.within(budget))
 
 
-async def _single(asking: Asking, instructions: str, value: Any, frame: Frame) -> Any:
-    """The model's output; one that does not fit is given back to the model a few times."""
+async def _single(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> Any:
+    """Return the output of an agent without tools; an invalid one goes back to the model a few times."""
     agent = asking.agent
-    messages = [Message(role="user", content=value)]
-    for _ in range(MOST_MISFITS):
+    messages, earlier = opening, len(opening) - 1
+    misfits = 0
+    while misfits < MOST_MISFITS:
         request = ModelRequest(
             step=asking.step,
             agent=asking.name,
-            n=frame.n,
             model=agent.model,
             instructions=instructions,
             messages=messages,
             output_schema=agent.output_schema,
             settings=agent.settings,
         )
-        reply = await ask_model(request, asking, frame, asking.step)
+        try:
+            reply = await ask_model(request, asking, frame, asking.step)
+        except ActivityError as error:
+            if not earlier or not overflowed(error):
+                raise
+            messages, earlier = without_older(messages, earlier)
+            continue
         if reply.problem is None:
             return reply.output
+        misfits += 1
         messages = [*messages, *misfit_told(reply, reply.problem)]
-    raise failure("output_invalid", f"{asking.step}: {reply.problem}", frame.address)
+    raise failure("output_invalid", f"{asking.step}: {reply.problem}", frame.address, output=unlisted(reply, agent))
 
 
-async def ask_model(request: ModelRequest, asking: Asking, frame: Frame, label: str) -> ModelReply:
-    """One request to the agent's model, if limits leave one."""
+def unlisted(reply: ModelReply, agent: Agent) -> Any:
+    """Return the output for which a list was expected, shortened, as the loop decides what it is; else None."""
+    if agent.output_schema != LIST_OUTPUT:
+        return None
+    return reply.output[:LONGEST_SAID] if isinstance(reply.output, str) else reply.output
+
+
+async def ask_model(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
+    """Return a finished reply of the agent's model; one that was cut off or empty is asked for again.
+
+    Raises a failure for a reply that the model or a filter withheld, and for one that stays cut off or empty.
+    """
+    reply = await _ask_once(request, asking, frame, label)
+    for _ in range(MOST_REPEATS):
+        if reply.finish not in _AGAIN:
+            break
+        hint = Message(role="user", content=_AGAIN[reply.finish])
+        repeated = request.model_copy(update={"messages": [*request.messages, hint]})
+        reply = await _ask_once(repeated, asking, frame, label)
+    if reply.finish == "finished":
+        return _with_list(reply) if request.output_schema == LIST_OUTPUT else reply
+    type_, reason = BAD_REPLIES[reply.finish]
+    quote = f": {text_of(reply.output)[:_LONGEST_REASON]}" if reply.finish == "refused" and reply.output else ""
+    raise failure(type_, f"{asking.step}: {reason}{quote}", frame.address)
+
+
+def _with_list(reply: ModelReply) -> ModelReply:
+    """Return the reply with the list in its output, in whatever form it was given; prose stays a problem."""
+    if reply.problem is None:
+        return reply
+    items = list_in(reply.output) if isinstance(reply.output, str) else structured(reply.output)
+    return reply if items is None else reply.model_copy(update={"output": items, "problem": None, "tool_calls": []})
+
+
+async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
+    """Send one request to the agent's model, within the limits."""
     await frame.within_limits("model")
+    request = request.model_copy(update={"n": frame.request_counts.next(request.step)})
     frame.note("model.requested", model=request.model)
     reply: ModelReply = await frame.spend(
         frame.host.call_model(
@@ -96,27 +178,32 @@ async def ask_model(request: ModelRequest, asking: Asking, frame: Frame, label: 
         )
     )
     frame.meter.count(reply.usage)
-    frame.note("model.replied", tokens=reply.usage.input_tokens + reply.usage.output_tokens)
+    frame.note("model.replied", tokens=reply.usage.input_tokens + reply.usage.output_tokens, finish=reply.finish)
     return reply
 
 
 def misfit_told(reply: ModelReply, problem: str) -> list[Message]:
-    """The reply with what is wrong with it: as its calls' results where it made some, for each call gets one."""
-    said = Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw)
+    """Return the reply and its problem as messages: as a result of each call if it made calls, as each needs one."""
+    answer = Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw)
     text = f"The output does not fit: {problem}. Give it again, corrected."
     if not reply.tool_calls:
-        return [said, Message(role="user", content=text)]
-    return [said, *(Message(role="tool", call=call.id, tool=call.name, content=text) for call in reply.tool_calls)]
+        return [answer, Message(role="user", content=text)]
+    return [answer, *(Message(role="tool", call=call.id, tool=call.name, content=text) for call in reply.tool_calls)]
 
 
-def agent_definition(asking: Asking, instructions: str, value: Any, frame: Frame) -> AgentDefinition:
-    """The agent with what it may use, and the names that its agents' instructions read."""
+def overflowed(error: ActivityError) -> bool:
+    """Return whether the conversation was too long for the model."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == "context_overflow"
+
+
+def agent_definition(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> AgentDefinition:
+    """Return the input of an agent's workflow: its tools, and the names that its agents' instructions read."""
     agent = asking.agent
     reach = reach_of_tools([*agent.tools, *(asking.registry or ())], frame.blueprint)
     summarises = agent.history_management.agent if agent.history_management else None
     agents = reach.agents | ({summarises: frame.blueprint.agents[summarises]} if summarises else {})
-    read = {path[0] for path in names_in([one.instructions for one in agents.values()])}
-    read |= {"context"} if "history" in read else set()
+    names = {path[0] for path in names_in([agent.instructions for agent in agents.values()])}
+    names |= {"context"} if "history" in names else set()
     return AgentDefinition(
         blueprint=Blueprint(
             name=frame.host.blueprint_name,
@@ -126,16 +213,16 @@ def agent_definition(asking: Asking, instructions: str, value: Any, frame: Frame
         ),
         run=frame.host.run_id,
         guarded=frame.host.guarded,
+        steer=frame.host.steer,
         started_by=frame.host.started_by,
         address=frame.address,
         agent=agent,
         name=asking.name,
         step=asking.step,
         instructions=instructions,
-        input=value,
-        names={name: seen for name, seen in frame.visible().items() if name in read},
+        messages=opening,
+        names={name: value for name, value in frame.visible().items() if name in names},
         place=frame.summary(asking.step),
-        n=frame.n,
         iteration=frame.iteration,
         registry=None if asking.registry is None else list(asking.registry),
         timeout=asking.timeout,

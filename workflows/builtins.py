@@ -1,22 +1,22 @@
-"""The built-in tools: small and pure, so they run in workflow code and cost no activity."""
+"""The built-in tools: small and pure functions that run in workflow code and cost no activity."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from blueprint.expressions import text_of
-from protocol.context import read
-from workflows.failures import failure
-from workflows.frame import Frame
+from holdfast.blueprint.expressions import text_of
+from holdfast.protocol.context import read
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
 
 _YES = {"y", "yes", "ok", "okay", "approve", "approved", "confirm", "confirmed", "true", "oui"}
 
 
 def check_user_confirmation(value: Any, frame: Frame) -> str:
-    """``approved`` for an explicit yes; everything else, an empty answer too, is ``denied``."""
-    said = text_of(value).strip().strip(".!").casefold() if isinstance(value, str | bool) else ""
-    return "approved" if said in _YES else "denied"
+    """Return ``approved`` for an explicit yes, else ``denied``, also for an empty answer."""
+    answer = text_of(value).strip().strip(".!").casefold() if isinstance(value, str | bool) else ""
+    return "approved" if answer in _YES else "denied"
 
 
 def stringify(value: Any, frame: Frame) -> str:
@@ -28,28 +28,28 @@ def passthrough(value: Any, frame: Frame) -> Any:
 
 
 def context_set(value: Any, frame: Frame) -> Any:
-    """Input `{path, value}`; gives the value."""
+    """Write `value` at `path` of the context and return it. Input: `{path, value}`."""
     path = _field(value, "path", frame)
     frame.apply("set", path, value.get("value"))
     return value.get("value")
 
 
 def context_get(value: Any, frame: Frame) -> Any:
-    """Input `{path, default}` or the path; gives what is there."""
+    """Return the value at a path of the context. Input: `{path, default}`, or the path."""
     if isinstance(value, str):
         return read(frame.store.value, value)
     return read(frame.store.value, _field(value, "path", frame), value.get("default"))
 
 
 def context_merge(value: Any, frame: Frame) -> Any:
-    """Input `{path, value}`; merges the object into the one at the path, one level."""
+    """Merge an object into the one at a path, one level, and return the result. Input: `{path, value}`."""
     path = _field(value, "path", frame)
     frame.apply("merge", path, value.get("value"))
     return read(frame.store.value, path)
 
 
 def select_fields(value: Any, frame: Frame) -> Any:
-    """Input `{value, fields}`; gives the object with these fields only."""
+    """Return an object with only some fields. Input: `{value, fields}`."""
     source, fields = _object(value, frame).get("value"), value.get("fields")
     if not isinstance(source, dict) or not isinstance(fields, list):
         raise failure("input_invalid", "select_fields wants {value: an object, fields: a list of names}", frame.address)
@@ -57,7 +57,7 @@ def select_fields(value: Any, frame: Frame) -> Any:
 
 
 def flatten(value: Any, frame: Frame) -> list[Any]:
-    """A list of lists as one list."""
+    """Return a list of lists as one list."""
     if not isinstance(value, list):
         raise failure("input_invalid", "flatten wants a list", frame.address)
     return [inner for item in value for inner in (item if isinstance(item, list) else [item])]
@@ -85,7 +85,7 @@ def _object(value: Any, frame: Frame) -> dict[str, Any]:
 
 
 def _field(value: Any, name: str, frame: Frame) -> str:
-    found = _object(value, frame).get(name)
-    if not isinstance(found, str) or not found:
+    field = _object(value, frame).get(name)
+    if not isinstance(field, str) or not field:
         raise failure("input_invalid", f"this built-in wants {name!r} in its input", frame.address)
-    return found
+    return field

@@ -1,4 +1,4 @@
-"""The only door to activities: their names, timeouts, retries and summaries."""
+"""Calls of activities, for all workflows: their names, timeouts, retries and summaries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType
 
-from blueprint.grammar import Retry
-from protocol.agents import (
+from holdfast.blueprint.grammar import Retry
+from holdfast.protocol.agents import (
     CacheEntry,
     CacheHit,
     CacheLookup,
@@ -22,7 +23,9 @@ from protocol.agents import (
     ToolSpec,
     ToolsRequest,
 )
-from protocol.runs import summary_of
+from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
+from holdfast.protocol.runs import summary_of
+from holdfast.workflows.concurrency import to_its_end
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
@@ -36,13 +39,14 @@ TOOL_RETRY = Retry(attempts=3)
 ATTEMPT_SECONDS = 600.0
 DESCRIBE_SECONDS = 90.0
 CACHE_SECONDS = 30.0
+# A cancellation reaches an activity with its next heartbeat: without one, a cancelled call of 40 s ran to its end.
 HEARTBEAT = timedelta(seconds=10)
 
 
 async def call_model(
     request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
 ) -> ModelReply:
-    """One request to a model; retried, as asking again changes nothing in the world."""
+    """Send one request to a model; retried, as a repeated request has no effect outside."""
     reply: ModelReply = await _call(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
     return reply
 
@@ -50,24 +54,26 @@ async def call_model(
 async def call_tool(
     request: ToolRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
 ) -> ToolOutcome:
-    """One tool call. The activity itself refuses a further attempt of a tool that is not idempotent."""
-    outcome: ToolOutcome = await _call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY)
+    """Call a tool once. The activity itself refuses a further attempt of a tool that is not idempotent."""
+    # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
+    ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+    outcome: ToolOutcome = await _call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY, ends)
     return outcome
 
 
 async def look_up(request: CacheLookup) -> CacheHit:
-    """What the cache holds."""
+    """Return the cache's entry for a key."""
     hit: CacheHit = await _call(CACHE_GET, request, CacheHit, request.key, CACHE_SECONDS, TOOL_RETRY)
     return hit
 
 
 async def keep(entry: CacheEntry) -> None:
-    """Put something into the cache."""
+    """Put a value into the cache."""
     await _call(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY)
 
 
 async def describe_tools(request: ToolsRequest) -> list[ToolSpec]:
-    """What a model is told of these tools, in their order."""
+    """Return the descriptions of these tools for a model, in their order."""
     specs: list[ToolSpec] = await _call(
         DESCRIBE_TOOLS, request, list[ToolSpec], ", ".join(request.tools), DESCRIBE_SECONDS, MODEL_RETRY
     )
@@ -75,16 +81,29 @@ async def describe_tools(request: ToolsRequest) -> list[ToolSpec]:
 
 
 async def find_tool(request: FindTool) -> FoundTool:
-    """The tool that fits best, if one does."""
+    """Return the tool that fits best, if any does."""
     summary = f"find a tool: {request.service or request.instruction}"
-    found: FoundTool = await _call(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
-    return found
+    tool: FoundTool = await _call(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
+    return tool
+
+
+async def look_up_names(request: LookUp) -> LookedUp:
+    """Return the names that the worker does not have; tried once, as a person waits for it."""
+    once = Retry(attempts=1)
+    result: LookedUp = await _call(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once)
+    return result
 
 
 async def _call(
-    activity: str, request: Any, result_type: Any, summary: str, timeout: float | None, retry: Retry
+    activity: str,
+    request: Any,
+    result_type: Any,
+    summary: str,
+    timeout: float | None,
+    retry: Retry,
+    cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL,
 ) -> Any:
-    return await workflow.execute_activity(
+    handle: workflow.ActivityHandle[Any] = workflow.start_activity(
         activity,
         request,
         result_type=result_type,
@@ -97,4 +116,6 @@ async def _call(
             backoff_coefficient=retry.factor,
             maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
         ),
+        cancellation_type=cancellation,
     )
+    return await to_its_end(handle)

@@ -1,4 +1,4 @@
-"""A clarification, in a history of its own: one question after the other, until an object fits its schema."""
+"""The workflow of a clarification: one question after the other, until an object fits its schema."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from typing import Any
 
 from temporalio import workflow
 
-from blueprint.expressions import ExpressionError, text_of
-from blueprint.grammar import Agent, Clarify, Option
-from blueprint.grammar.clarifying import FEWEST
-from blueprint.jsonschemas import misfit, problems_of
-from protocol.agents import Message, ModelRequest
-from protocol.questions import Asked, Clarification, Decision, Fact, Input, Review
-from protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
-from protocol.values import Value
-from workflows.agents import Asking, ask_model
-from workflows.failures import failure
-from workflows.frame import Frame, Scope, Store
-from workflows.host import Host, inherited
-from workflows.interpreter import run_steps
-from workflows.limits import Meter
-from workflows.questions import Reply
+from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.grammar import Agent, Clarify, Option
+from holdfast.blueprint.jsonschemas import misfit, problems_of
+from holdfast.protocol.agents import Message, ModelRequest
+from holdfast.protocol.questions import Asked, Clarification, Decision, Fact, Input, Review
+from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
+from holdfast.protocol.values import Value
+from holdfast.workflows.agents import AgentCall, ask_model
+from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import ContextStore, Frame, Scope
+from holdfast.workflows.interpreter import run_steps
+from holdfast.workflows.limits import Meter
+from holdfast.workflows.questions import Reply
 
 MOST_READINGS = 3
-"""Requests to the model for one answer, if what it makes of it does not fit."""
+"""Requests to the model for one answer, if the facts that it reads do not fit."""
 MOST_REJECTIONS = 10
-"""Of what was understood; then the clarification fails."""
+"""Rejections of the summary after which the clarification fails."""
 _TASK = """You make a goal clear by asking a person. You get the goal, the JSON Schema of the facts that are wanted, \
 those that are known, those that are lacking, and what was said so far. Give: `facts`, every fact that was told, \
 in the form that the schema wants; `question`, one short question for what is lacking, with `options` where they \
@@ -43,7 +42,7 @@ _READ = {
 
 
 class Read(Value):
-    """What a model made of the conversation."""
+    """The facts that a model read from the conversation, and its next question."""
 
     facts: dict[str, Any] = {}
     question: str | None = None
@@ -51,9 +50,9 @@ class Read(Value):
     summary: str | None = None
 
 
-@workflow.defn(name=CLARIFY_WORKFLOW, failure_exception_types=[ExpressionError])
-class ClarifyWorkflow(Host):
-    """Asks for what is not known, and takes what is said."""
+@workflow.defn(name=CLARIFY_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+class ClarifyWorkflow(BaseWorkflow):
+    """A workflow that asks for missing facts, and takes those in the answers."""
 
     @workflow.init
     def __init__(self, definition: ClarifyDefinition, state: ClarifyState) -> None:
@@ -65,8 +64,7 @@ class ClarifyWorkflow(Host):
         self.asked = 0
         self.granted = 0
         self.rejections = 0
-        self.requests = 0
-        self.said: list[dict[str, Any]] = []
+        self.exchanges: list[dict[str, Any]] = []
         """Questions with their answers, for the model."""
         self.questions_put: set[str] = set()
         self.wrong: dict[str, str] = {}
@@ -78,7 +76,7 @@ class ClarifyWorkflow(Host):
     @workflow.run
     async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
         output = await self.live(self._work(self._frame()))
-        return ClarifyResult(output=output, usage=self.usage, permits=self.permits, budgets=self.meter.budgets)
+        return ClarifyResult(output=output, permits=self.permits, budgets=self.meter.budgets, **self.counted())
 
     def _frame(self) -> Frame:
         definition = self.definition
@@ -86,19 +84,19 @@ class ClarifyWorkflow(Host):
             host=self,
             address=self.address,
             blueprint=definition.blueprint,
-            store=Store({}),
+            store=ContextStore({}),
             scope=Scope(dict(definition.steps)),
             run_steps=run_steps,
             names={**definition.names, "input": definition.input},
-            n=definition.n,
             iteration=definition.iteration,
             place=definition.place,
             meter=self.meter,
+            request_counts=self.request_counts,
         )
 
     async def _work(self, frame: Frame) -> dict[str, Any]:
         self._take(self.definition.known)
-        self.wrong.clear()  # what was handed in and does not fit is asked for, like all that is not known
+        self.wrong.clear()  # a given fact that does not fit is asked for like a missing one
         while True:
             read = await self._read(frame)
             if (lacking := self._lacking()) or self.wrong or self._whole_misfit():
@@ -108,35 +106,35 @@ class ClarifyWorkflow(Host):
             elif not self.step.confirm or await self._confirmed(read, frame):
                 return self.facts
 
-    # What is known
+    # Facts
 
     def _lacking(self) -> list[str]:
-        """The facts that are wanted and not known, in the schema's order."""
+        """Return the names of the missing facts, in the schema's order."""
         return [name for name in self.step.wanted() if name not in self.facts]
 
     def _take(self, facts: dict[str, Any]) -> None:
-        """Take over what fits; what does not is remembered with the reason."""
+        """Store the facts that fit; remember why the others do not."""
         for name, value in facts.items():
             if name not in self.step.properties():
                 continue
-            why = misfit(Fact(message=name, name=name, facts=self.step.facts).own, value)
-            if value is None and (why or not workflow.patched("null-is-a-fact")):
+            problem = misfit(Fact(message=name, name=name, facts=self.step.facts).own, value)
+            if value is None and problem:
                 continue
-            if why:
-                self.wrong[name] = why
+            if problem:
+                self.wrong[name] = problem
             else:
                 self.facts = {**self.facts, name: value}
                 self.wrong.pop(name, None)
 
     def _whole_misfit(self) -> str | None:
-        """What is wrong with the object as a whole, though every fact fits."""
-        found = [] if self._lacking() else problems_of(self.step.facts, self.facts)
-        return "; ".join(f"{path}: {reason}" if path else reason for path, reason in found) or None
+        """Return the problem of the object as a whole, where every single fact fits; None without one."""
+        problems = [] if self._lacking() else problems_of(self.step.facts, self.facts)
+        return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
 
     # Asking
 
     async def _may_ask(self, frame: Frame) -> bool:
-        limit = self._most()
+        limit = self.step.most_questions
         if self.asked < limit + self.granted:
             return True
         match self.step.on_max_questions:
@@ -149,15 +147,12 @@ class ClarifyWorkflow(Host):
             "max_questions", f"{self.step.name}: {limit} questions were asked; not known: {lacking}", self.address
         )
 
-    def _most(self) -> int:
-        """Questions at most; in runs of old 8 by default, however many facts there are."""
-        most = self.step.most_questions
-        if self.step.max_questions is not None or self.asked < FEWEST or workflow.patched("questions-for-all-facts"):
-            return most
-        return FEWEST
-
     async def _ask_for_more(self, limit: int, frame: Frame) -> bool:
-        more = [{"id": "more", "label": f"{limit} more"}, {"id": "finish"}, {"id": "fail"}]
+        more = [
+            {"id": "more", "label": f"{limit} more"},
+            {"id": "finish", "label": "Finish with what is known"},
+            {"id": "fail", "label": "Let the step fail"},
+        ]
         text = f"{self.asked} questions were asked about: {self.definition.goal}. Go on?"
         asked = Decision.model_validate({"message": text, "options": more})
         reply = await frame.at("hitl", "max_questions").ask(asked)
@@ -168,29 +163,29 @@ class ClarifyWorkflow(Host):
         return bool(reply.content == "more")
 
     async def _ask_for(self, lacking: list[str], read: Read | None, frame: Frame) -> None:
-        """Put one question, and take what the answer tells."""
+        """Ask one question, and store the facts in its answer."""
         question = "" if read is None or read.question is None else " ".join(read.question.split())  # in one line
         if read is not None and question and question not in self.questions_put:
             return await self._ask_in_words(read, question, frame)
         if (name := next(iter([*self.wrong, *lacking]), None)) is None:
             return await self._ask_for_all(frame)
         reply = await self._put(self._fact(name), name, frame)
-        self.said.append({"question": name, "answer": reply.content})
+        self.exchanges.append({"question": name, "answer": reply.content})
         self._take(reply.content)
         return None
 
     async def _ask_in_words(self, read: Read, question: str, frame: Frame) -> None:
-        """The model's question; the model also reads the answer."""
+        """Ask the model's question; the model reads the answer in its next request."""
         options = [Option(id=text, label=text) for text in dict.fromkeys(read.options) if text]
         asked = Clarification(message=question, options=options, info=self._info())
         reply = await self._put(asked, "question", frame)
         self.questions_put.add(question)
-        self.said.append({"question": question, "answer": reply.content})
+        self.exchanges.append({"question": question, "answer": reply.content})
 
     async def _ask_for_all(self, frame: Frame) -> None:
-        why = self._whole_misfit()
+        problem = self._whole_misfit()
         asked = Input(
-            message=f"This does not fit together: {why}. What is it?", form=self.step.facts, info=self._info()
+            message=f"This does not fit together: {problem}. What is it?", form=self.step.facts, info=self._info()
         )
         reply = await self._put(asked, "all", frame)
         self.facts = reply.content
@@ -209,35 +204,35 @@ class ClarifyWorkflow(Host):
         self.asked += 1
         reply = await frame.at("hitl", name).ask(asked)
         if reply.status != "answered":
-            why = f": {reply.comment}" if reply.comment else ""
-            text = f"{reply.by or 'somebody'} {reply.status} a question of {self.step.name}{why}"
+            comment = f": {reply.comment}" if reply.comment else ""
+            text = f"{reply.by or 'somebody'} {reply.status} a question of {self.step.name}{comment}"
             raise failure(f"question_{reply.status}", text, self.address)
         return reply
 
     async def _confirmed(self, read: Read | None, frame: Frame) -> bool:
-        """Show what was understood; a correction counts, what is rejected is talked about, or changed, once more."""
+        """Have a person confirm the facts; a rejection leads to more questions, or to a form with all facts."""
         summary = read.summary if read is not None and read.summary else f"Is this right? {self.definition.goal}"
         asked = Review(message=summary, payload=self.facts, payload_schema=self.step.facts)
         await self.until_resumed()
         reply = await frame.at("hitl", "confirm").ask(asked)
-        said = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
-        if said["verdict"] != "rejected":
-            self.facts = said["payload"]
+        answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+        if answer["verdict"] != "rejected":
+            self.facts = answer["payload"]
             return True
         self.rejections += 1
-        if self.rejections >= MOST_REJECTIONS and workflow.patched("rejections-come-to-an-end"):
+        if self.rejections >= MOST_REJECTIONS:
             text = f"{self.step.name}: what was understood was rejected {MOST_REJECTIONS} times"
             raise failure("not_confirmed", text, self.address)
-        reason = said.get("reason", "")
-        if self._agent() is None and workflow.patched("what-is-rejected-is-changed"):
+        reason = answer.get("reason", "")
+        if self._agent() is None:
             await self._ask_for_changes(reason, frame)
             return False
-        self.said.append({"question": summary, "answer": f"No. {reason}".strip()})
+        self.exchanges.append({"question": summary, "answer": f"No. {reason}".strip()})
         self.facts = {name: value for name, value in self.definition.known.items() if name in self.facts}
         return False
 
     async def _ask_for_changes(self, reason: str, frame: Frame) -> None:
-        """Put all facts once more, each with what is known of it; it counts as no question."""
+        """Ask for all facts once more, prefilled; it does not count as a question."""
         properties = {
             name: {**schema, "default": self.facts[name]} if isinstance(schema, dict) and name in self.facts else schema
             for name, schema in self.step.properties().items()
@@ -251,11 +246,11 @@ class ClarifyWorkflow(Host):
     # The agent
 
     def _agent(self) -> Agent | None:
-        written = self.step.agent
-        return self.definition.blueprint.agents[written] if isinstance(written, str) else written
+        agent = self.step.agent
+        return self.definition.blueprint.agents[agent] if isinstance(agent, str) else agent
 
     async def _read(self, frame: Frame) -> Read | None:
-        """What the model makes of what was said, and what it would ask; None where there is no agent."""
+        """Have the model read the facts and suggest a question; None without an agent."""
         agent = self._agent()
         if agent is None:
             return None
@@ -263,9 +258,8 @@ class ClarifyWorkflow(Host):
         read = Read()
         for _ in range(MOST_READINGS):
             await self.until_resumed()
-            self.requests += 1
             request = self._request(agent, name)
-            reply = await ask_model(request, Asking(agent, name, self.step.name), frame, self.step.name)
+            reply = await ask_model(request, AgentCall(agent, name, self.step.name), frame, self.step.name)
             if reply.problem is not None:
                 continue
             read = Read.model_validate({key: value for key, value in reply.output.items() if key in Read.model_fields})
@@ -276,21 +270,20 @@ class ClarifyWorkflow(Host):
         return read
 
     def _request(self, agent: Agent, name: str | None) -> ModelRequest:
-        told = {
+        content = {
             "goal": self.definition.goal,
             "schema": self.step.facts,
             "known": self.facts,
             "lacking": self._lacking(),
-            "said": self.said,
+            "said": self.exchanges,
             **({"did_not_fit": self.wrong} if self.wrong else {}),
         }
         return ModelRequest(
             step=self.step.name,
             agent=name,
-            n=self.requests,
             model=agent.model,
             instructions=f"{self.definition.instructions}\n\n{_TASK}".strip(),
-            messages=[Message(role="user", content=text_of(told))],
+            messages=[Message(role="user", content=text_of(content))],
             output_schema=_READ,
             settings=agent.settings,
         )

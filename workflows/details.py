@@ -1,70 +1,100 @@
-"""What Temporal's UI shows of a waiting workflow, without our tools: where it stands, and how to answer."""
+"""The current details of a waiting workflow, as Temporal's UI shows them without our tools; used by `BaseWorkflow`."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.people import who_may
-from protocol.questions import Question
-from protocol.runs import RefusedSignal, WorkflowView
+from holdfast.protocol.display import code, markdown, one_line
+from holdfast.protocol.people import who_may
+from holdfast.protocol.questions import REVISE, Question, verdicts_of
+from holdfast.protocol.runs import RefusedSignal, WorkflowView
 
 MOST_SHOWN = 10
+_NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`"}
 
 
 def details_of(view: WorkflowView, questions: Sequence[Question]) -> str:
-    """Markdown: the blueprint, the place, each open question with the commands that answer it."""
-    where = "" if view.iteration is None else f", iteration {view.iteration}"
-    lines = [f"**{view.blueprint}** · {view.status}{where}", f"`{view.address}`"]
+    """Return Markdown with the blueprint, the address, and each open question with the commands that answer it."""
+    lines = [_status_line(view), code(view.address)]
     for question in questions[:MOST_SHOWN]:
         lines += ["", *_question(question)]
     if len(questions) > MOST_SHOWN:
-        lines += ["", f"… and {len(questions) - MOST_SHOWN} more: `holdfast questions {view.run}`"]
+        command = f"holdfast questions {shlex.quote(view.run)}"
+        lines += ["", f"… and {len(questions) - MOST_SHOWN} more: {code(command)}"]
     if view.children:
-        lines += ["", "Running inside it:", *(f"- `{child}`" for child in view.children[:MOST_SHOWN])]
-    lines += [_refused(one) for one in view.refused[-3:]]
+        lines += ["", *_children(view)]
+    lines += [_refused(signal) for signal in view.refused[-3:]]
     return "\n".join(lines)
 
 
+def _status_line(view: WorkflowView) -> str:
+    """Return the blueprint and its status; none while children work, as only they know whether the run waits."""
+    status = "" if view.children and view.status in ("running", "waiting") else f" · {view.status}"
+    iteration = "" if view.iteration is None else f"{',' if status else ' ·'} iteration {view.iteration}"
+    return f"**{_line(view.blueprint)}**{status}{iteration}"
+
+
+def _children(view: WorkflowView) -> list[str]:
+    """Return the children at work, and the command that lists their questions."""
+    more = len(view.children) - MOST_SHOWN
+    return [
+        f"Children are at work; list their questions with {code(f'holdfast questions {shlex.quote(view.run)}')}",
+        "",
+        *(f"- {code(child)}" for child in view.children[:MOST_SHOWN]),
+        *([f"- … and {more} more"] if more > 0 else []),
+    ]
+
+
 def _question(question: Question) -> list[str]:
+    run = shlex.quote(one_line(question.run))
     lines = [
         f"### Waiting for an answer: {question.kind}",
-        *(f"> {line}" for line in question.message[:2000].splitlines()),
+        *(f"> {line}" for line in markdown(question.message[:2000]).splitlines()),
     ]
     if question.options:
-        lines += ["", *(f"- `{option.id}` {option.label}" for option in question.options[:20])]
+        lines += ["", *(f"- {code(option.id)} {_line(option.label)}" for option in question.options[:20])]
+    if verdicts := verdicts_of(question):
+        lines += ["", "Verdicts: " + ", ".join(f"{code(verdict)}{_NEEDS.get(verdict, '')}" for verdict in verdicts)]
     if question.deadline:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
     if question.people.restricted:
-        lines += ["", f"Waits for {who_may(question.people)}. {question.so_far}".strip()]
+        lines += ["", _line(f"Waits for {who_may(question.people)}. {question.so_far}".strip())]
     if question.kind == "secret":
-        told = "It asks for a secret: send no value from here, not by signal and not by update."
-        return [*lines, "", told, "", "```", f"holdfast attach {question.run}", "```"]
+        warning = "It asks for a secret: send no value from here, not by signal and not by update."
+        return [*lines, "", warning, "", "```", f"holdfast attach {run}", "```"]
     return [
         *lines,
         "",
         "```",
-        f"holdfast answer {question.run} {question.id} {_value(question)}",
+        f"holdfast answer {run} {question.id} {_value(question)}",
         _temporal(question),
         "```",
     ]
 
 
 def _temporal(question: Question) -> str:
-    """A signal; or, where it must be known who answers, an update."""
+    """Return a `temporal` command: a signal, or an update where the sender must be known."""
     answers: dict[str, Any] = {"answers": [{"question": question.id, "content": question.example}]}
-    how = "signal"
+    command = "signal"
     if question.people.restricted:
-        how, answers["by"] = "update execute", "user:YOU"
+        command, answers["by"] = "update execute", "user:YOU"
     example = json.dumps(answers, ensure_ascii=False)
-    return f"temporal workflow {how} --workflow-id '{question.owner}' --name answer --input '{example}'"
+    owner = shlex.quote(one_line(question.owner))
+    return f"temporal workflow {command} --workflow-id {owner} --name answer --input {shlex.quote(example)}"
 
 
 def _value(question: Question) -> str:
     example = question.example
-    return "VALUE" if example == "…" else f"--content '{json.dumps(example)}'"
+    return "VALUE" if example == "…" else f"--content {shlex.quote(json.dumps(example))}"
 
 
-def _refused(one: RefusedSignal) -> str:
-    return f"\nNot taken ({one.at:%H:%M:%S} UTC): {one.message}"
+def _refused(signal: RefusedSignal) -> str:
+    return f"\nNot taken ({signal.at:%H:%M:%S} UTC): {_line(signal.message)}"
+
+
+def _line(text: str) -> str:
+    """Return Markdown that shows a text literally, in one line."""
+    return markdown(one_line(text))

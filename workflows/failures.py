@@ -1,4 +1,4 @@
-"""Failures of a run: typed, with the step's address, and read back from whatever Temporal wrapped around them."""
+"""Failures of a run: typed, with the step's address; found again in whatever Temporal wrapped around them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,57 @@ from typing import Any
 
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, TimeoutError
 
-from blueprint.expressions import ExpressionError
-from protocol.address import Address
-from protocol.runs import Failure
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.protocol.address import Address
+from holdfast.protocol.runs import Failure
 
 HANDLED = (ApplicationError, ActivityError, ChildWorkflowError, ExpressionError)
-"""What a failing step may raise; anything else is a bug, and the workflow task is tried again."""
+"""Exceptions of a failing step; any other is a bug, and Temporal retries the workflow task."""
+
+
+class StepFailure(ApplicationError):
+    """A failure with the context where it happened.
+
+    The context is no detail of the error: each `raise … from` would write it into the history once more. Only the
+    failure of a whole workflow carries it.
+    """
+
+    def __init__(self, cause: Failure, reached: dict[str, Any]) -> None:
+        super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
+        self.reached = reached
+
+
+def context_of(error: BaseException | None, address: Address) -> dict[str, Any] | None:
+    """Return the context where a step failed, in this workflow or in a loop or map below it."""
+    match error:
+        case None:
+            return None
+        case StepFailure():
+            return error.reached
+        case _:
+            return failure_of(error, address).reached
 
 
 def failure(type_: str, message: str, address: Address, **more: Any) -> ApplicationError:
-    """A failure of the run at an address; nothing retries it."""
+    """Return a failure of the run at an address; nothing retries it."""
     return raised(Failure(type=type_, message=message, address=address, **more))
 
 
-def raised(what: Failure) -> ApplicationError:
-    return ApplicationError(what.message, what, type=what.type, non_retryable=True)
+def raised(cause: Failure) -> ApplicationError:
+    return ApplicationError(cause.message, cause, type=cause.type, non_retryable=True)
 
 
 def failure_of(error: BaseException, address: Address) -> Failure:
-    """What failed: the innermost typed failure, else what the error itself tells."""
+    """Return the innermost typed failure of an error, else one made of its own type and message."""
     match error:
         case ExpressionError():
             return Failure(type="expression_error", message=str(error), address=address)
-        case ApplicationError() if found := _typed(error):
-            return found
+        case ApplicationError() if typed := _typed(error):
+            return typed
         case ApplicationError():
             return Failure(type=error.type or "failed", message=error.message, address=address)
         case TimeoutError():
-            return Failure(type="timeout", message=f"no end in time ({error.message})", address=address)
+            return Failure(type="timeout", message=f"timed out ({error.message})", address=address)
         case FailureError() if error.cause is not None:
             return failure_of(error.cause, address)
         case _:
@@ -41,10 +64,10 @@ def failure_of(error: BaseException, address: Address) -> Failure:
 
 
 def _typed(error: ApplicationError) -> Failure | None:
-    """Our own details: a `Failure`, or its JSON where the error crossed a workflow's border."""
+    """Return the `Failure` in an error's details, or read it from JSON where the error crossed a workflow's border."""
     match error.details:
-        case [Failure() as what, *_]:
-            return what
+        case [Failure() as cause, *_]:
+            return cause
         case [{"type": str(), "message": str(), **_rest} as json, *_]:
             return Failure.model_validate(json)
         case _:

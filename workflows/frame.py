@@ -1,8 +1,8 @@
-"""A frame: where a step stands, which names it sees, and what it may do there."""
+"""The frame of a step: its address, the names that its expressions see, and what it may call there."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -10,14 +10,16 @@ from typing import Any, Literal, Protocol
 from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError
 
-from blueprint.expressions import evaluate, holds, render, text_of
-from blueprint.grammar import AnyStep, Blueprint, Step
-from blueprint.jsonschemas import misfit
-from protocol.address import Address, within
-from protocol.agents import (
+from holdfast.blueprint.expressions import evaluate, holds, render, text_of
+from holdfast.blueprint.grammar import AnyStep, Blueprint, HistoryManagement, Operation, Step
+from holdfast.blueprint.jsonschemas import misfit
+from holdfast.blueprint.reducers import Path, reducers_of
+from holdfast.protocol.address import Address, within
+from holdfast.protocol.agents import (
     CacheEntry,
     CacheHit,
     FindTool,
+    Message,
     ModelReply,
     ModelRequest,
     ToolOutcome,
@@ -25,29 +27,34 @@ from protocol.agents import (
     ToolSpec,
     Usage,
 )
-from protocol.context import BadWrite, applied, read
-from protocol.people import EVERYBODY, People
-from protocol.questions import Asked, Decision
-from protocol.runs import AgentDefinition, ChildDefinition
-from protocol.values import Value
-from workflows.failures import HANDLED, failure, failure_of
-from workflows.limits import Before, Meter, limits_of
-from workflows.questions import Reply
+from holdfast.protocol.context import BadWrite, applied, read
+from holdfast.protocol.people import EVERYBODY, People
+from holdfast.protocol.questions import Asked, Decision
+from holdfast.protocol.runs import AgentDefinition, ChildDefinition, LoopDefinition, MapDefinition
+from holdfast.protocol.values import Value
+from holdfast.workflows.concurrency import end_if_cancelled
+from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.limits import Before, Meter, limits_of
+from holdfast.workflows.questions import Reply
+from holdfast.workflows.request_counts import RequestCounts
+from holdfast.workflows.turns import Speakers, messages_of
 
+DEFAULT_INPUT = Step.model_fields["input"].default
 HISTORY = "context.scratchpad.history"
-_OWN_LIMITS = "limits-stop-what-spends-them"
 
 
-class Host(Protocol):
-    """What a frame needs of the workflow that it runs in."""
+class Runtime(Protocol):
+    """The methods and attributes that a frame uses of the workflow that it runs in (`BaseWorkflow`)."""
 
     run_id: str
     blueprint_name: str
     guarded: bool
+    steer: list[str]
     started_by: str | None
     paused: bool
     permits: list[str]
     """Tools that a person allowed for the rest of the run."""
+    speakers: Speakers
 
     def note(self, address: Address, type_: str, **data: Any) -> None: ...
     def count(self, usage: Usage) -> None: ...
@@ -69,19 +76,25 @@ class Host(Protocol):
     async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome: ...
     async def look_up(self, key: str) -> CacheHit: ...
     async def keep(self, entry: CacheEntry) -> None: ...
-    async def describe_tools(self, tools: Sequence[str]) -> list[ToolSpec]: ...
+    async def describe_tools(self, tools: Sequence[str], *, lenient: bool = False) -> list[ToolSpec]: ...
     async def find_tool(self, wanted: FindTool) -> str | None: ...
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any: ...
 
 
-class Store:
-    """The context: an immutable JSON value in a cell that one line of steps shares. A fork is another cell."""
+class ContextStore:
+    """The context: an immutable JSON value in a cell that one line of steps shares; a fork is another cell."""
 
-    def __init__(self, value: dict[str, Any], schema: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        value: dict[str, Any],
+        schema: dict[str, Any] | None = None,
+        reducers: Mapping[Path, str] | None = None,
+    ) -> None:
         self.value, self.schema = value, schema
+        self.reducers = reducers_of(schema) if reducers is None else reducers
 
-    def fork(self) -> Store:
-        return Store(self.value, self.schema)
+    def fork(self) -> ContextStore:
+        return ContextStore(self.value, self.schema, self.reducers)
 
     def take(self, value: dict[str, Any], address: Address) -> None:
         """Replace the value; one that breaks the context's schema fails the step that wrote it."""
@@ -98,10 +111,21 @@ class Scope:
     outer: Scope | None = None
     resume_input: Any = None
     heard: bool = False
-    """Whether somebody answered here, or in a list inside."""
+    """True once somebody has answered in this list, or in a list inside."""
+    listener: Scope | None = None
+    """The scope that gets the answers of this one, too."""
 
     def inner(self) -> Scope:
+        """Return the scope of a list inside this one."""
+        return Scope(outer=self, resume_input=self.resume_input, listener=self)
+
+    def isolated(self) -> Scope:
+        """Return the scope of one of several siblings: its answers reach neither them nor this scope."""
         return Scope(outer=self, resume_input=self.resume_input)
+
+    def unnamed(self) -> Scope:
+        """Return a scope that sees none of these steps, as an import has it; answers pass both ways."""
+        return Scope(resume_input=self.resume_input, listener=self)
 
     def seen(self) -> dict[str, Any]:
         return {**self.outer.seen(), **self.steps} if self.outer else self.steps
@@ -109,7 +133,7 @@ class Scope:
     def answered(self, content: Any) -> None:
         scope: Scope | None = self
         while scope is not None:
-            scope.resume_input, scope.heard, scope = content, True, scope.outer
+            scope.resume_input, scope.heard, scope = content, True, scope.listener
 
 
 RunSteps = Callable[[Sequence[AnyStep], "Frame", Any], Awaitable[Any]]
@@ -117,30 +141,35 @@ RunSteps = Callable[[Sequence[AnyStep], "Frame", Any], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Frame:
-    """`previous` is what the step before gave; `n` counts the enclosing iterations, for scripted models."""
+    """The position of a step in a run. Immutable: `at`, `after` and the like return another one."""
 
-    host: Host
+    host: Runtime
     address: Address
     blueprint: Blueprint
-    store: Store
+    store: ContextStore
     scope: Scope
     run_steps: RunSteps
     names: dict[str, Any]
     """Names beside those every step sees: `input`, `iteration`, `error`."""
     previous: Any = None
-    n: int = 1
+    """Output of the step before."""
     iteration: int | None = None
     turn_source: str | None = None
     """In a conversation: the step whose output is the assistant's turn."""
     conversing: bool = False
+    history_management: HistoryManagement | None = None
+    """In a conversation: the rule for how many of its turns a model gets."""
+    sends_previous: bool = False
+    """In a conversation: an agent without an input gets the output of the step before, as in an item of a map."""
     place: str = ""
-    """How a person calls the place: `clarify 2`."""
+    """Name of the position for people: `clarify 2`."""
     meter: Meter = field(default_factory=Meter)
-    given: tuple[Any] | None = None
-    """What a person gave as this step's input, after it had failed."""
+    request_counts: RequestCounts = field(default_factory=RequestCounts)
+    new_input: tuple[Any] | None = None
+    """Input from a person for this step, after it failed with its own."""
 
     async def spend(self, work: Awaitable[Any]) -> Any:
-        """The work's result; the time that it took counts."""
+        """Return the result of the work, and count the time that it took."""
         begun = workflow.now()
         try:
             result = await work
@@ -151,44 +180,57 @@ class Frame:
         return result
 
     async def within_limits(self, before: Before = "step") -> None:
-        """Begin only if nothing that it may spend is used up; where the author says so, a person is asked for more."""
-        while (reached := self._reached(before)) is not None:
+        """Fail, or ask a person for more if the author says so, if a limit on what is about to start is used up."""
+        while (reached := self.meter.reached(before)) is not None:
             index, name = reached
-            budget, told = self.meter.budgets[index], self.meter.told(index, name)
-            self.note("limit.reached", limit=name, message=told)
+            budget, message = self.meter.budgets[index], self.meter.message(index, name)
+            self.note("limit.reached", limit=name, message=message)
             if budget.limits.on_limit == "fail":
-                raise failure("limit_reached", told, self.address, final=budget.whole_run)
+                raise failure("limit_reached", message, self.address, final=budget.whole_run)
             amount = limits_of(budget.limits)[name]
-            more = [{"id": "more", "label": f"{amount:g} more"}, {"id": "fail"}]
-            asked = Decision.model_validate({"message": f"{told}. Go on?", "options": more})
+            more = [{"id": "more", "label": f"{amount:g} more"}, {"id": "fail", "label": "Let it fail"}]
+            asked = Decision.model_validate({"message": f"{message}. Go on?", "options": more})
             reply = await self.at("hitl", "limit").ask(asked)
             if reply.content != "more":
-                raise failure("limit_reached", f"{told}; ended by {reply.by or 'somebody'}", self.address, final=True)
+                raise failure(
+                    "limit_reached", f"{message}; ended by {reply.by or 'somebody'}", self.address, final=True
+                )
             self.meter.grant(index, name, amount)
 
-    def _reached(self, before: Before) -> tuple[int, str] | None:
-        """Which limit stops what is about to begin; in runs of old, any limit stopped anything."""
-        reached = self.meter.reached()
-        return self.meter.reached(before) if reached is not None and workflow.patched(_OWN_LIMITS) else reached
-
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
-        """A child's result; what it spends counts here, too."""
+        """Run a child, return its result, and count what it spent and requested here, too."""
+        handed_on = {"request_counts": dict(self.request_counts.counted), "speakers": self._speakers_for(definition)}
+        begun = state.model_copy(update=handed_on)
         try:
-            result = await self.host.run_child(definition, state)
+            result = await self.host.run_child(definition, begun)
         except ChildWorkflowError as error:
-            self.meter.count(failure_of(error, self.address).usage)
+            cause = failure_of(error, self.address)
+            self.meter.count(cause.usage)
+            self.request_counts.take(cause.request_counts)
+            self.host.speakers.take(cause.speakers)
             raise
         self.meter.count(result.usage)
+        self.request_counts.take(result.request_counts)
+        self.host.speakers.take(result.speakers)
         self.meter.adopt(result.budgets)
         return result
 
+    def _speakers_for(self, definition: ChildDefinition | AgentDefinition) -> dict[str, bool]:
+        """Return the speakers of the conversation, for a child that shares this context."""
+        shares = isinstance(definition, LoopDefinition | MapDefinition)
+        return self.host.speakers.of(history_of(self.store.value)) if shares else {}
+
     def at(self, type_: str, id_: str, sub: object = None) -> Frame:
-        """The same names, one segment deeper."""
-        return replace(self, address=within(self.address, type_, id_, sub), given=None)
+        """Return the frame with the same names, one address segment deeper."""
+        return replace(self, address=within(self.address, type_, id_, sub), new_input=None)
 
     def inside(self, type_: str, id_: str) -> Frame:
-        """One segment deeper, in a scope of its own: what runs there is not seen outside."""
+        """Return a frame one segment deeper, in a scope of its own: its steps are not seen outside."""
         return replace(self.at(type_, id_), scope=self.scope.inner())
+
+    def isolated(self) -> Frame:
+        """Return the same place in a scope whose answers stay in it."""
+        return replace(self, scope=self.scope.isolated())
 
     def after(self, previous: Any) -> Frame:
         return replace(self, previous=previous)
@@ -197,7 +239,7 @@ class Frame:
         return replace(self, names={**self.names, **names})
 
     def visible(self) -> dict[str, Any]:
-        """Every name that an expression sees here."""
+        """Return every name that an expression sees here, with its value."""
         return {
             **self.names,
             **({"history": history_of(self.store.value)} if self.iteration is not None else {}),
@@ -218,15 +260,19 @@ class Frame:
         return render(template, self.visible())
 
     def input_of(self, step: Step) -> Any:
-        """What the step gets, if it fits the step's `input_schema`."""
+        """Return the step's input. Raises a failure if it does not fit the step's `input_schema`."""
         value = self.raw_input_of(step)
         if step.input_schema is not None and (wrong := misfit(step.input_schema, value)):
             raise failure("input_invalid", f"the input of {step.name} does not fit: {wrong}", self.address)
         return value
 
+    def takes_previous(self, step: Step) -> bool:
+        """Return whether the step has no input of its own, so that in a conversation it gets the turns instead."""
+        return self.new_input is None and not self.sends_previous and step.input == DEFAULT_INPUT
+
     def raw_input_of(self, step: Step) -> Any:
-        """What the step would get: what a person gave in its place, else what its template gives."""
-        return self.render(step.input) if self.given is None else self.given[0]
+        """Return the step's input unchecked: from a person who replaced it, else from its template."""
+        return self.render(step.input) if self.new_input is None else self.new_input[0]
 
     def note(self, type_: str, **data: Any) -> None:
         self.host.note(self.address, type_, **data)
@@ -235,20 +281,33 @@ class Frame:
         self.store.take(value, self.address)
 
     def apply(self, verb: Literal["set", "append", "merge"], path: str, value: Any) -> None:
-        """One operation on the context; one that does not fit what is there fails the step."""
+        """Apply one operation to the context; one that does not fit the value there fails the step."""
         try:
             self.write(applied(self.store.value, verb, path, value))
         except BadWrite as error:
             raise failure("bad_write", str(error), self.address) from None
 
     def summary(self, label: str) -> str:
-        """What the activity's row says in Temporal's UI."""
+        """Return the summary of an activity for Temporal's UI."""
         return f"{self.place} · {label}" if self.place else label
 
-    def turn(self, who: str, content: Any) -> None:
-        """In a conversation, what somebody said becomes its next turn."""
+    def turn(self, speaker: str, content: Any) -> None:
+        """In a conversation, append a turn of this speaker ("User" or "Assistant")."""
         if self.conversing:
-            self.apply("append", HISTORY, f"{who}: {text_of(content)}")
+            entry = f"{speaker}: {text_of(content)}"
+            self.host.speakers.note(entry, assistant=speaker == "Assistant")
+            self.apply("append", HISTORY, entry)
+
+    def turns(self) -> list[Message]:
+        """Return the conversation so far, as a model gets it."""
+        return messages_of(history_of(self.store.value), self.host.speakers, self.history_management)
+
+    def operate(self, operation: Operation) -> None:
+        """Apply one of the author's writes to the context."""
+        template, value = operation.write.value, self.render(operation.write.value)
+        if operation.write.target == HISTORY:
+            self.host.speakers.note_written(template, value)
+        self.apply(operation.verb, operation.write.target, value)
 
     async def ask(
         self,
@@ -259,6 +318,7 @@ class Frame:
         parents: Sequence[dict[str, Any]] = (),
         people: People = EVERYBODY,
     ) -> Reply:
+        await end_if_cancelled()
         reply = await self.host.ask(
             self.address,
             asked,
@@ -274,7 +334,7 @@ class Frame:
 
 
 def history_of(context: dict[str, Any]) -> Any:
-    """The conversation that a loop keeps, or an empty list."""
+    """Return the conversation that a loop keeps in the context, or an empty list."""
     return read(context, HISTORY, [])
 
 

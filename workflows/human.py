@@ -1,23 +1,25 @@
-"""For authors of their own workflows: `await self.human.ask(...)`, answered like any question of a run."""
+"""The base class for authors of workflows: `await self.human.ask(...)` asks a question like that of a run."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
+from itertools import count
 from typing import Any
 
 from temporalio import workflow
 
-from blueprint.grammar import Option
-from blueprint.people import is_person
-from protocol.address import Address, root, within
-from protocol.people import People
-from protocol.questions import Asked, Choice, Clarification, Decision, Input
-from workflows.failures import failure
-from workflows.host import Host
-from workflows.questions import Reply
-from workflows.timetable import SHORTEST_REMINDER
+from holdfast.blueprint.grammar import Option
+from holdfast.blueprint.people import is_person
+from holdfast.protocol.address import Address, root, within
+from holdfast.protocol.people import People
+from holdfast.protocol.questions import Asked, Choice, Clarification, Decision, Input
+from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.failures import failure
+from holdfast.workflows.questions import Reply
+from holdfast.workflows.timetable import SHORTEST_REMINDER
 
 _UNSET: Any = object()
 KINDS: dict[str, type[Choice | Clarification | Decision]] = {
@@ -28,11 +30,12 @@ KINDS: dict[str, type[Choice | Clarification | Decision]] = {
 
 
 class Human:
-    """The people behind a workflow."""
+    """The people behind a workflow, to ask questions of."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: BaseWorkflow) -> None:
         self._host = host
         self._asked = 0
+        self._open: set[Address] = set()
 
     async def ask(
         self,
@@ -48,22 +51,35 @@ class Human:
         remind_every: timedelta | None = None,
         name: str | None = None,
     ) -> Any:
-        """The answer of a person: text, an option's id, or a value that fits the JSON Schema.
+        """Ask a person and return the answer: text, an option's id, or a value that fits the JSON Schema.
 
         Without a timeout it waits for as long as it takes. At the timeout it gives `default`; without one it raises an
         `ApplicationError` of type ``question_expired``, and one of type ``question_declined`` if the person declines.
+        A name that is asked while a question of that name is open gets `~2`, `~3` and so on in its address.
         `assignees` (`user:x`, `group:y`) says who may answer, `quorum` how many different people must accept.
         """
         self._asked += 1
-        address = within(self._host.address, "hitl", name or f"question-{self._asked}")
+        address = self._free(name or f"question-{self._asked}")
         asked = _asked(message, kind, options, schema, None if default is _UNSET else default)
-        people = _people(assignees, quorum, remind_every, Address(address))
-        reply = await self._wait(address, asked, None if timeout is None else timeout.total_seconds(), people)
+        people = _people(assignees, quorum, remind_every, address)
+        self._open.add(address)
+        try:
+            reply = await self._wait(address, asked, None if timeout is None else timeout.total_seconds(), people)
+        finally:
+            self._open.remove(address)
         if reply.status == "answered":
             return reply.content
         if reply.status == "expired" and default is not _UNSET:
             return default
-        raise failure(f"question_{reply.status}", f"{message!r} was {reply.status}", Address(address))
+        raise failure(f"question_{reply.status}", f"{message!r} was {reply.status}", address)
+
+    def _free(self, name: str) -> Address:
+        """Return the address of a name: with `~2`, `~3` … while a question is open there, else its next round."""
+        for n in count(1):
+            address = Address(within(self._host.address, "hitl", name if n == 1 else f"{name}~{n}"))
+            if address not in self._open:
+                return address
+        raise AssertionError("there is always a next number")
 
     async def _wait(self, address: Address, asked: Asked, timeout: float | None, people: People) -> Reply:
         asking = self._host.ask(address, asked, iteration=None, timeout=timeout, people=people)
@@ -75,13 +91,23 @@ class Human:
         return reply
 
 
-class HumanInTheLoop(Host):
+class HumanInTheLoop(BaseWorkflow):
     """Base class of a workflow that asks people: it answers the same updates, signals and queries as a run."""
 
     def __init__(self) -> None:
         info = workflow.info()
         super().__init__(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type)
         self.human = Human(self)
+
+    async def run_human(self, work: Any, *args: Any, name: str) -> Any:
+        """Run another `HumanInTheLoop` as a child to its end, and return its result; its id is `<this id>/<name>`.
+
+        `work` is its run method, or the workflow's name. Its questions are listed with those of this workflow; it is
+        paused and cancelled with it, also after it has continued as new, where Temporal's own call would lose a cancel.
+        """
+        address = Address(within(self.address, "child", name))
+        id_ = self._new_child_id(f"{workflow.info().workflow_id}/{name}")
+        return await self._run_own_child(id_, partial(workflow.start_child_workflow, work, args=args), address)
 
 
 def _people(assignees: Sequence[str], quorum: int, remind_every: timedelta | None, at: Address) -> People:
@@ -100,5 +126,8 @@ def _asked(message: str, kind: str, options: Sequence[Any], schema: dict[str, An
         raise failure("unknown_kind", f"unknown kind {kind!r}; known: {', '.join(KINDS)}", Address(""))
     if kind == "input" and not options:
         return Input(message=message, form=schema, default=default)
-    made = [Option.model_validate({"id": one, "label": one} if isinstance(one, str) else one) for one in options]
+    made = [
+        Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
+        for option in options
+    ]
     return KINDS[kind](message=message, options=made, default=default)

@@ -1,30 +1,33 @@
-"""Running an imported blueprint: from a step, or as an agent's tool."""
+"""Imported blueprints, run from a step or as an agent's tool."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from blueprint.grammar import Blueprint
-from blueprint.jsonschemas import misfit
-from workflows.failures import failure
-from workflows.frame import Frame, Scope, Store
+from holdfast.blueprint.jsonschemas import misfit
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import ContextStore, Frame, history_of
 
 
-async def run_import(child: Blueprint, given: Any, frame: Frame) -> tuple[Any, dict[str, Any]]:
-    """The blueprint's output, and its context at the end. It has names, a context and a conversation of its own."""
-    if child.inputs is not None and (wrong := misfit(child.inputs, given)):
+async def run_import(alias: str, value: Any, frame: Frame) -> tuple[Any, dict[str, Any]]:
+    """Run an import; return its output and its final context. It has names, context and conversation of its own."""
+    child = frame.blueprint.imports[alias]
+    if child.inputs is not None and (wrong := misfit(child.inputs, value)):
         raise failure("input_invalid", f"the input of {child.name} does not fit: {wrong}", frame.address)
+    began = history_of(child.context)
+    frame.host.speakers.note_written(began, began)
     inside = replace(
         frame,
         blueprint=child,
-        store=Store(child.context, child.context_schema),
-        scope=Scope(),
-        names={"input": given},
+        store=ContextStore(child.context, child.context_schema),
+        scope=frame.scope.unnamed(),
+        names={"input": value},
+        request_counts=frame.request_counts.within(alias),
         conversing=False,
         turn_source=None,
     )
-    output = await frame.run_steps(child.steps, inside, given)
+    output = await frame.run_steps(child.steps, inside, value)
     if child.output is not None:
         output = inside.after(output).render(child.output)
     return output, inside.store.value

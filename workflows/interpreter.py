@@ -1,4 +1,4 @@
-"""Runs steps: decide, run, record. A step returns its output; only this file writes it down."""
+"""The interpreter: runs steps in order, and alone records their outputs, context writes and failures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from blueprint.expressions import ExpressionError
-from blueprint.grammar import (
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.grammar import (
     AgenticLoop,
     AnyStep,
     Cache,
@@ -22,21 +22,21 @@ from blueprint.grammar import (
     Plan,
     Step,
 )
-from blueprint.jsonschemas import misfit
-from protocol.agents import Usage
-from protocol.context import updated
-from protocol.questions import brief
-from protocol.runs import Failure
-from workflows.failures import HANDLED, failure, failure_of, raised
-from workflows.frame import Frame
-from workflows.judging import judged
-from workflows.steps import STEPS
-from workflows.stops import stop
-from workflows.together import is_cancelled
+from holdfast.blueprint.jsonschemas import misfit
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.context import BadWrite, updated
+from holdfast.protocol.questions import brief
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.checkpoints import stop
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failure_review import judged
+from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.steps import STEPS
 
 
 async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
-    """Run the steps in order, the first on `value`; gives the last one's output."""
+    """Run the steps in order, the first on `value`; return the last one's output."""
     stop_before_next = False
     for step in steps:
         if stop_before_next or step.interrupt_before:
@@ -50,44 +50,45 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
 
 async def run_step(step: AnyStep, frame: Frame, previous: Any) -> Any:
     await frame.host.until_resumed()
-    here = frame.at(segment_type(step), step.name).after(previous)
+    inner = frame.at(segment_type(step), step.name).after(previous)
     while True:
-        outcome = await _attempt(step, frame, here)
-        if not isinstance(outcome, _Again):
+        outcome = await _attempt(step, frame, inner)
+        if not isinstance(outcome, _RetryRequested):
             return outcome
-        here = replace(here, given=outcome.given)
+        inner = replace(inner, new_input=outcome.input)
 
 
-class _Again(NamedTuple):
-    """A person wants the step to be run again; `given` holds another input, if there is one."""
+class _RetryRequested(NamedTuple):
+    """A person's request to run the step again; `input` holds another input, if there is one."""
 
-    given: tuple[Any] | None
+    input: tuple[Any] | None
 
 
-async def _attempt(step: AnyStep, frame: Frame, here: Frame) -> Any:
-    """Run the step; gives its output, or what a person wants to be tried in its place."""
-    previous = here.previous
+async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
+    """Run the step; return its output, or a person's request to run it again."""
+    previous = inner.previous
     try:
-        if step.when is not None and not here.holds(step.when)[0]:
-            here.note("step.skipped", name=step.name, kind=step.kind, when=step.when)
-            _remember(step, here, None, "skipped")
+        if step.when is not None and not inner.holds(step.when)[0]:
+            inner.note("step.skipped", name=step.name, kind=step.kind, when=step.when)
+            _remember(step, inner, None, "skipped")
             return previous
-        here.note("step.started", name=step.name, kind=step.kind)
-        await here.within_limits()
-        here.meter.count(Usage(steps=1))
+        inner.note("step.started", name=step.name, kind=step.kind)
+        await inner.within_limits()
+        inner.meter.count(Usage(steps=1))
         frame.host.count(Usage(steps=1))
-        output = await STEPS[type(step)](step, here)
-        _record(step, here, output)
+        output = await STEPS[type(step)](step, inner)
+        _record(step, inner, output)
     except HANDLED as error:
+        # A cancelled wait for a child raises `ChildWorkflowError`: `on_error` would swallow it, and the run complete.
         if is_cancelled(error):
             raise
-        return await _failed(step, frame, here, error)
-    here.note("step.completed", name=step.name, kind=step.kind, output=output)
+        return await _failed(step, frame, inner, error)
+    inner.note("step.completed", name=step.name, kind=step.kind, output=output)
     return output
 
 
 def segment_type(step: Step) -> str:
-    """What an address calls the step."""
+    """Return the type of the step's address segment."""
     match step:
         case PlainStep() if step.agent is not None:
             return "agent"
@@ -103,63 +104,76 @@ def segment_type(step: Step) -> str:
             raise TypeError(f"no segment for {type(step).__name__}")
 
 
-def _record(step: AnyStep, here: Frame, output: Any) -> None:
+def _record(step: AnyStep, inner: Frame, output: Any) -> None:
     """Check the output, and write it where the step says."""
     if step.output_schema is not None and (wrong := misfit(step.output_schema, output)):
-        raise failure("output_invalid", f"the output of {step.name} does not fit: {wrong}", here.address)
+        raise failure("output_invalid", f"the output of {step.name} does not fit: {wrong}", inner.address)
     if step.sink_to is not None:
-        here.apply("set", step.sink_to, output)
+        inner.apply("set", step.sink_to, output)
     if step.updates_context and output is not None:
-        if not isinstance(output, dict):
-            what = f"updates_context needs an object, but the output of {step.name} is {brief(output)}"
-            raise failure("bad_write", what, here.address)
-        here.write(updated(here.store.value, output))
-    if step.name == here.turn_source:
-        here.turn("Assistant", output)
-    _remember(step, here, output, "completed")
+        inner.write(_updated(step, inner, output))
+    if step.name == inner.turn_source:
+        inner.turn("Assistant", output)
+    _remember(step, inner, output, "completed")
 
 
-def _remember(step: AnyStep, here: Frame, output: Any, status: str, error: Any = None) -> None:
-    here.scope.steps[step.name] = {"output": output, "status": status, "error": error}
+def _updated(step: AnyStep, inner: Frame, output: Any) -> dict[str, Any]:
+    try:
+        return updated(inner.store.value, output)
+    except BadWrite as error:
+        message = f"updates_context needs an object: the output of {step.name} is {brief(output)}; {error}"
+        raise failure("bad_write", message, inner.address) from None
 
 
-async def _failed(step: AnyStep, frame: Frame, here: Frame, error: BaseException) -> Any:
-    """What `on_error` says: raise, go on with null, or run the fallback."""
-    what = failure_of(error, here.address)
-    here.note("step.failed", name=step.name, kind=step.kind, error=what.type, message=what.message)
-    if what.final or step.on_error == "fail":
-        raise raised(what) from error
-    told = {"type": what.type, "message": what.message, "address": what.address}
+def _remember(step: AnyStep, inner: Frame, output: Any, status: str, error: Any = None) -> None:
+    inner.scope.steps[step.name] = {"output": output, "status": status, "error": error}
+
+
+async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> Any:
+    """Handle a failed step by its `on_error`: raise, go on with null, run the fallback, or ask a person."""
+    cause = failure_of(error, inner.address).model_copy(update={"reached": None})
+    # An import, an agent or a plan has a context of its own, which is not what this one had reached.
+    inside = context_of(error, inner.address) if _shares_context(step) else None
+    failed = StepFailure(cause, inner.store.value if inside is None else inside)
+    inner.note("step.failed", name=step.name, kind=step.kind, error=cause.type, message=cause.message)
+    if cause.final or step.on_error == "fail":
+        raise failed from error
+    description = {"type": cause.type, "message": cause.message, "address": cause.address}
     if step.on_error == "ask":
-        verdict = await judged(what, _shown_input(step, here), here)
+        verdict = await judged(cause, _input_for_review(step, inner), inner)
         match verdict.action:
             case "retry":
-                return _Again(here.given)
+                return _RetryRequested(inner.new_input)
             case "edit":
-                return _Again((verdict.content,))
+                return _RetryRequested((verdict.content,))
             case "abort":
-                raise raised(what) from error
+                raise failed from error
             case _:
-                _record(step, here, verdict.content)
+                _record(step, inner, verdict.content)
                 return verdict.content
-    _keep_completed_iterations(step, here, what)
-    _remember(step, here, None, "failed", told)
+    _keep_completed_iterations(step, inner, cause)
+    _remember(step, inner, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
         return None
-    output = await run_step(step.on_error.fallback, frame.with_names(error=told), here.previous)
-    _record(step, here, output)
-    _remember(step, here, output, "completed", told)
+    output = await run_step(step.on_error.fallback, frame.with_names(error=description), inner.previous)
+    _record(step, inner, output)
+    _remember(step, inner, output, "completed", description)
     return output
 
 
-def _shown_input(step: AnyStep, here: Frame) -> Any:
-    """What the step got, for a person to judge; its template may be what failed."""
+def _shares_context(step: AnyStep) -> bool:
+    """Return whether the steps inside the step work on this very context, or a fork of it."""
+    return any(block.steps for block in step.blocks().values())
+
+
+def _input_for_review(step: AnyStep, inner: Frame) -> Any:
+    """Return the step's input for a person who reviews the failure; None if its template is what failed."""
     try:
-        return here.raw_input_of(step)
+        return inner.raw_input_of(step)
     except ExpressionError:
         return None
 
 
-def _keep_completed_iterations(step: AnyStep, here: Frame, what: Failure) -> None:
-    if isinstance(step, Loop) and what.context is not None:
-        here.write(what.context)
+def _keep_completed_iterations(step: AnyStep, inner: Frame, cause: Failure) -> None:
+    if isinstance(step, Loop) and cause.context is not None:
+        inner.write(cause.context)

@@ -1,4 +1,4 @@
-"""Interrupts of a tool call: its questions are asked, and the tool runs again as soon as one of them is answered."""
+"""Interrupts of a tool call: its questions are asked, and the tool runs again as soon as one is answered."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from temporalio import workflow
 
-from protocol.address import Address
-from protocol.agents import Given, Interrupted, Raised, ToolRequest
-from workflows.failures import failure
-from workflows.frame import Frame
-from workflows.questions import Reply
-from workflows.together import end
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest
+from holdfast.workflows.concurrency import end
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.questions import Reply
 
 WEIGHTY = ("permission", "review", "decision")
-"""Kinds whose answer is a consent: it counts for what was shown, and for nothing else."""
+"""Kinds whose answer is a consent: it holds only for what was shown."""
 
 
-class Ended(Exception):
-    """The answer is the tool's result: it does not run again."""
+class AnsweredResult(Exception):
+    """Raised to end the call: the answer is the tool's result, and the tool does not run again."""
 
     def __init__(self, result: Any) -> None:
         super().__init__()
@@ -28,46 +28,46 @@ class Ended(Exception):
 
 
 class Interrupts:
-    """The questions that one tool call waits for, by the path within the tool."""
+    """The questions that one tool call waits for, by their path within the tool."""
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._asked: dict[str, Raised] = {}
+        self._asked: dict[str, RaisedInterrupt] = {}
         self._waiting: dict[str, asyncio.Task[Reply]] = {}
 
     async def resolve(self, outcome: Interrupted, request: ToolRequest) -> ToolRequest:
-        """Ask what is not yet asked, wait for an answer, and give the request that runs the tool again.
+        """Ask what is not yet asked, wait for an answer, and return the request that runs the tool again.
 
         A question that stays unanswered keeps its id while the tool runs again, and is closed if the tool no longer
-        raises it. What was said at a path stands until that path interrupts again; so does what was kept there.
+        raises it. An answer at a path holds until that path interrupts again; so does the state kept there.
         """
-        raised = {one.path: one for one in outcome.questions}
-        given = {path: said for path, said in request.given.items() if path not in raised}
-        given |= self._meanwhile(raised)
+        raised = {interrupt.path: interrupt for interrupt in outcome.questions}
+        answers = {path: answer for path, answer in request.given.items() if path not in raised}
+        answers |= self._meanwhile(raised)
         await self._close([path for path in self._waiting if path not in raised])
-        for path, one in raised.items():
-            if path not in given:
-                await self._ask(path, one)
-        if not any(path in given for path in raised):
+        for path, interrupt in raised.items():
+            if path not in answers:
+                await self._ask(path, interrupt)
+        if not any(path in answers for path in raised):
             await workflow.wait(self._waiting.values(), return_when=asyncio.FIRST_COMPLETED)
-            given |= {path: self._said(path) for path in list(self._waiting) if self._waiting[path].done()}
+            answers |= {path: self._answer_at(path) for path in list(self._waiting) if self._waiting[path].done()}
         places = _places(outcome)
         states = {path: state for path, state in request.states.items() if path not in places} | outcome.states
         before = list(dict.fromkeys([*request.interrupted, *places]))
-        return request.model_copy(update={"states": states, "given": given, "interrupted": before})
+        return request.model_copy(update={"states": states, "given": answers, "interrupted": before})
 
-    def _meanwhile(self, raised: dict[str, Raised]) -> dict[str, Given]:
-        """What was answered while the tool ran; an answer counts only for the very question that it was given to."""
-        given: dict[str, Given] = {}
+    def _meanwhile(self, raised: dict[str, RaisedInterrupt]) -> dict[str, InterruptAnswer]:
+        """Return what was answered while the tool ran; an answer holds only for the very question it was given to."""
+        answers: dict[str, InterruptAnswer] = {}
         for path in [path for path, task in self._waiting.items() if task.done()]:
             if path in raised and raised[path].asked != self._asked[path].asked:
-                del self._waiting[path]  # the tool asks something else by now: a round of its own
+                del self._waiting[path]  # the tool asks something else by now: that is another round
             else:
-                given[path] = self._said(path)
-        return given
+                answers[path] = self._answer_at(path)
+        return answers
 
     def drop(self) -> None:
-        """Cancel the wait for every question; a failing call waits for nothing."""
+        """Cancel the wait for every question, without waiting for it: the call has failed."""
         for task in self._waiting.values():
             task.cancel()
         self._waiting.clear()
@@ -76,30 +76,31 @@ class Interrupts:
         """Close every question that is still open."""
         await self._close(list(self._waiting))
 
-    async def _ask(self, path: str, one: Raised) -> None:
+    async def _ask(self, path: str, interrupt: RaisedInterrupt) -> None:
         place = self._at(path)
-        parents = [{"address": self._at(parent.path).address, "info": parent.info} for parent in one.parents]
-        if path in self._waiting and one.asked != self._asked[path].asked and one.asked.kind in WEIGHTY:
-            await self._close([path])  # whoever answers the old form must not be taken to have answered this one
+        parents = [{"address": self._at(parent.path).address, "info": parent.info} for parent in interrupt.parents]
+        if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.kind in WEIGHTY:
+            await self._close([path])  # an answer to the old form must not count as consent to this one
         if path not in self._waiting:
-            self._waiting[path] = asyncio.create_task(place.ask(one.asked, parents=parents))
-        elif one != self._asked[path]:
-            place.host.change_question(place.address, one.asked, parents)
-        self._asked[path] = one
+            self._waiting[path] = asyncio.create_task(place.ask(interrupt.asked, parents=parents))
+        elif interrupt != self._asked[path]:
+            place.host.change_question(place.address, interrupt.asked, parents)
+        self._asked[path] = interrupt
 
-    def _said(self, path: str) -> Given:
-        """The answer at a path; one that was declined ends the call, unless declining it is an answer of its own."""
-        reply, one = self._waiting.pop(path).result(), self._asked[path]
-        content = reply.content if reply.status == "answered" else one.asked.when_declined(reply.comment)
+    def _answer_at(self, path: str) -> InterruptAnswer:
+        """Return the answer at a path; declining ends the call, unless it is an answer of its own to this question."""
+        reply, interrupt = self._waiting.pop(path).result(), self._asked[path]
+        content = reply.content if reply.status == "answered" else interrupt.asked.when_declined(reply.comment)
         if reply.status != "answered" and content is None:
-            who, why = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
-            raise failure(f"question_{reply.status}", f"{who} {reply.status} the question{why}", self._at(path).address)
-        if one.ends == "answered":
-            raise Ended(content)
-        if one.ends == "denied" and content["granted"] is not True:
-            why = f": {content['reason']}" if content.get("reason") else ""
-            raise failure("not_approved", f"not approved{why}", self._at(path).address)
-        return Given(content=content, by=reply.by)
+            person, reason = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
+            text = f"{person} {reply.status} the question{reason}"
+            raise failure(f"question_{reply.status}", text, self._at(path).address)
+        if interrupt.ends == "answered":
+            raise AnsweredResult(content)
+        if interrupt.ends == "denied" and content["granted"] is not True:
+            reason = f": {content['reason']}" if content.get("reason") else ""
+            raise failure("not_approved", f"not approved{reason}", self._at(path).address)
+        return InterruptAnswer(content=content, by=reply.by)
 
     def _at(self, path: str) -> Frame:
         if not path:
@@ -111,6 +112,10 @@ class Interrupts:
 
 
 def _places(outcome: Interrupted) -> list[str]:
-    """Every path that interrupted: the root causes, and the composites above them."""
-    causes = [path for one in outcome.questions for path in (one.path, *(parent.path for parent in one.parents))]
+    """Return every path that interrupted: the root causes, and the composites above them."""
+    causes = [
+        path
+        for interrupt in outcome.questions
+        for path in (interrupt.path, *(parent.path for parent in interrupt.parents))
+    ]
     return [*causes, *outcome.states]

@@ -1,4 +1,4 @@
-"""The items of a map, or of a page of it: one after the other, or several at once."""
+"""The items of a map, or of a page of it: run one by one, or several at once. For `map` steps and `MapWorkflow`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from temporalio.exceptions import ChildWorkflowError
 
-from blueprint.grammar import MapBlock
-from protocol.address import Address, parts, segment
-from protocol.context import Conflict, Path, changes, joined
-from protocol.runs import MapDefinition, MapResult, MapState
-from workflows.failures import HANDLED, failure, failure_of, raised
-from workflows.frame import Frame
-from workflows.judging import judged
-from workflows.together import is_cancelled, together
+from holdfast.blueprint.grammar import MapBlock
+from holdfast.protocol.address import Address, parts, segment
+from holdfast.protocol.context import Conflict, Path, changes, joined
+from holdfast.protocol.runs import MapDefinition, MapResult, MapState
+from holdfast.workflows.concurrency import is_cancelled, together
+from holdfast.workflows.failure_review import judged
+from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.frame import Frame
 
 
 @dataclass(frozen=True)
 class Items:
-    """The items, and the index of the first of them in the map."""
+    """Items of a map, with the index of the first."""
 
     items: list[Any]
     first: int = 0
@@ -30,33 +30,36 @@ class Items:
 
 
 async def one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[Any]:
-    """The outputs; each item sees what those before it wrote to the context."""
+    """Run the items in order and return the outputs; each sees what those before it wrote to the context."""
     outputs = []
+    counts = frame.request_counts.forking()
     for index, item in items.pairs():
         fork = frame.store.fork()
-        outputs.append(await _item(block, index, item, replace(frame, store=fork)))
+        outputs.append(await _item(block, index, item, replace(frame, store=fork, request_counts=counts())))
         frame.write(fork.value)
     return outputs
 
 
 async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[Any], dict[str, dict[Path, Any]]]:
-    """The outputs, and what each item changed in its own fork of the context."""
+    """Run the items at once; return the outputs, and what each changed in its own fork of the context."""
     free = asyncio.Semaphore(block.max_concurrency)
     base = frame.store.value
+    counts = frame.request_counts.forking()
 
-    async def one(index: int, item: Any) -> tuple[Any, dict[Path, Any]]:
+    async def run(index: int, item: Any) -> tuple[Any, dict[Path, Any]]:
         async with free:
             fork = frame.store.fork()
-            output = await _item(block, index, item, replace(frame, store=fork, scope=frame.scope.inner()))
+            inside = replace(frame, store=fork, request_counts=counts())
+            output = await _item(block, index, item, inside)
             return output, changes(base, fork.value)
 
-    done = await together(one(index, item) for index, item in items.pairs())
+    done = await together(run(index, item) for index, item in items.pairs())
     changed = {f"item {index}": change for (index, _), (_, change) in zip(items.pairs(), done, strict=True)}
     return [output for output, _ in done], changed
 
 
 async def run_items(definition: MapDefinition, state: MapState, frame: Frame) -> MapResult:
-    """Items in a history of their own; where they fail, what those that were completed wrote is taken over."""
+    """Run items in a child workflow; if they fail, keep what the completed ones wrote."""
     try:
         result: MapResult = await frame.run_child(definition, state)
     except ChildWorkflowError as error:
@@ -68,61 +71,63 @@ async def run_items(definition: MapDefinition, state: MapState, frame: Frame) ->
 
 
 def take_items_changes(frame: Frame, changed: dict[str, dict[Path, Any]]) -> None:
-    """Join the forks of items that ran at once."""
+    """Join the forks of items that ran at once. Raises a failure if two change one path differently."""
     try:
-        frame.write(joined(frame.store.value, changed, "context_update"))
+        frame.write(joined(frame.store.value, changed, "context_update", frame.store.reducers))
     except Conflict as error:
-        told = f"{error.one} and {error.other} both change {error.path}, each in its own way"
-        hint = "items that run at once (max_concurrency) may write different paths only"
-        raise failure("context_conflict", f"{told}; {hint}", frame.address) from None
+        message = f"{error.one} and {error.other} both change {error.path}, each in its own way"
+        hint = "items that run at once (max_concurrency) may write different paths only, or such as have a reducer"
+        raise failure("context_conflict", f"{message}; {hint}", frame.address) from None
 
 
-def take_changes(frame: Frame, changed: dict[str, dict[Path, Any]], strategy: str) -> None:
-    """Join the forks of branches into the frame's context, in their order."""
+def take_changes(
+    frame: Frame, changed: dict[str, dict[Path, Any]], strategy: str, began: dict[str, Any] | None = None
+) -> None:
+    """Join the forks of branches into the frame's context, in their order; `began` is the context they began with."""
     try:
-        frame.write(joined(frame.store.value, changed, strategy))
+        frame.write(joined(frame.store.value, changed, strategy, frame.store.reducers, began))
     except Conflict as error:
         raise failure("context_conflict", str(error), frame.address) from None
 
 
 async def _item(block: MapBlock, index: int, item: Any, frame: Frame) -> Any:
     while True:
-        here = _at(frame, index, item)
-        before = here.store.value
-        here.note("item.started", index=index)
+        inner = _at(frame, index, item)
+        before = inner.store.value
+        inner.note("item.started", index=index)
         try:
-            output = await here.run_steps(block.body, here, item)
+            output = await inner.run_steps(block.body, inner, item)
         except HANDLED as error:
-            what = failure_of(error, here.address)
-            if is_cancelled(error) or what.final or block.on_item_error == "fail":
+            cause = failure_of(error, inner.address)
+            if is_cancelled(error) or cause.final or block.on_item_error == "fail":
                 raise
-            here.note("item.completed", index=index, error=what.type, message=what.message)
-            here.store.value = before
+            inner.note("item.completed", index=index, error=cause.type, message=cause.message)
+            inner.store.value = before
             if block.on_item_error == "continue":
                 return None
-            verdict = await judged(what, item, here)
-            match verdict.action:
+            decision = await judged(cause, item, inner)
+            match decision.action:
                 case "abort":
-                    raise raised(what) from error
+                    raise
                 case "skip":
-                    return verdict.content
+                    return decision.content
                 case "edit":
-                    item = verdict.content
+                    item = decision.content
         else:
-            here.note("item.completed", index=index, output=output)
+            inner.note("item.completed", index=index, output=output)
             return output
 
 
 def _at(frame: Frame, index: int, item: Any) -> Frame:
-    """Where the steps of one item stand: `…;map:<name>:<index>`."""
+    """Return the frame of one item, at `…;map:<name>:<index>`."""
     parent, _, _ = frame.address.rpartition(";")
     name = parts(frame.address)[-1][1]
     return replace(
         frame,
         address=Address(f"{parent};{segment('map', name, index)}"),
-        scope=frame.scope.inner(),
+        scope=frame.scope.isolated(),
         names={**frame.names, "item": item, "index": index},
         previous=item,
-        n=index + 1,
+        sends_previous=True,
         place=f"{name} {index}",
     )

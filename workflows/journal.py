@@ -1,4 +1,4 @@
-"""The events of one workflow of a run, by offset. Reading them leaves no trace in history."""
+"""The events of a workflow, numbered by offset. Clients read them by query, which adds nothing to the history."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from temporalio import workflow
 
-from blueprint.expressions import text_of
-from protocol.address import Address
-from protocol.runs import PAGE_BYTES, Event
+from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.protocol.address import Address
+from holdfast.protocol.runs import PAGE_BYTES, Event
 
 LONGEST_VALUE = 256
 
 
 class Journal:
-    """The events of this run of the chain; earlier runs answer for earlier offsets."""
+    """The events of this run; queries to earlier runs of the chain return theirs."""
 
     def __init__(self, first: int = 0) -> None:
         self.first = first
@@ -25,11 +25,11 @@ class Journal:
         return self.first + len(self._events)
 
     def note(self, address: Address, type_: str, **data: Any) -> None:
-        shown = {key: preview(value) for key, value in data.items() if value is not None}
-        self._events.append(Event(offset=self.next, time=workflow.now(), type=type_, address=address, data=shown))
+        previews = {key: preview(value) for key, value in data.items() if value is not None}
+        self._events.append(Event(offset=self.next, time=workflow.now(), type=type_, address=address, data=previews))
 
     def page(self, offset: int) -> list[Event]:
-        """The events from an offset on, as many as a query result carries without trouble."""
+        """Return the events from an offset on, as many as fit a query result."""
         taken: list[Event] = []
         room = PAGE_BYTES
         for event in self._events[max(0, offset - self.first) :]:
@@ -41,12 +41,15 @@ class Journal:
 
 
 def preview(value: Any) -> Any:
-    """The value itself where it is small, else the beginning of its text.
+    """Return the value if it is small, else the beginning of its text.
 
     >>> preview({"a": 1}), preview("x" * 300)[-1]
     ({'a': 1}, '…')
     """
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int):
         return value
-    text = text_of(value)
+    try:
+        text = text_of(value)
+    except ExpressionError:  # no JSON, such as a NaN in an author's default: noting must never raise
+        return repr(value)[:LONGEST_VALUE]
     return value if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

@@ -1,51 +1,56 @@
-"""One loop, in a history of its own: between iterations it may continue as new."""
+"""The workflow of one loop; it continues as new between iterations, before its history gets long."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import workflow
 
-from blueprint.expressions import ExpressionError, text_of
-from blueprint.grammar import HistoryManagement, Loop, LoopBlock, Operation
-from protocol.address import Address, parts, segment
-from protocol.agents import ToolRequest
-from protocol.questions import Decision
-from protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
-from workflows.agents import Asking, run_agent
-from workflows.failures import HANDLED, failure, failure_of, raised
-from workflows.frame import HISTORY, Frame, Scope, Store, history_of
-from workflows.host import Host, inherited
-from workflows.interpreter import run_steps
-from workflows.limits import Meter
-from workflows.together import is_cancelled
-from workflows.tools import call_tool
+from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.grammar import HistoryManagement, Loop, LoopBlock, Operation
+from holdfast.blueprint.grammar.loops import MOST_IDLE_ROUNDS
+from holdfast.blueprint.plan.texts import read_structure
+from holdfast.protocol.address import Address, parts, segment
+from holdfast.protocol.agents import Message, ToolRequest
+from holdfast.protocol.questions import Decision
+from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
+from holdfast.workflows.agents import AgentCall, run_agent
+from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of, raised
+from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
+from holdfast.workflows.interpreter import run_steps
+from holdfast.workflows.limits import Meter
+from holdfast.workflows.tools import call_tool
+from holdfast.workflows.turns import newest
 
+# Continue as new well before the server suggests it (4,096 events): a cold resume took 63 ms at iteration 10, 2.9 s at
+# 1,000, and at 5,000 replay outlasted the workflow task, so that the run never came back.
 MOST_EVENTS = 1_000
-MOST_UPDATES = 1_500
-CHARACTERS_PER_TOKEN = 4
 
 
 class LoopFailed(Exception):
-    """What failed in this loop, with its exit reason."""
+    """The failure of this loop, with its exit reason."""
 
-    def __init__(self, reason: str, what: Failure) -> None:
-        super().__init__(what.message)
-        self.reason, self.what = reason, what
+    def __init__(self, reason: str, cause: Failure) -> None:
+        super().__init__(cause.message)
+        self.reason, self.cause = reason, cause
 
 
-@workflow.defn(name=LOOP_WORKFLOW, failure_exception_types=[ExpressionError])
-class LoopWorkflow(Host):
-    """The iterations of one loop. A continued loop is the same loop: iteration numbers and event offsets go on."""
+@workflow.defn(name=LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+class LoopWorkflow(BaseWorkflow):
+    """A workflow that runs the iterations of one loop.
+
+    Continuing as new keeps its identity: iteration numbers and event offsets go on.
+    """
 
     @workflow.init
     def __init__(self, definition: LoopDefinition, state: LoopState) -> None:
         super().__init__(**inherited(definition, state))
         self.definition, self.state = definition, state
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
-        self.store = Store(state.context, definition.blueprint.context_schema)
+        self.store = ContextStore(state.context, definition.blueprint.context_schema)
         self.meter = Meter(state.budgets)
         self.first_iteration = state.iteration
         self.longest = 0
@@ -62,21 +67,27 @@ class LoopWorkflow(Host):
 
     @workflow.run
     async def run(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
-        shown = asyncio.create_task(self.keep_shown())
+        display = asyncio.create_task(self.keep_shown())
         try:
             return await self._iterate()
         except LoopFailed as failed:
             self._completed(failed.reason)
             await self.close("failed")
-            reason = failed.what.reason or failed.reason
-            kept = {"reason": reason, "context": self.state.context, "usage": self.usage}
-            raise raised(failed.what.model_copy(update=kept)) from failed.__cause__
-        except (asyncio.CancelledError, *HANDLED):  # `_iterate` lets nothing else through than a cancellation
+            reason = failed.cause.reason or failed.reason
+            inner = context_of(failed.__cause__, self.address)
+            extra = {
+                "reason": reason,
+                "context": self.state.context,
+                "reached": self.store.value if inner is None else inner,
+                **self.counted(),
+            }
+            raise raised(failed.cause.model_copy(update=extra)) from failed.__cause__
+        except (asyncio.CancelledError, *HANDLED):  # of `HANDLED`, `_iterate` raises only cancellations
             self._completed("cancelled")
             await self.close("cancelled")
             raise
         finally:
-            shown.cancel()
+            display.cancel()
 
     async def _iterate(self) -> LoopResult:
         while True:
@@ -87,27 +98,28 @@ class LoopWorkflow(Host):
             frame = await self._iteration()
             if await self._exit_holds(frame):
                 return await self._finish(frame, "condition")
-            if not await self._may_go_on(frame):
-                return await self._finish(frame, "max_loops")
+            reached = self._reached_limit()
+            if reached is not None and not await self._may_go_on(frame, reached):
+                return await self._finish(frame, reached)
             await self._propagate(frame)
             self.longest = max(self.longest, workflow.info().get_current_history_length() - before)
 
     async def _iteration(self) -> Frame:
-        """Run the body once, on a fork of the context that is taken over when the iteration is done."""
+        """Run the body once, on a fork of the context that replaces it when the iteration is done."""
         number = self.iteration = self.state.iteration + 1
-        self.store = Store(self.state.context, self.definition.blueprint.context_schema)
+        self.store = ContextStore(self.state.context, self.definition.blueprint.context_schema)
         frame = self._frame(number, self.store)
         frame.note("loop.iteration", iteration=number)
-        given = self.state.input
+        value = self.state.input
         if number == 1:
-            given = await self._begin(frame.after(given))
-        output = await self._guard("body_step_error", frame, run_steps(self.block.body, frame, given))
+            value = await self._begin(frame.after(value))
+        output = await self._guard("body_step_error", frame, run_steps(self.block.body, frame, value))
         await self._guard("body_step_error", frame, self._shorten_history(frame))
-        answer = frame.scope.resume_input
-        self._advance(iteration=number, context=self.store.value, output=output, resume_input=answer)
+        answer, heard = frame.scope.resume_input, self.state.heard or frame.scope.heard
+        self._advance(iteration=number, context=self.store.value, output=output, resume_input=answer, heard=heard)
         return frame.after(output)
 
-    def _frame(self, number: int, store: Store) -> Frame:
+    def _frame(self, number: int, store: ContextStore) -> Frame:
         definition = self.definition
         return Frame(
             host=self,
@@ -117,21 +129,22 @@ class LoopWorkflow(Host):
             scope=Scope(outer=Scope(dict(definition.steps)), resume_input=self.state.resume_input),
             run_steps=run_steps,
             names={**definition.names, "input": definition.input, "iteration": number},
-            n=number,
             iteration=number,
             turn_source=self.block.ai_turn_source,
             conversing=self.block.conversation,
+            history_management=self.block.history_management,
             place=f"{self.step.name} {number}",
             meter=self.meter,
+            request_counts=self.request_counts,
         )
 
     def _address(self, number: int) -> Address:
-        """The loop's address with its iteration: `…;loop:clarify:2`."""
+        """Return the loop's address with its iteration: `…;loop:clarify:2`."""
         parent, _, _ = self.address.rpartition(";")
         return Address(f"{parent};{segment('loop', parts(self.address)[-1][1], number)}")
 
     async def _begin(self, frame: Frame) -> Any:
-        """`init`, once, before iteration 1, on the iteration's own context; gives iteration 1's input."""
+        """Run `init` before iteration 1, on the iteration's own context; return iteration 1's input."""
         return await self._guard("initial_input_mapper_error", frame, self._initialise(frame))
 
     async def _initialise(self, frame: Frame) -> Any:
@@ -144,7 +157,7 @@ class LoopWorkflow(Host):
         return await self._map(frame, block.initial_input_mapper, frame.previous, frame.store.value)
 
     def _start_conversation(self, frame: Frame) -> None:
-        """The history is there, and begins with the loop's input unless `init` begins it."""
+        """Create the history; it begins with the loop's input unless `init` writes it."""
         frame.apply("set", HISTORY, history_of(frame.store.value))
         begun = any(operation.write.target == HISTORY for operation in self.block.init)
         if not begun and frame.previous is not None:
@@ -152,7 +165,7 @@ class LoopWorkflow(Host):
 
     def _operate(self, operations: list[Operation], frame: Frame) -> None:
         for operation in operations:
-            frame.apply(operation.verb, operation.write.target, frame.render(operation.write.value))
+            frame.operate(operation)
 
     async def _shorten_history(self, frame: Frame) -> None:
         rule = self.block.history_management
@@ -167,9 +180,9 @@ class LoopWorkflow(Host):
             frame.apply("set", HISTORY, [f"Summary: {summary}", *kept])
 
     async def _summary(self, turns: list[str], rule: HistoryManagement, frame: Frame) -> str:
-        asking = Asking.of(rule.agent or "", rule.agent or "", frame.blueprint)
-        told = "\n".join(map(text_of, turns))
-        return text_of((await run_agent(asking, told, frame.at("agent", asking.step))).output)
+        asking = AgentCall.of(rule.agent or "", rule.agent or "", frame.blueprint)
+        opening = [Message(role="user", content="\n".join(map(text_of, turns)))]
+        return text_of((await run_agent(asking, opening, frame.at("agent", asking.step))).output)
 
     async def _exit_holds(self, frame: Frame) -> bool:
         return bool(await self._guard("exit_condition_error", frame, self._test_exit(frame)))
@@ -186,33 +199,51 @@ class LoopWorkflow(Host):
         self.exit = {"expression": block.exit_expression, "value": value}
         return met
 
-    async def _may_go_on(self, frame: Frame) -> bool:
-        """Whether `max_loops` leaves another iteration; a loop that may not end there fails, or asks."""
-        limit, done = self.block.max_loops, self.state.iteration
-        if limit is None or done < limit + self.state.granted:
-            return True
+    def _reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
+        """Return which limit allows no further iteration: the author's, or the ceiling of a loop without one."""
+        asked = self.usage.questions
+        self._advance(idle=0 if asked > self.state.questions else self.state.idle + 1, questions=asked)
+        limit = self.block.max_loops
+        if limit is None:
+            return "no_progress" if self.state.idle >= MOST_IDLE_ROUNDS else None
+        return "max_loops" if self.state.iteration >= limit + self.state.granted else None
+
+    async def _may_go_on(self, frame: Frame, reached: str) -> bool:
+        """Return whether a loop at its limit goes on: it finishes, asks a person, or fails."""
         match self.block.at_the_limit:
             case "finish":
                 return False
             case "ask":
-                return bool(await self._guard("max_loops", frame, self._ask_for_more(frame, limit)))
+                return bool(await self._guard(reached, frame, self._ask_for_more(frame, reached)))
             case _:
-                text = f"loop {self.step.name} did not meet its exit in {done} iterations"
-                raise LoopFailed("max_loops", Failure(type="max_loops", message=text, address=self.address))
+                text = f"loop {self.step.name} did not meet its exit in {self._rounds(reached)}"
+                hint = "; where it needs more, write max_loops" if reached == "no_progress" else ""
+                raise LoopFailed(reached, Failure(type=reached, message=text + hint, address=self.address))
 
-    async def _ask_for_more(self, frame: Frame, limit: int) -> bool:
-        more = [{"id": "more", "label": f"{limit} more"}, {"id": "finish"}, {"id": "fail"}]
-        text = f"Loop {self.step.name} has not met its exit in {self.state.iteration} iterations. Go on?"
-        reply = await frame.at("hitl", "max_loops").ask(Decision.model_validate({"message": text, "options": more}))
+    def _rounds(self, reached: str) -> str:
+        if reached == "no_progress":
+            return f"{self.state.idle} iterations in a row in which nobody was asked"
+        return f"{self.state.iteration} iterations"
+
+    async def _ask_for_more(self, frame: Frame, reached: str) -> bool:
+        amount = self.block.max_loops or MOST_IDLE_ROUNDS
+        options = [
+            {"id": "more", "label": f"{amount} more"},
+            {"id": "finish", "label": "End the loop with what it has"},
+            {"id": "fail", "label": "Let the loop fail"},
+        ]
+        text = f"Loop {self.step.name} has not met its exit in {self._rounds(reached)}. Go on?"
+        reply = await frame.at("hitl", "max_loops").ask(Decision.model_validate({"message": text, "options": options}))
         if reply.content == "more":
-            self._advance(granted=self.state.granted + limit)
+            granted = 0 if self.block.max_loops is None else amount
+            self._advance(granted=self.state.granted + granted, idle=0, questions=self.usage.questions)
         elif reply.content != "finish":
-            raise failure("max_loops", f"loop {self.step.name} was ended by {reply.by or 'somebody'}", self.address)
+            raise failure(reached, f"loop {self.step.name} was ended by {reply.by or 'somebody'}", self.address)
         return bool(reply.content == "more")
 
     async def _propagate(self, frame: Frame) -> None:
-        given = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))
-        self._advance(input=given, context=frame.store.value)
+        value = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))
+        self._advance(input=value, context=frame.store.value)
 
     async def _next_input(self, frame: Frame) -> Any:
         self._operate(self.block.state, frame)
@@ -225,7 +256,7 @@ class LoopWorkflow(Host):
             case "previous_output":
                 return frame.previous
             case template:
-                return _read_json(frame.render(template))
+                return read_structure(frame.render(template))
 
     async def _finish(self, frame: Frame, reason: str) -> LoopResult:
         output = await self._guard("loop_output_mapper_error", frame, self._output(frame))
@@ -236,9 +267,11 @@ class LoopWorkflow(Host):
             context=frame.store.value,
             reason=reason,
             iterations=self.state.iteration,
-            usage=self.usage,
+            resume_input=self.state.resume_input if self.state.heard else None,
+            heard=self.state.heard,
             permits=self.permits,
             budgets=self.meter.budgets,
+            **self.counted(),
         )
 
     async def _output(self, frame: Frame) -> Any:
@@ -253,14 +286,14 @@ class LoopWorkflow(Host):
         return await call_tool(ToolRequest(tool=function, args=list(args)), frame, function)
 
     async def _guard(self, reason: str, frame: Frame, work: Any) -> Any:
-        """A failure of the work is a failed loop with this exit reason."""
+        """Await the work, and turn its failure into that of the loop, with this exit reason."""
         try:
             return await work
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            what = failure_of(error, frame.address)
-            raise LoopFailed("limit" if what.type == "limit_reached" else reason, what) from error
+            cause = failure_of(error, frame.address)
+            raise LoopFailed("limit" if cause.type == "limit_reached" else reason, cause) from error
 
     def _completed(self, reason: str, output: Any = None) -> None:
         self.note(
@@ -279,34 +312,10 @@ class LoopWorkflow(Host):
             done >= self.block.checkpoint_every
             or info.get_current_history_length() + self.longest > MOST_EVENTS
             or info.is_continue_as_new_suggested()
-            or self.questions.taken >= MOST_UPDATES
+            or self.has_heard_much
         )
 
     async def _continue(self) -> None:
-        """The same loop in a fresh history. What is carried: the state, no events."""
+        """Continue as new with the state; events stay behind, and are read from the run before."""
         state = self.state.model_copy(update={**await self.carried(), "budgets": self.meter.budgets})
         workflow.continue_as_new(args=[self.definition, state])
-
-
-def newest(history: list[str], rule: HistoryManagement) -> list[str]:
-    """The last turns, as many as the rule keeps; at least one.
-
-    >>> newest(["a" * 8, "b" * 8, "c" * 8], HistoryManagement(strategy="truncate_tokens", max_tokens=10, max_turns=2))
-    ['bbbbbbbb', 'cccccccc']
-    """
-    kept = history if rule.max_turns is None else history[-rule.max_turns :]
-    if rule.max_tokens is None:
-        return kept
-    while len(kept) > 1 and sum(len(text_of(turn)) for turn in kept) > rule.max_tokens * CHARACTERS_PER_TOKEN:
-        kept = kept[1:]
-    return kept
-
-
-def _read_json(value: Any) -> Any:
-    """A text that is a JSON object or list as that value; everything else as it is."""
-    if not isinstance(value, str) or not value.strip().startswith(("{", "[")):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value

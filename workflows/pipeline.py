@@ -1,70 +1,89 @@
-"""One run of a blueprint."""
+"""The workflow of one run of a blueprint; the client starts it."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.common import RawValue
 
-from blueprint.expressions import ExpressionError
-from blueprint.jsonschemas import misfit
-from protocol.address import root
-from protocol.runs import PIPELINE_WORKFLOW, Budget, Definition, Failure, PipelineState, RunResult
-from protocol.values import digest_of
-from workflows.failures import HANDLED, failure, failure_of, raised
-from workflows.frame import Frame, Scope, Store
-from workflows.host import Host
-from workflows.interpreter import run_steps
-from workflows.limits import Meter
-from workflows.together import is_cancelled
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.jsonschemas import misfit
+from holdfast.protocol.address import root
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.door import SizeLimit, check_value
+from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Definition, Failure, PipelineState, RunResult
+from holdfast.protocol.values import digest_of
+from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.door import parsed
+from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of, raised
+from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
+from holdfast.workflows.interpreter import run_steps
+from holdfast.workflows.limits import Meter
+
+ENVELOPE = 4096
+"""Most bytes of a start's arguments besides the input."""
 
 
-@workflow.defn(name=PIPELINE_WORKFLOW, failure_exception_types=[ExpressionError])
-class PipelineWorkflow(Host):
-    """A run: its steps in order, its loops as children."""
+# An exception that is no Temporal failure hangs the run: the workflow task is retried for ever. Expressions are the
+# author's and may raise, so theirs must fail the workflow.
+@workflow.defn(name=PIPELINE_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+class PipelineWorkflow(BaseWorkflow):
+    """A run: its steps in order; loops, agents and plans are children."""
 
     @workflow.init
-    def __init__(self, definition: Definition, state: PipelineState) -> None:
+    def __init__(self, definition: Definition, state: RawValue) -> None:
         blueprint = definition.blueprint
+        begun, self._refusal = _begun(state, definition.size_limits.input)
         super().__init__(
             run=definition.run,
             address=root(blueprint.name),
             blueprint=blueprint.name,
             guarded=definition.guarded,
-            started_by=state.started_by,
+            steer=definition.steer,
+            limits=definition.size_limits,
+            started_by=begun.started_by,
         )
         self.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
-        self.store = Store(blueprint.context, blueprint.context_schema)
+        self.store = ContextStore(blueprint.context, blueprint.context_schema)
+        self.input = begun.input
+        began = history_of(blueprint.context)
+        self.speakers.note_written(began, began)
 
     def current_context(self) -> dict[str, Any]:
         return self.store.value
 
     @workflow.run
-    async def run(self, definition: Definition, state: PipelineState) -> RunResult:
-        shown = asyncio.create_task(self.keep_shown())
+    async def run(self, definition: Definition, state: RawValue) -> RunResult:
+        display = asyncio.create_task(self.keep_shown())
         self.note(self.address, "run.started", blueprint=self.blueprint_name, digest=self.digest)
         try:
-            output = await self._work(definition, state)
+            output = await self._work(definition)
         except HANDLED as error:
             if is_cancelled(error):
                 await self._cancelled()
                 raise
-            what = failure_of(error, self.address)
-            await self._failed(what)
-            raise raised(what) from error
+            cause = failure_of(error, self.address)
+            await self._failed(cause)
+            raise raised(self._with_context(cause, error)) from error
         except asyncio.CancelledError:
             await self._cancelled()
             raise
         finally:
-            shown.cancel()
+            display.cancel()
         self.note(self.address, "run.completed", output=output)
         await self.close("completed")
         return RunResult(output=output, context=self.store.value)
 
-    async def _work(self, definition: Definition, state: PipelineState) -> Any:
+    async def _work(self, definition: Definition) -> Any:
         blueprint = definition.blueprint
-        if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, state.input)):
+        if (refusal := self._refusal) is not None:
+            type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
+            raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)
+        if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, self.input)):
             raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
         limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
         frame = Frame(
@@ -74,18 +93,38 @@ class PipelineWorkflow(Host):
             store=self.store,
             scope=Scope(),
             run_steps=run_steps,
-            names={"input": state.input},
+            names={"input": self.input},
             meter=Meter(limits),
+            request_counts=self.request_counts,
         )
-        output = await run_steps(blueprint.steps, frame, state.input)
+        output = await run_steps(blueprint.steps, frame, self.input)
         return output if blueprint.output is None else frame.after(output).render(blueprint.output)
 
-    async def _failed(self, what: Failure) -> None:
+    def _with_context(self, cause: Failure, error: BaseException) -> Failure:
+        """Return the failure with the context where it happened: a failed run leaves nothing else."""
+        reached = context_of(error, self.address)
+        return cause.model_copy(update={"context": self.store.value if reached is None else reached, "reached": None})
+
+    async def _failed(self, cause: Failure) -> None:
         self.note(
-            self.address, "run.failed", error=what.type, message=what.message, at=what.address, reason=what.reason
+            self.address, "run.failed", error=cause.type, message=cause.message, at=cause.address, reason=cause.reason
         )
         await self.close("failed")
 
     async def _cancelled(self) -> None:
         self.note(self.address, "run.cancelled")
         await self.close("cancelled")
+
+
+def _begun(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:
+    """Return the start's arguments, or a refusal: a run must exist to report that they cannot be read."""
+    try:
+        value = parsed(raw, limit.model_copy(update={"bytes": limit.bytes + ENVELOPE}))
+        state = PipelineState.model_validate(value)
+        check_value(state.input, limit, "the input")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return PipelineState(), Refusal("invalid_answer", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    except Refusal as refusal:
+        return PipelineState(), refusal
+    return state, None

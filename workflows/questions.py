@@ -1,4 +1,4 @@
-"""Questions that wait for a person. Asking is an await; nothing unwinds, nothing is run again."""
+"""The open questions of a workflow. `BaseWorkflow` holds them; asking is an await, so nothing unwinds or runs again."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from temporalio import workflow
 
-from blueprint.jsonschemas import BadSchema
-from protocol import guard
-from protocol.address import Address
-from protocol.answers import Answer, Answers, Closed, Receipt, Refusal
-from protocol.guard import BadToken, check_token
-from protocol.people import EVERYBODY, People, user_of, who_may, why_not
-from protocol.questions import ROTATE, Asked, InvalidAnswer, Question, question_of
-from workflows.journal import Journal
-from workflows.timetable import Timetable
+from holdfast.blueprint.jsonschemas import BadSchema
+from holdfast.protocol import guard
+from holdfast.protocol.address import Address
+from holdfast.protocol.answers import Answer, Answers, Closed, Receipt, Refusal
+from holdfast.protocol.people import EVERYBODY, People, user_of, who_may, why_not
+from holdfast.protocol.questions import ROTATE, Asked, InvalidAnswer, Question, question_of
+from holdfast.workflows.journal import Journal
+from holdfast.workflows.timetable import Timetable
 
+# Keys of closed questions go over continue-as-new: the server deduplicates updates only within one run.
 REMEMBERED = 200
 _ONLY_UPDATES = f"a secret takes no signals, as each stands in the history; if a value stood in this one, {ROTATE}"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """How a question ended: accepted with content, declined, cancelled, or expired."""
+    """The end of a question: answered with content, declined, cancelled, or expired."""
 
     status: str
     content: Any = None
@@ -41,35 +42,34 @@ class _Open:
     reply: asyncio.Future[Reply]
     times: Timetable
     accepted: dict[str, Any] = field(default_factory=dict)
-    """What each person gave who has accepted, where several must."""
+    """Content by person, where several must accept."""
 
     def is_settled_by(self, content: Any) -> bool:
-        """Whether one more acceptance, with this content, is enough; of options, so many must be the same."""
+        """Return whether one more acceptance with this content is enough: with options, of the same choice."""
         if self.asked.says_no(content):
             return True
-        given = self.accepted.values()
-        alike = [one for one in given if _same(one, content)] if self.asked.choices else given
+        contents = self.accepted.values()
+        alike = [other for other in contents if _same(other, content)] if self.asked.choices else contents
         return len(alike) + 1 >= self.question.quorum
 
     def show(self, **values: Any) -> None:
-        """Tell more of the question; its id and digest stay."""
+        """Change fields of the visible question; its id and digest stay."""
         self.question = self.question.model_copy(update=values)
 
 
 class Questions:
-    """The open questions of one workflow, and what it remembers of the closed ones."""
+    """The open questions of one workflow, and receipts of the closed ones."""
 
     def __init__(self, run: str, journal: Journal, *, guarded: bool, closed: list[Closed]) -> None:
         self._run, self._journal, self._guarded = run, journal, guarded
         self._open: dict[str, _Open] = {}
         self._rounds: dict[Address, int] = {}
         self.closed = closed[-REMEMBERED:]
-        self.taken = 0
-        """Answers taken in this history."""
 
     @property
     def open(self) -> list[Question]:
-        return sorted((one.question for one in self._open.values()), key=lambda question: question.address)
+        """Return the open questions by address; parallel steps ask in the order of their tasks."""
+        return sorted((entry.question for entry in self._open.values()), key=lambda question: question.address)
 
     async def ask(
         self,
@@ -84,36 +84,40 @@ class Questions:
     ) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
         round_ = self._rounds[address] = self._rounds.get(address, 0) + 1
-        question = question_of(
+        make = partial(
+            question_of,
             asked,
             address=address,
             owner=workflow.info().workflow_id,
             run=self._run,
-            round_=round_,
             iteration=iteration,
             at=workflow.now(),
             deadline=deadline,
             parents=parents,
             people=people,
         )
+        question = make(round_=round_)
+        while any(closed.question == question.id for closed in self.closed):  # rounds of an earlier history
+            round_ = self._rounds[address] = round_ + 1
+            question = make(round_=round_)
         times = Timetable(question.asked_at, deadline, people)
-        one = self._open[question.id] = _Open(asked, question, asyncio.get_running_loop().create_future(), times)
-        told = {"kind": question.kind, "message": question.message, "assignees": question.assignees or None}
-        self._journal.note(address, "question.asked", id=question.id, **told)
+        entry = self._open[question.id] = _Open(asked, question, asyncio.get_running_loop().create_future(), times)
+        details = {"kind": question.kind, "message": question.message, "assignees": question.assignees or None}
+        self._journal.note(address, "question.asked", id=question.id, **details)
         try:
-            return await self._wait(one, asked.default if takes_default else None)
+            return await self._wait(entry, asked.default if takes_default else None)
         except asyncio.CancelledError:
             if question.id in self._open:
                 self._close(question, Reply("cancelled"), None, None)
             raise
 
     def change(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
-        """Another form of the open question at an address: the same id, another digest."""
-        for one in self._open.values():
-            if one.question.address == address:
-                before = one.question
-                one.asked = asked
-                one.question = question_of(
+        """Change the form of the open question at an address: its id stays, its digest does not."""
+        for entry in self._open.values():
+            if entry.question.address == address:
+                before = entry.question
+                entry.asked = asked
+                entry.question = question_of(
                     asked,
                     address=address,
                     owner=before.owner,
@@ -126,119 +130,121 @@ class Questions:
                     people=before.people,
                 )
 
-    async def _wait(self, one: _Open, default: Any) -> Reply:
-        while not one.reply.done() and (next_ := one.times.next) is not None:
-            left = (next_ - workflow.now()).total_seconds()
+    async def _wait(self, entry: _Open, default: Any) -> Reply:
+        while not entry.reply.done() and (next_ := entry.times.next) is not None:
+            remaining = (next_ - workflow.now()).total_seconds()
             try:
-                return await asyncio.wait_for(asyncio.shield(one.reply), max(left, 0))
+                return await asyncio.wait_for(asyncio.shield(entry.reply), max(remaining, 0))
             except TimeoutError:
-                if not one.reply.done():
-                    self._reached(one, max(next_, workflow.now()), default)
-        return await one.reply
+                if not entry.reply.done():
+                    self._handle_due(entry, max(next_, workflow.now()), default)
+        return await entry.reply
 
-    def _reached(self, one: _Open, now: datetime, default: Any) -> None:
-        """Nobody has answered until now: the question expires, or goes to others, or is brought to mind."""
-        if one.times.has_expired(now):
-            self._close(one.question, Reply("expired"), None, None, default=default)
+    def _handle_due(self, entry: _Open, now: datetime, default: Any) -> None:
+        """Expire the question, or escalate it, or send its reminder, whichever is due."""
+        if entry.times.has_expired(now):
+            self._close(entry.question, Reply("expired"), None, None, default=default)
             return
-        for rung in one.times.climb(now):
-            one.show(assignees=rung.assignees)
-            self._note(one, "question.escalated", assignees=rung.assignees)
-        if one.times.remind(now):
-            one.show(reminders=one.times.reminders)
-            self._note(one, "question.reminded", n=one.times.reminders, assignees=one.question.assignees or None)
+        for rung in entry.times.climb(now):
+            entry.show(assignees=rung.assignees)
+            self._note(entry, "question.escalated", assignees=rung.assignees)
+        if entry.times.remind(now):
+            entry.show(reminders=entry.times.reminders)
+            self._note(entry, "question.reminded", n=entry.times.reminders, assignees=entry.question.assignees or None)
 
-    def _note(self, one: _Open, type_: str, **data: Any) -> None:
-        self._journal.note(one.question.address, type_, id=one.question.id, **data)
+    def _note(self, entry: _Open, type_: str, **data: Any) -> None:
+        self._journal.note(entry.question.address, type_, id=entry.question.id, **data)
 
     def check(self, answers: Answers) -> None:
-        """Refuse the whole batch if any of it may not be taken; the state is not touched."""
+        """Refuse the whole batch if any answer in it cannot be accepted; change nothing."""
         if self._taken_before(answers):
             return
         targets = [self._target(answer) for answer in answers.answers]
-        for index, one in enumerate(targets):
-            if one in targets[:index]:
-                raise Refusal("invalid_answer", f"question {one.question.id} stands twice in this batch")
-        for one, answer in zip(targets, answers.answers, strict=True):
-            _check_content(one, answer, answers.by)
+        for index, entry in enumerate(targets):
+            if entry in targets[:index]:
+                raise Refusal("invalid_answer", f"question {entry.question.id} appears twice in this batch")
+        for entry, answer in zip(targets, answers.answers, strict=True):
+            _check_content(entry, answer, answers.by)
 
     def check_allowed(self, answers: Answers) -> None:
-        """What only an update's validator may ask, as it depends on the deployment."""
-        self._check_token(answers)
+        """Refuse answers of people who may not answer. For validators only, as groups are the deployment's."""
         if self._taken_before(answers):
             return
         for answer in answers.answers:
             question = self._target(answer).question
-            if why := why_not(question.people, answers.by, guard.DEPLOYMENT.groups):
-                raise Refusal("not_allowed", f"question {question.id}: {why}")
-
-    def _check_token(self, answers: Answers) -> None:
-        key = guard.DEPLOYMENT.answer_key
-        if key is None:
-            return
-        asked = ",".join(answer.question for answer in answers.answers)
-        try:
-            check_token(key, answers.token, run=self._run, question=asked, by=answers.by)
-        except BadToken as error:
-            raise Refusal("bad_token", str(error)) from None
+            if reason := why_not(question.people, answers.by, guard.DEPLOYMENT.groups):
+                raise Refusal("not_allowed", f"question {question.id}: {reason}")
 
     def check_signal(self, answers: Answers) -> None:
-        """A signal has no validator, and stands in the history: not for secrets, guarded runs, or certain people."""
+        """Refuse answers that may not come by signal: to secrets, in guarded runs, where only some people may answer.
+
+        A signal has no validator, and its content stands in the history.
+        """
         for answer in answers.answers:
-            one = self._open.get(self._id_of(answer.question))
-            if one is not None and one.question.kind == "secret":
-                raise Refusal("not_allowed", f"question {one.question.id}: {_ONLY_UPDATES}")
+            entry = self._open.get(self._id_of(answer.question))
+            if entry is not None and entry.question.kind == "secret":
+                raise Refusal("not_allowed", f"question {entry.question.id}: {_ONLY_UPDATES}")
         if self._guarded:
             raise Refusal("not_allowed", "this run is guarded and takes answers by update only: use holdfast answer")
         for answer in answers.answers:
-            one = self._open.get(self._id_of(answer.question))
-            if one is not None and one.question.people.restricted:
-                who = f"{who_may(one.question.people)} may answer, which is checked for updates only"
-                raise Refusal("not_allowed", f"question {one.question.id}: {who}: use holdfast answer")
+            entry = self._open.get(self._id_of(answer.question))
+            if entry is not None and entry.question.people.restricted:
+                reason = f"{who_may(entry.question.people)} may answer, which is checked for updates only"
+                raise Refusal("not_allowed", f"question {entry.question.id}: {reason}: use holdfast answer")
 
     def check_deadlines(self, answers: Answers) -> None:
-        """An update that arrives at or after the deadline is late, whether or not the timer has fired yet."""
+        """Refuse answers at or after the deadline, whether or not the timer has fired yet."""
         for answer in answers.answers:
-            one = self._open.get(self._id_of(answer.question))
-            if one and one.question.deadline and one.question.deadline <= workflow.now():
-                raise Refusal("expired", _expired(one.question.id, one.question.deadline))
+            entry = self._open.get(self._id_of(answer.question))
+            if entry and entry.question.deadline and entry.question.deadline <= workflow.now():
+                raise Refusal("expired", _expired(entry.question.id, entry.question.deadline))
 
     def take(self, answers: Answers) -> list[Receipt]:
-        """Close each question at once, not when its step wakes: a second answer must find it closed."""
+        """Accept the answers and return their receipts. Raises `Refusal`.
+
+        Each question is closed here, not when its step wakes: of two answers in one activation the second must find it
+        closed.
+        """
         if before := self._taken_before(answers):
-            return [_receipt(one) for one in before]
-        self.taken += 1
+            return [_receipt(closed) for closed in before]
         digest = answers.digest if answers.key else None
-        return [_receipt(self._take(answer, answers, digest)) for answer in answers.answers]
+        # All before the first question closes: each may raise.
+        replies = [self._evaluate(answer, answers) for answer in answers.answers]
+        return [_receipt(self._take(*evaluated, answers.key, digest)) for evaluated in replies]
 
-    def _take(self, answer: Answer, answers: Answers, digest: str | None) -> Closed:
-        one = self._target(answer)
-        reply = _reply_to(one, answer, answers)
-        if reply.status == "answered" and not one.is_settled_by(reply.content):
-            return self._count(one, reply, answers.key, digest)
-        return self._close(one.question, reply, answers.key, digest)
+    def _take(self, entry: _Open, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
+        return self._close(entry.question, reply, key, digest) if settles else self._count(entry, reply, key, digest)
 
-    def _count(self, one: _Open, reply: Reply, key: str | None, digest: str | None) -> Closed:
-        """Keep an acceptance that is not yet enough; the question stays open."""
-        one.accepted[user_of(reply.by) or ""] = reply.content
-        one.show(answers_so_far=len(one.accepted), accepted_by=list(one.accepted))
-        said = {"by": reply.by, "content": reply.content, "comment": reply.comment, "key": key, "digest": digest}
-        so_far = {"so_far": len(one.accepted), "quorum": one.question.quorum}
-        self._note(one, "question.accepted", **said, **so_far)
-        return self._remember(Closed(one.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
+    def _evaluate(self, answer: Answer, answers: Answers) -> tuple[_Open, Reply, bool]:
+        """Return the question of an answer, the reply that it makes, and whether it settles the question."""
+        entry = self._target(answer)
+        reply = _reply_to(entry, answer, answers)
+        return entry, reply, reply.status != "answered" or entry.is_settled_by(reply.content)
+
+    def _count(self, entry: _Open, reply: Reply, key: str | None, digest: str | None) -> Closed:
+        """Keep an acceptance below the quorum; the question stays open."""
+        entry.accepted[user_of(reply.by) or ""] = reply.content
+        entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
+        data = {"by": reply.by, "content": reply.content, "comment": reply.comment, "key": key, "digest": digest}
+        so_far = {"so_far": len(entry.accepted), "quorum": entry.question.quorum}
+        self._note(entry, "question.accepted", **data, **so_far)
+        return self._remember(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
 
     def _close(
         self, question: Question, reply: Reply, key: str | None, digest: str | None, default: Any = None
     ) -> Closed:
-        one = self._open.pop(question.id)
-        said = {"by": reply.by, "content": reply.content, "comment": reply.comment}
+        closed = Closed(question.id, reply.status, workflow.now(), reply.by, key, digest)  # type: ignore[arg-type]
+        entry = self._open.pop(question.id)
+        # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
+        if not entry.reply.done():
+            entry.reply.set_result(reply)
+        self._remember(closed)
+        data = {"by": reply.by, "content": reply.content, "comment": reply.comment}
         secret = question.kind == "secret" or None
-        event = {**said, "default": default, "key": key, "digest": digest, "secret": secret}
-        event["accepted_by"] = list(one.accepted) or None
+        event = {**data, "default": default, "key": key, "digest": digest, "secret": secret}
+        event["accepted_by"] = list(entry.accepted) or None
         self._journal.note(question.address, f"question.{reply.status}", id=question.id, **event)
-        if not one.reply.done():
-            one.reply.set_result(reply)
-        return self._remember(Closed(question.id, reply.status, workflow.now(), reply.by, key, digest))  # type: ignore[arg-type]
+        return closed
 
     def _remember(self, closed: Closed) -> Closed:
         self.closed.append(closed)
@@ -246,16 +252,27 @@ class Questions:
         return closed
 
     def _taken_before(self, answers: Answers) -> list[Closed]:
-        """What the same key closed already; other content under the key is a conflict."""
-        before = [one for one in self.closed if answers.key and one.key == answers.key]
+        """Return what the same key closed before; other content under the key is a conflict."""
+        before = [closed for closed in self.closed if answers.key and closed.key == answers.key]
         if before and before[0].digest != answers.digest:
             raise Refusal("key_conflict", f"key {answers.key!r} was used for another answer; use a new key")
         return before
 
+    def taken_under(self, key: str | None, digest: str) -> bool:
+        """Return whether a command was taken under its key before; other content under the key is a conflict."""
+        before = [closed for closed in self.closed if key and closed.key == key]
+        if before and before[0].digest != digest:
+            raise Refusal("key_conflict", f"key {key!r} was used for another command; use a new key")
+        return bool(before)
+
+    def remember_command(self, key: str, digest: str, by: str | None) -> None:
+        """Keep the key of a command other than an answer, as an answer's key is kept."""
+        self._remember(Closed("", "taken", workflow.now(), by, key, digest))
+
     def _id_of(self, question: str) -> str:
-        """An open question's id, where it was named by its address."""
-        for id_, one in self._open.items():
-            if one.question.address == question:
+        """Return the id of a question that is named by its id or its address."""
+        for id_, entry in self._open.items():
+            if entry.question.address == question:
                 return id_
         return question
 
@@ -263,56 +280,60 @@ class Questions:
         id_ = self._id_of(answer.question)
         if id_ in self._open:
             return self._open[id_]
-        for one in reversed(self.closed):
-            if one.question == id_ and one.status != "waiting_quorum":
-                raise _gone(one)
+        for closed in reversed(self.closed):
+            if closed.question == id_ and closed.status != "waiting_quorum":
+                raise _closed_refusal(closed)
         names = ", ".join(f"{question.id} ({question.address})" for question in self.open[:20]) or "none"
         raise Refusal("unknown_question", f"no question {answer.question!r} is open here; open: {names}")
 
 
-def _check_content(one: _Open, answer: Answer, by: str | None) -> None:
-    if answer.digest is not None and answer.digest != one.question.digest:
-        raise Refusal("question_changed", f"question {one.question.id} has changed; look at it again, then answer")
+def _check_content(entry: _Open, answer: Answer, by: str | None) -> None:
+    if answer.digest is not None and answer.digest != entry.question.digest:
+        raise Refusal("question_changed", f"question {entry.question.id} has changed; look at it again, then answer")
     if answer.action == "accept":
-        _accepted(one, answer.content, by)
+        _accept(entry, answer.content, by)
 
 
-def _accepted(one: _Open, content: Any, by: str | None) -> Any:
-    if (user := user_of(by)) in one.accepted:
-        so_far = f"{len(one.accepted)} of {one.question.quorum} have accepted; it waits for somebody else"
-        raise Refusal("already_answered", f"question {one.question.id} was accepted by {user} before; {so_far}")
+def _accept(entry: _Open, content: Any, by: str | None) -> Any:
+    if (user := user_of(by)) in entry.accepted:
+        so_far = f"{len(entry.accepted)} of {entry.question.quorum} have accepted; it waits for somebody else"
+        raise Refusal("already_answered", f"question {entry.question.id} was accepted by {user} before; {so_far}")
     try:
-        return one.asked.accept(content)
+        return entry.asked.accept(content)
     except (InvalidAnswer, BadSchema) as error:
-        raise Refusal("invalid_answer", f"question {one.question.id}: {error}") from None
+        raise Refusal("invalid_answer", f"question {entry.question.id}: {error}") from None
 
 
-def _reply_to(one: _Open, answer: Answer, answers: Answers) -> Reply:
+def _reply_to(entry: _Open, answer: Answer, answers: Answers) -> Reply:
     match answer.action:
         case "accept":
-            return Reply("answered", _accepted(one, answer.content, answers.by), answers.by, answers.comment)
+            return Reply("answered", _accept(entry, answer.content, answers.by), answers.by, answers.comment)
         case "decline":
             return Reply("declined", None, answers.by, answers.comment)
         case "cancel":
             return Reply("cancelled", None, answers.by, answers.comment)
 
 
-def _receipt(one: Closed) -> Receipt:
-    status: Literal["answered", "waiting_quorum"] = "waiting_quorum" if one.status == "waiting_quorum" else "answered"
-    return Receipt(question=one.question, status=status, by=one.by, at=one.at)
+def _receipt(closed: Closed) -> Receipt:
+    status: Literal["answered", "waiting_quorum"] = (
+        "waiting_quorum" if closed.status == "waiting_quorum" else "answered"
+    )
+    return Receipt(question=closed.question, status=status, by=closed.by, at=closed.at)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two answers choose the same options, in whatever order."""
-    return sorted(one) == sorted(other) if isinstance(one, list) and isinstance(other, list) else bool(one == other)
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two answers choose the same options, in any order."""
+    return sorted(a) == sorted(b) if isinstance(a, list) and isinstance(b, list) else bool(a == b)
 
 
-def _gone(one: Closed) -> Refusal:
-    if one.status == "expired":
-        return Refusal("expired", _expired(one.question, one.at))
-    who = one.by or "somebody"
-    return Refusal("already_answered", f"question {one.question} was {one.status} by {who} at {one.at.isoformat()}")
+def _closed_refusal(closed: Closed) -> Refusal:
+    if closed.status == "expired":
+        return Refusal("expired", _expired(closed.question, closed.at))
+    person = closed.by or "somebody"
+    return Refusal(
+        "already_answered", f"question {closed.question} was {closed.status} by {person} at {closed.at.isoformat()}"
+    )
 
 
 def _expired(question: str, at: datetime) -> str:
-    return f"question {question} expired at {at.isoformat()}; nothing can be answered here any more"
+    return f"question {question} expired at {at.isoformat()}; it can no longer be answered"

@@ -1,17 +1,17 @@
-"""The moments that an open question waits for: its deadline, its reminders, the rungs of its ladder."""
+"""The moments that an open question waits for: its deadline, reminders and escalations. Used by `Questions`."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from protocol.people import People, Rung
+from holdfast.protocol.people import People, Rung
 
 MOST_REMINDERS = 100
 SHORTEST_REMINDER = timedelta(minutes=15)
 
 
 class Timetable:
-    """Of one question, in absolute time. What has passed while no worker was there is caught up with once."""
+    """The times of one question, absolute. Those that pass while no worker runs are made up for once."""
 
     def __init__(self, asked_at: datetime, deadline: datetime | None, people: People) -> None:
         self.deadline = deadline
@@ -24,7 +24,7 @@ class Timetable:
 
     @property
     def next(self) -> datetime | None:
-        """The next moment at which something happens if nobody answers."""
+        """Return the next moment at which something happens if nobody answers."""
         rung = self._at(self._ladder[0]) if self._ladder else None
         return min((at for at in (self.deadline, rung, self._next_reminder) if at is not None), default=None)
 
@@ -32,13 +32,13 @@ class Timetable:
         return self.deadline is not None and self.deadline <= now
 
     def climb(self, now: datetime) -> list[Rung]:
-        """The rungs that are reached now, and were not before."""
+        """Return the rungs that are newly reached."""
         reached = [rung for rung in self._ladder if self._at(rung) <= now]
         del self._ladder[: len(reached)]
         return reached
 
     def remind(self, now: datetime) -> bool:
-        """Whether to remind now; several reminders that were missed are one."""
+        """Return whether to remind now; several missed reminders become one."""
         due = self._next_reminder
         if self._every is None or due is None or now < due:
             return False

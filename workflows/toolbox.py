@@ -1,4 +1,4 @@
-"""What an agent may call: tools, other agents, imported blueprints, a person. One entry a name that the model sees."""
+"""The tools of an agent: activities, other agents, imported blueprints, a person; each with one name for the model."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blueprint.expressions import text_of
-from blueprint.grammar import Agent, AgentTool, Blueprint, Option
-from blueprint.reach import AGENT, IMPORT
-from protocol.address import Address
-from protocol.agents import ToolCall, ToolRequest, ToolSpec
-from protocol.questions import Clarification
-from workflows.agents import Asking, run_agent
-from workflows.failures import failure
-from workflows.frame import Frame
-from workflows.imports import run_import
-from workflows.tools import call_tool
+from holdfast.blueprint.dependencies import AGENT, IMPORT
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, Option
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
+from holdfast.protocol.questions import Clarification
+from holdfast.workflows.agents import AgentCall, run_agent
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.imports import run_import
+from holdfast.workflows.tools import call_tool
 
 ASK_PERSON = "request_user_info"
 _INPUT = {"type": "string", "description": "What it is asked to do, with all that it must know."}
@@ -37,34 +37,34 @@ _QUESTION = {
 
 
 def described_by_worker(tools: Iterable[AgentTool]) -> list[str]:
-    """The tools that only a worker knows: those that are activities."""
+    """Return the names of tools that only a worker can describe: those that are activities."""
     return [tool.name for tool in tools if not tool.name.startswith((AGENT, IMPORT))]
 
 
 def described_here(tools: Iterable[AgentTool], blueprint: Blueprint) -> list[ToolSpec]:
-    """The agents and the imported blueprints among the tools."""
+    """Return the descriptions of the agents and imported blueprints among the tools."""
     specs = []
     for tool in tools:
         if tool.name.startswith(AGENT):
             name = tool.name.removeprefix(AGENT)
-            told = blueprint.agents[name].description or f"Asks the agent {name}."
-            specs.append(ToolSpec(name=name, description=told, parameters=_TASK, reference=tool.name))
+            description = blueprint.agents[name].description or f"Asks the agent {name}."
+            specs.append(ToolSpec(name=name, description=description, parameters=_TASK, reference=tool.name))
         elif tool.name.startswith(IMPORT):
             alias = tool.name.removeprefix(IMPORT)
             child = blueprint.imports[alias]
-            told = child.description or f"Runs {child.name}."
-            specs.append(ToolSpec(name=alias, description=told, parameters=_inputs(child), reference=tool.name))
+            description = child.description or f"Runs {child.name}."
+            specs.append(ToolSpec(name=alias, description=description, parameters=_inputs(child), reference=tool.name))
     return specs
 
 
 def person() -> ToolSpec:
-    """The tool that asks a person."""
-    told = "Ask a person, and wait for the answer. Use it when you cannot go on without knowing something."
-    return ToolSpec(name=ASK_PERSON, description=told, parameters=_QUESTION, reference=ASK_PERSON)
+    """Return the tool that asks a person."""
+    description = "Ask a person, and wait for the answer. Use it when you cannot go on without knowing something."
+    return ToolSpec(name=ASK_PERSON, description=description, parameters=_QUESTION, reference=ASK_PERSON)
 
 
 def _inputs(child: Blueprint) -> dict[str, Any]:
-    """An object of arguments: the blueprint's inputs where they are one, else a single `input`."""
+    """Return the schema of an import's arguments: its inputs if they are an object, else a single `input`."""
     if _takes_object(child):
         return child.inputs or {}
     return {"type": "object", "properties": {"input": child.inputs or {}}, "required": ["input"]}
@@ -82,10 +82,10 @@ class Toolbox:
     tools: Sequence[AgentTool]
     specs: Sequence[ToolSpec]
     unsure_is_final: bool = False
-    """Whether a call that may have taken effect is not tried again, though the tool be idempotent."""
+    """True if a call that may have taken effect is not retried, even of an idempotent tool."""
 
     def check(self, address: Address) -> None:
-        """Two tools of one name would be one to the model."""
+        """Raise a failure if two tools share a name, which a model could not tell apart."""
         names = [spec.name for spec in self.specs]
         for name in names:
             if names.count(name) > 1:
@@ -98,7 +98,7 @@ class Toolbox:
         return [spec.name for spec in self.specs]
 
     def settings(self, spec: ToolSpec) -> AgentTool:
-        """What the author says of a tool; a tool of an MCP server may be named with all the others of the server."""
+        """Return the author's settings of a tool; those of a whole MCP server apply to all its tools."""
         server = spec.reference.partition("/")[0]
         for wanted in (spec.reference, server):
             for tool in self.tools:
@@ -107,7 +107,7 @@ class Toolbox:
         return AgentTool(name=spec.reference)
 
     async def run(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
-        """The tool's result. The frame stands at the call's address."""
+        """Call a tool and return its result. The frame stands at the call's address."""
         if spec.reference == ASK_PERSON:
             return await ask_person(call, frame)
         if spec.reference.startswith(AGENT):
@@ -127,27 +127,27 @@ class Toolbox:
     async def _run_agent(self, call: ToolCall, name: str, frame: Frame) -> Any:
         inside = frame.at("agent", name)
         frame.note("tool.called", tool=call.name)
-        asking = Asking.of(name, name, frame.blueprint)
-        result = await run_agent(asking, text_of(call.args["input"]), inside)
+        asking = AgentCall.of(name, name, frame.blueprint)
+        result = await run_agent(asking, [Message(role="user", content=text_of(call.args["input"]))], inside)
         frame.note("tool.returned", tool=call.name, result=result.output)
         return result.output
 
     async def _run_import(self, call: ToolCall, alias: str, frame: Frame) -> Any:
         child = frame.blueprint.imports[alias]
-        given = call.args if _takes_object(child) else call.args["input"]
+        value = call.args if _takes_object(child) else call.args["input"]
         frame.note("tool.called", tool=call.name)
-        output, _ = await run_import(child, given, replace(frame.at("import", alias), place=call.name))
+        output, _ = await run_import(alias, value, replace(frame.at("import", alias), place=call.name))
         frame.note("tool.returned", tool=call.name, result=output)
         return output
 
 
 async def ask_person(call: ToolCall, frame: Frame) -> Any:
-    """The person's answer; that there is none is a result too, so that the model may go on without."""
+    """Ask a person for the model; without an answer return a text that says so, and let the model go on."""
     options = [Option(id=text, label=text) for text in dict.fromkeys(call.args.get("options") or []) if text.strip()]
     frame.note("tool.called", tool=call.name)
     reply = await frame.ask(Clarification(message=call.args["question"], options=options))
     frame.note("tool.returned", tool=call.name, result=reply.content)
     if reply.status != "answered":
-        why = f": {reply.comment}" if reply.comment else ""
-        return f"nobody answered: the question was {reply.status}{why}"
+        comment = f": {reply.comment}" if reply.comment else ""
+        return f"nobody answered: the question was {reply.status}{comment}"
     return reply.content

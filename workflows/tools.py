@@ -1,4 +1,4 @@
-"""One tool call to its end: through interrupts, and through what a person says when nobody knows how it ended."""
+"""One tool call to its end, through interrupts, and through a person's report if nobody knows how it ended."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from blueprint.grammar import Retry
-from protocol.address import Address
-from protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
-from protocol.questions import Input
-from workflows.failures import HANDLED, failure, failure_of
-from workflows.frame import Frame
-from workflows.interrupts import Ended, Interrupts
-from workflows.together import is_cancelled
+from holdfast.blueprint.grammar import Retry
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
+from holdfast.protocol.questions import Input
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.interrupts import AnsweredResult, Interrupts
 
 OUTCOME_UNKNOWN = "outcome_unknown"
 _FORM = {
@@ -28,7 +28,7 @@ _FORM = {
 async def call_tool(
     request: ToolRequest, frame: Frame, label: str, *, timeout: float | None = None, retry: Retry | None = None
 ) -> Any:
-    """The tool's result. A tool that was interrupted runs again with what people said."""
+    """Call a tool and return its result. A tool that was interrupted runs again with the answers."""
     interrupts = Interrupts(frame)
     try:
         while True:
@@ -41,7 +41,7 @@ async def call_tool(
                 case Interrupted() as outcome:
                     request = await interrupts.resolve(outcome, request)
                     await frame.host.until_resumed()
-    except Ended as ended:
+    except AnsweredResult as ended:
         frame.note("tool.returned", tool=request.tool, result=ended.result)
         await interrupts.end()
         return ended.result
@@ -53,7 +53,7 @@ async def call_tool(
 async def _outcome(
     request: ToolRequest, frame: Frame, label: str, timeout: float | None, retry: Retry | None
 ) -> ToolOutcome:
-    """How the tool ended. One that was lost in mid-call, and may not be run twice, is for a person to judge."""
+    """Return the outcome of one run; if a tool that may not run twice was lost in mid-call, a person decides."""
     while True:
         try:
             call = frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
@@ -62,14 +62,14 @@ async def _outcome(
         except ActivityError as error:
             if is_cancelled(error) or not _is_unknown(error):
                 raise
-            by_hand = await _judged(request, frame)
-            if by_hand["outcome"] == "done":
-                return Completed(result=by_hand.get("result"))
+            report = await _ask_outcome(request, frame)
+            if report["outcome"] == "done":
+                return Completed(result=report.get("result"))
             frame.note("step.retrying", tool=request.tool)
             frame.note("tool.called", tool=request.tool)
 
 
-async def _judged(request: ToolRequest, frame: Frame) -> dict[str, Any]:
+async def _ask_outcome(request: ToolRequest, frame: Frame) -> dict[str, Any]:
     text = (
         f"{request.tool} was lost in mid-call, and nobody knows whether it took effect. Look, then say what happened: "
         '{"outcome": "done", "result": …} if it did, {"outcome": "retry"} to run it again, {"outcome": "fail"} to fail.'

@@ -1,4 +1,4 @@
-"""Real models: requests to the providers that pydantic-ai knows."""
+"""Real models: requests to providers through pydantic-ai. Imported by `ModelActivities` with the first such request."""
 
 from __future__ import annotations
 
@@ -10,63 +10,75 @@ from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.tools import ToolDefinition, ToolDefinitionKind
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.models import ModelAlias
-from activities.outputs import FINAL_RESULT, arguments_schema
-from activities.providers.access import made
-from activities.providers.conversation import conversation, reply_of
-from activities.providers.failures import failure, too_late, withheld
-from activities.registry import wrong
-from protocol.agents import ModelReply, ModelRequest
+from holdfast.activities.models import ModelAlias
+from holdfast.activities.outputs import FINAL_RESULT, arguments_schema
+from holdfast.activities.providers.access import build_model
+from holdfast.activities.providers.conversation import conversation, is_broken_off, reply_of, wire_name
+from holdfast.activities.providers.failures import broken_off, failure, in_background, timed_out
+from holdfast.activities.providers.schemas import strictness, wire_schema
+from holdfast.activities.registry import wrong
+from holdfast.protocol.agents import ModelReply, ModelRequest
 
 for _name in ("httpx", "httpx2"):
-    # They log the address of every request, and addresses are the deployment's own.
+    # They log the URL of every request, and URLs are the deployment's own.
     logging.getLogger(_name).setLevel(logging.WARNING)
 
+_RESULT = "Give the final output. Call it alone, when nothing else is left to do."
 _MARGIN_SECONDS = 2.0
 _LONGEST_SECONDS = 600.0
 
 
 class Models:
-    """The real models of one worker, each made once: one HTTP client, so that connections are used again."""
+    """The models of one worker. Each is built once, since it has its own HTTP client, whose connections are reused."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[ModelAlias, bool], Model[Any]] = {}
-        self._making = asyncio.Lock()
+        self._models: dict[tuple[ModelAlias, bool], Model[Any]] = {}
+        self._lock = asyncio.Lock()
 
     async def reply(self, request: ModelRequest, alias: ModelAlias, *, ours: bool) -> ModelReply:
-        """One HTTP request; `ours` says whether the deployment named the model. Failures are typed for retrying."""
-        seconds = _allowed(alias)
+        """Return the reply to one request. Raises a typed `ApplicationError`, which Temporal retries or not.
+
+        Args:
+            ours: The deployment named the model, and not a blueprint.
+        """
+        seconds = _time_limit(alias)
         try:
             async with asyncio.timeout(seconds):
                 model = await self._model(request.model, alias, ours)
                 response = await _response(model, request, seconds)
-            if response.finish_reason == "content_filter" or response.state == "suspended":
-                raise withheld(response, request.model)
-            return reply_of(response, request)
+            if response.state == "suspended":
+                raise in_background(request.model)
+            if is_broken_off(response):
+                raise broken_off(request.model)
+            return reply_of(response, [tool.name for tool in request.tools])
         except TimeoutError:
-            raise too_late(request.model, seconds) from None
+            raise timed_out(request.model, seconds) from None
         except ApplicationError:
             raise
-        except Exception as error:  # noqa: BLE001 a client may stumble in any way over a reply that makes no sense
-            # Without its cause, whose text may hold addresses and keys: causes are written into the history.
+        except Exception as error:  # noqa: BLE001 a client may fail in any way on a malformed reply
+            # Without its cause: causes are written into the history, and this one's text may contain URLs and keys.
             raise failure(error, request.model, alias) from None
 
+    async def check(self, name: str, alias: ModelAlias, *, ours: bool) -> None:
+        """Raise a typed failure if the worker lacks the provider, its package or its key."""
+        await self._model(name, alias, ours)
+
     async def _model(self, name: str, alias: ModelAlias, ours: bool) -> Model[Any]:
-        async with self._making:
-            if (alias, ours) not in self._made:
-                self._made[alias, ours] = await asyncio.to_thread(made, name, alias, ours)
-            return self._made[alias, ours]
+        async with self._lock:
+            if (alias, ours) not in self._models:
+                self._models[alias, ours] = await asyncio.to_thread(build_model, name, alias, ours)
+            return self._models[alias, ours]
 
 
-def _allowed(alias: ModelAlias) -> float:
-    """Seconds that the request may take: a little less than the attempt, so that it ends with a failure of ours."""
+def _time_limit(alias: ModelAlias) -> float:
+    """Return the seconds for a request: a little less than the attempt has, so that it ends with a failure of ours."""
     info = activity.info()
-    whole = info.start_to_close_timeout or info.schedule_to_close_timeout
-    attempt = _LONGEST_SECONDS if whole is None else whole.total_seconds()
+    timeout = info.start_to_close_timeout or info.schedule_to_close_timeout
+    attempt = _LONGEST_SECONDS if timeout is None else timeout.total_seconds()
     limit = attempt - min(_MARGIN_SECONDS, attempt / 10)
     return limit if alias.timeout is None else min(limit, alias.timeout)
 
@@ -76,34 +88,46 @@ async def _response(model: Model[Any], request: ModelRequest, seconds: float) ->
         model,
         conversation(request),
         model_settings=_settings(model, request, seconds),
-        model_request_parameters=_parameters(request),
+        model_request_parameters=_parameters(request, model),
     )
 
 
 def _settings(model: Model[Any], request: ModelRequest, seconds: float) -> ModelSettings:
-    """The author's settings. Temporal retries, the client does not; and its own time limit must not be shorter."""
+    """Return the author's settings, with a timeout and without the client's own retries.
+
+    Temporal retries; with its default, the client made three HTTP requests of each one that got a 429.
+    """
     settings = {"timeout": seconds, **request.settings, "max_retries": 0}
-    taken = [key for key in settings if key in request.settings or key not in model.unsupported_settings]
-    return cast(ModelSettings, {key: settings[key] for key in taken})
+    supported = [key for key in settings if key in request.settings or key not in model.unsupported_settings]
+    return cast(ModelSettings, {key: settings[key] for key in supported})
 
 
-def _parameters(request: ModelRequest) -> ModelRequestParameters:
-    tools = [
-        ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
-        for tool in request.tools
-    ]
+def _parameters(request: ModelRequest, model: Model[Any]) -> ModelRequestParameters:
+    tools = [_definition(wire_name(tool.name), tool.description, tool.parameters, model) for tool in request.tools]
     if request.output_schema is None:
         return ModelRequestParameters(function_tools=tools)
     if any(tool.name == FINAL_RESULT for tool in tools):
         raise wrong("model_rejected", f"no tool may be named {FINAL_RESULT}: it is how the model gives its output")
-    result = ToolDefinition(
-        name=FINAL_RESULT,
-        description="Give the final output. Call it alone, when nothing else is left to do.",
-        parameters_json_schema=arguments_schema(request.output_schema),
-        kind="output",
-    )
+    result = _definition(FINAL_RESULT, _RESULT, arguments_schema(request.output_schema), model, kind="output")
     return ModelRequestParameters(
         function_tools=tools, output_mode="tool", output_tools=[result], allow_text_output=False
+    )
+
+
+def _definition(
+    name: str, description: str, parameters: dict[str, Any], model: Model[Any], kind: ToolDefinitionKind = "function"
+) -> ToolDefinition:
+    """Return a tool for pydantic-ai, whose schema says of every free object that it is open.
+
+    pydantic-ai would close those that do not say so: an object of any keys would become one that allows none.
+    """
+    schema = wire_schema(parameters)
+    return ToolDefinition(
+        name=name,
+        description=description,
+        parameters_json_schema=schema,
+        strict=strictness(schema, model),
+        kind=kind,
     )
 
 

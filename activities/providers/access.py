@@ -1,4 +1,4 @@
-"""How a provider is reached: by which library, at which address, with which key."""
+"""Access to providers: builds a pydantic-ai model with its library, URL and key. Used by `providers.Models`."""
 
 from __future__ import annotations
 
@@ -16,31 +16,36 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.providers.gateway import gateway_provider
 from temporalio.exceptions import ApplicationError
 
-from activities.models import ModelAlias
-from activities.providers.failures import address_in, shown
-from activities.registry import wrong
+from holdfast.activities.models import ModelAlias
+from holdfast.activities.providers.failures import display_name, url_in
+from holdfast.activities.registry import wrong
 
 _COMPATIBLE = "openai-compatible:"
 _SERVICE = "compatible"
-"""What such a service is called in replies: no known provider, for its replies would get that one's prices."""
+"""Name of such a service in replies. Not that of a known provider, whose prices it would get."""
 _GATEWAY = "gateway/"
 _OPENAI = ("openai", "openai-chat", "openai-responses")
 _NO_KEY = "none"
 _EXTRAS = ("openai", "anthropic", "google")
-"""Extras of ours; those of other providers are pydantic-ai's."""
+"""Extras that Holdfast has itself; for other providers those of pydantic-ai are named."""
 
 
-def made(name: str, alias: ModelAlias, ours: bool) -> Model[Any]:
-    """The model with an HTTP client of its own. `ours`: the deployment named it, and not a blueprint."""
+def build_model(name: str, alias: ModelAlias, ours: bool) -> Model[Any]:
+    """Return the model, with an HTTP client of its own. Raises `unknown_model` or `model_auth`.
+
+    Args:
+        name: Name of the model in the blueprint, for messages.
+        ours: The deployment named the model, and not a blueprint.
+    """
     key = _key(name, alias)
     try:
         if alias.model.startswith(_COMPATIBLE):
             return _compatible(name, alias, key, ours)
-        return infer_model(alias.model, provider_factory=lambda wanted: _provider(name, wanted, alias, key))
+        return infer_model(alias.model, provider_factory=lambda provider: _provider(name, provider, alias, key))
     except ImportError as error:
-        raise wrong("unknown_model", f"{shown(name)}: {_missing(str(error))}") from None
+        raise wrong("unknown_model", f"{display_name(name)}: {_missing(str(error))}") from None
     except UserError as error:
-        raise wrong("unknown_model", f"{shown(name)}: {error}") from None
+        raise wrong("unknown_model", f"{display_name(name)}: {error}") from None
 
 
 def _key(name: str, alias: ModelAlias) -> str | None:
@@ -48,63 +53,66 @@ def _key(name: str, alias: ModelAlias) -> str | None:
         return None
     if key := os.environ.get(alias.api_key_env):
         return key
-    raise _without(name, alias.api_key_env)
+    raise _missing_key(name, alias.api_key_env)
 
 
-def _without(name: str, variables: str) -> ApplicationError:
-    return wrong("model_auth", f"{shown(name)}: {variables} is not set where the worker runs")
+def _missing_key(name: str, variables: str) -> ApplicationError:
+    return wrong("model_auth", f"{display_name(name)}: {variables} is not set where the worker runs")
 
 
 def _compatible(name: str, alias: ModelAlias, key: str | None, ours: bool) -> Model[Any]:
-    """A service that speaks OpenAI's chat completions.
+    """Return a model of a service that speaks OpenAI's chat completions.
 
-    A blueprint may name any address, and a plan may be written by a model: so the deployment's OpenAI key goes
-    only to addresses that the deployment itself wrote down.
+    The deployment's OpenAI key goes only to URLs that the deployment itself has configured: a blueprint may name any
+    URL, and a plan may be written by a model.
     """
-    url = address_in(alias.model) or alias.base_url
-    model = shown(alias.model).removeprefix(_COMPATIBLE)
+    url = url_in(alias.model) or alias.base_url
+    model = display_name(alias.model).removeprefix(_COMPATIBLE)
     if not model or not url:
-        raise wrong("unknown_model", f"{shown(name)}: write {_COMPATIBLE}NAME@URL, such as llama3@http://host/v1")
+        raise wrong(
+            "unknown_model", f"{display_name(name)}: write {_COMPATIBLE}NAME@URL, such as llama3@http://host/v1"
+        )
     key = key or (os.environ.get("OPENAI_API_KEY") if ours else None)
-    # Only here, as it needs a package that the worker may do without.
+    # Imported only here: it needs a package that the worker may lack.
     service = importlib.import_module("pydantic_ai.providers.openai_compatible").OpenAICompatibleProvider
     return infer_model(f"openai-chat:{model}", provider_factory=lambda _: service(_SERVICE, base_url=url, api_key=key))
 
 
-def _provider(name: str, wanted: str, alias: ModelAlias, key: str | None) -> Provider[Any]:
+def _provider(name: str, provider: str, alias: ModelAlias, key: str | None) -> Provider[Any]:
     options = {option: value for option, value in (("api_key", key), ("base_url", alias.base_url)) if value}
-    if wanted in _OPENAI and key is None:
+    if provider in _OPENAI and key is None:
         options["api_key"] = _openai_key(name, alias)
-    kind = _kind(wanted)
-    if strange := [option for option in options if option not in inspect.signature(kind).parameters]:
-        raise wrong("unknown_model", f"{shown(name)}: {wanted} takes no {', '.join(strange)}")
+    factory = _provider_factory(provider)
+    if unsupported := [option for option in options if option not in inspect.signature(factory).parameters]:
+        raise wrong("unknown_model", f"{display_name(name)}: {provider} takes no {', '.join(unsupported)}")
     try:
-        return kind(**options)
+        return factory(**options)
     except UserError as error:
+        # The message names the variables that hold the key, which differ between providers.
         variables = re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", str(error))
-        raise _without(name, " or ".join(dict.fromkeys(variables)) or f"what {wanted} needs") from None
+        raise _missing_key(name, " or ".join(dict.fromkeys(variables)) or f"what {provider} needs") from None
 
 
-def _kind(wanted: str) -> Callable[..., Provider[Any]]:
-    if wanted.startswith(_GATEWAY):
-        return partial(gateway_provider, wanted.removeprefix(_GATEWAY))
+def _provider_factory(provider: str) -> Callable[..., Provider[Any]]:
+    if provider.startswith(_GATEWAY):
+        return partial(gateway_provider, provider.removeprefix(_GATEWAY))
     try:
-        return infer_provider_class(wanted)
+        return infer_provider_class(provider)
     except ValueError:
-        raise wrong("unknown_model", f"no provider {wanted!r}; known are openai, anthropic, google, …") from None
+        raise wrong("unknown_model", f"no provider {provider!r}; known are openai, anthropic, google, …") from None
 
 
 def _openai_key(name: str, alias: ModelAlias) -> str:
-    """As their library reads it, but that an empty variable is as good as none; a server of one's own needs no key."""
+    """Return the key as OpenAI's library finds it, but take an empty variable for none; a local server needs no key."""
     if key := os.environ.get("OPENAI_API_KEY"):
         return key
     if alias.base_url or os.environ.get("OPENAI_BASE_URL"):
         return _NO_KEY
-    raise _without(name, "OPENAI_API_KEY")
+    raise _missing_key(name, "OPENAI_API_KEY")
 
 
 def _missing(text: str) -> str:
-    """Which package to install, from what pydantic-ai says of its own extra."""
+    """Return the package to install, from pydantic-ai's message about its own extra."""
     extra = re.search(r"pydantic-ai-slim\[([\w-]+)\]", text)
     if extra is None:
         return f"its package is not installed: {text}"

@@ -1,7 +1,10 @@
-"""A conversation as pydantic-ai has it, made from ours, and a reply of ours made from its."""
+"""Conversion of a request's messages to pydantic-ai's, and of its response to a `ModelReply`. Used by `Models`."""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,81 +20,162 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.messages import ModelRequest as Said
+from pydantic_ai.messages import ModelRequest as RequestMessage
 from pydantic_core import from_json
 
-from activities.outputs import FINAL_RESULT
-from blueprint.expressions import text_of
-from protocol.agents import Message, ModelReply, ModelRequest, ToolCall, Usage
+from holdfast.activities.outputs import FINAL_RESULT
+from holdfast.activities.providers.alternation import alternating
+from holdfast.blueprint.expressions import text_of
+from holdfast.protocol.agents import Finish, Message, ModelReply, ModelRequest, ToolCall, Usage
 
 _MADE_UP = "pyd_ai_"
-"""How ids begin that pydantic-ai makes up where the provider gave none; ours come from structure, not from chance."""
-_CUT_OFF = "the reply was cut off at the limit of its tokens (max_tokens)"
+"""Prefix of the random ids that pydantic-ai adds where a provider gives none. They are dropped: ours must replay."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""The characters that Anthropic accepts, and the length that OpenAI's chat completions accept."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_Waiting = tuple[str, ToolCallPart]
+"""Our id of a call that has no result yet, and the call."""
+_BEGIN = "(Here the conversation begins.)"
 _UNANSWERED = {FINAL_RESULT: "taken"}
 
 
 def conversation(request: ModelRequest) -> list[ModelMessage]:
-    """The messages in turns. Every tool call gets exactly one result, as providers refuse anything else."""
+    """Return the messages in turns. Every tool call gets exactly one result: providers refuse anything else."""
     turns: list[ModelMessage] = []
-    waiting: list[ToolCallPart] = []
+    waiting: list[_Waiting] = []
+    ids: set[str] = set()
     results: list[ModelRequestPart] = []
-    said: list[ModelRequestPart] = []
+    prompts: list[ModelRequestPart] = []
 
-    def take_turn() -> None:
-        missing = [_result(call, _UNANSWERED.get(call.tool_name, "no result")) for call in waiting]
-        if parts := [*results, *missing, *said]:
-            turns.append(Said(parts=parts, instructions=request.instructions or None))
-        for part in (waiting, results, said):
+    def end_turn() -> None:
+        missing = [_result(call, _UNANSWERED.get(call.tool_name, "no result")) for _, call in waiting]
+        if parts := [*results, *missing, *prompts]:
+            turns.append(RequestMessage(parts=parts, instructions=request.instructions or None))
+        for part in (waiting, results, prompts):
             part.clear()
 
-    for message in request.messages:
+    for message in alternating(request.messages):
         match message.role:
             case "assistant":
-                take_turn()
-                response = _response(message)
+                end_turn()
+                if not turns:  # Anthropic accepts no conversation that the model begins
+                    begin = UserPromptPart(_BEGIN)
+                    turns.append(RequestMessage(parts=[begin], instructions=request.instructions or None))
+                response, calls = _response(message, ids)
                 turns.append(response)
-                waiting += [part for part in response.parts if isinstance(part, ToolCallPart)]
+                waiting += calls
             case "tool":
-                results.append(_result(_answered(message, waiting), text_of(message.content)))
+                results.append(_result(_take_call(message, waiting), text_of(message.content)))
             case "user":
-                said.append(UserPromptPart(text_of(message.content)))
-    take_turn()
+                prompts.append(UserPromptPart(text_of(message.content)))
+    end_turn()
     return turns
 
 
-def reply_of(response: ModelResponse, request: ModelRequest) -> ModelReply:
-    """The reply; the response itself goes along as opaque JSON, without the address it came from."""
-    calls = [_call(part) for part in response.parts if isinstance(part, ToolCallPart)]
-    text = response.text or ""
-    cut_off = response.finish_reason == "length" and not calls and (request.output_schema is not None or not text)
+def reply_of(response: ModelResponse, tools: Sequence[str] = ()) -> ModelReply:
+    """Return the reply, with the response itself as opaque JSON but without the URL that it came from.
+
+    Args:
+        tools: Names of the tools in the request: calls come back with their `wire_name`.
+    """
+    names = {wire_name(tool): tool for tool in tools}
+    calls = [_call(part, names) for part in response.parts if isinstance(part, ToolCallPart)]
+    finish = _finish(response)
     [raw] = ModelMessagesTypeAdapter.dump_python([replace(response, provider_url=None)], mode="json", exclude_none=True)
     return ModelReply(
-        output=text,
+        output=_refusal(response) if finish == "refused" else response.text or "",
         tool_calls=calls,
+        finish=finish,
         usage=Usage(
             requests=1,
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
             cost_usd=_cost(response),
         ),
-        problem=_CUT_OFF if cut_off else None,
         raw=raw,
     )
 
 
-def _response(message: Message) -> ModelResponse:
-    """What the model said, with our ids in its tool calls, in order."""
+def is_broken_off(response: ModelResponse) -> bool:
+    """Return whether the connection closed before the reply was complete.
+
+    pydantic-ai streams from Anthropic if no `max_tokens` is set. If the connection closes, it returns the part that
+    came as if it were complete: a call with `{}` for its arguments, say. Only the finish reason is missing then.
+    """
+    reason = (response.provider_details or {}).get("finish_reason")
+    return response.provider_name == "anthropic" and response.finish_reason is None and reason is None
+
+
+def _finish(response: ModelResponse) -> Finish:
+    """Return how the reply ended.
+
+    A reply that was cut off is not used at all: its calls may be cut off too, and be valid JSON all the same.
+    """
+    match response.finish_reason:
+        case "content_filter":
+            return "filtered" if _refusal(response) is None else "refused"
+        case "length":
+            return "cut_off"
+    if not response.tool_calls and not (response.text or "").strip():
+        return "empty"
+    # Gemini's MALFORMED_FUNCTION_CALL and the like: the part before the error is no complete reply.
+    return "cut_off" if response.finish_reason == "error" else "finished"
+
+
+def _refusal(response: ModelResponse) -> str | None:
+    """Return why the model refused; empty if it gave no reason, None if it did not refuse."""
+    details = response.provider_details or {}
+    if details.get("finish_reason") == "refusal":
+        return str(details.get("refusal", ""))
+    return details.get("refusal")
+
+
+def _response(message: Message, ids: set[str]) -> tuple[ModelResponse, list[_Waiting]]:
+    """Return the model's message, and its calls by our ids; on the wire calls get names and ids that APIs accept."""
     response = _restored(message.raw) or _built(message)
-    ids = iter([call.id for call in message.tool_calls])
-    parts = [
-        replace(part, tool_call_id=next(ids, "") or part.tool_call_id) if isinstance(part, ToolCallPart) else part
-        for part in response.parts
-    ]
-    return replace(response, parts=parts)
+    ours = iter([call.id for call in message.tool_calls])
+    parts: list[ModelResponsePart] = []
+    calls: list[_Waiting] = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            our_id = next(ours, "") or part.tool_call_id
+            fit = _fit_call(part, _fit_id(our_id, ids))
+            calls.append((our_id, fit))
+            parts.append(fit)
+        else:
+            parts.append(part)
+    return replace(response, parts=parts), calls
+
+
+def _fit_call(part: ToolCallPart, id_: str) -> ToolCallPart:
+    name = wire_name(part.tool_name)
+    return replace(part, tool_call_id=id_) if name == part.tool_name else ToolCallPart(name, part.args, id_)
+
+
+def _fit_id(id_: str, taken: set[str]) -> str:
+    """Return the id of a call, or a new one if some API would refuse it: ids must be short, plain and unique."""
+    number = len(taken) + 1
+    fit = id_ if _ID.fullmatch(id_) else f"call_{number}"
+    while fit in taken:
+        number, fit = number + 1, f"call_{number}"
+    taken.add(fit)
+    return fit
+
+
+def wire_name(name: str) -> str:
+    """Return the name of a tool in a form that every API accepts: unchanged, if it is in one already.
+
+    Agents and imports that are tools may begin with a digit or be long, and a model may have invented a name. The
+    digest keeps two names apart that are equal once they are cut.
+    """
+    if _NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
+    return f"_{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:54]}_{digest}"
 
 
 def _restored(raw: Any) -> ModelResponse | None:
-    """The response as the provider gave it; None if this version cannot read it, after an upgrade in mid-run."""
+    """Return the provider's response, or None if this version cannot read it: after an upgrade during a run."""
     if raw is None:
         return None
     try:
@@ -108,38 +192,40 @@ def _built(message: Message) -> ModelResponse:
     return ModelResponse(parts=[*parts, *(ToolCallPart(call.name, call.args) for call in message.tool_calls)])
 
 
-def _answered(message: Message, waiting: list[ToolCallPart]) -> ToolCallPart:
-    """The call that a result belongs to, no longer waiting: that of its id, else the first of its tool."""
-    found = [call for call in waiting if call.tool_call_id == message.call]
-    found += [call for call in waiting if call.tool_name == message.tool]
-    if not found:
-        return ToolCallPart(message.tool, tool_call_id=message.call)
-    waiting.remove(found[0])
-    return found[0]
+def _take_call(message: Message, waiting: list[_Waiting]) -> ToolCallPart:
+    """Remove from `waiting` and return the call that a result is for: by its id, else the first of its tool."""
+    matches = [entry for entry in waiting if entry[0] == message.call]
+    matches += [entry for entry in waiting if entry[1].tool_name == wire_name(message.tool)]
+    if not matches:
+        return ToolCallPart(wire_name(message.tool), tool_call_id=message.call)
+    waiting.remove(matches[0])
+    return matches[0][1]
 
 
 def _result(call: ToolCallPart, text: str) -> ToolReturnPart:
     return ToolReturnPart(call.tool_name, text, call.tool_call_id)
 
 
-def _call(part: ToolCallPart) -> ToolCall:
+def _call(part: ToolCallPart, names: Mapping[str, str]) -> ToolCall:
     args, unreadable = _args(part.args)
     id_ = "" if part.tool_call_id.startswith(_MADE_UP) else part.tool_call_id
-    return ToolCall(id=id_, name=part.tool_name, args=args, unreadable=unreadable)
+    name = names.get(part.tool_name, part.tool_name)
+    return ToolCall(id=id_, name=name, args=args, unreadable=unreadable)
 
 
-def _args(given: str | dict[str, Any] | None) -> tuple[dict[str, Any], str | None]:
-    if not given:
+def _args(raw: str | dict[str, Any] | None) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments, and why they cannot be read or None."""
+    if not raw:
         return {}, None
     try:
-        args = given if isinstance(given, dict) else from_json(given, allow_inf_nan=False)
+        args = raw if isinstance(raw, dict) else from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         return {}, f"no JSON: {error}"
     return (args, None) if isinstance(args, dict) else ({}, "no JSON object")
 
 
 def _cost(response: ModelResponse) -> float | None:
-    """Dollars, as the provider says or at the list price; None where the price is not known."""
+    """Return the cost in dollars, as the provider reports it or at list price; None if the price is not known."""
     if response.usage.cost is not None:
         return float(response.usage.cost)
     if response.model_name is None:

@@ -1,4 +1,4 @@
-"""What went wrong with a request: typed so that Temporal knows what to try again, and free of keys and addresses."""
+"""Failures of model requests: typed, so that Temporal retries the right ones, and without keys and URLs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from pydantic_ai.exceptions import (
     ModelUnavailableError,
     UserError,
 )
-from pydantic_ai.messages import ModelResponse
 from temporalio.exceptions import ApplicationError
 
-from activities.models import ModelAlias
-from activities.registry import wrong
+from holdfast.activities.models import ModelAlias
+from holdfast.activities.registry import wrong
 
 TRIED_AGAIN = ("model_rate_limited", "model_timeout", "model_unavailable", "model_error")
 LONGEST_WAIT = timedelta(minutes=10)
 
 _SHORT = 300
-_ADDRESS = re.compile(r"@(?=https?://)")
+_URL = re.compile(r"@(?=https?://)")
 _OVERFLOW = ("context size", "context window", "context length", "context_length", "prompt is too long")
-"""How services word an overflow that pydantic-ai takes for any other rejection."""
+"""Phrases of services for an overflow, which pydantic-ai reports as an ordinary rejection."""
 _FILTERED = ("content_filter", "content_policy_violation")
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 6
@@ -46,41 +45,52 @@ _KEY_LIKE = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w-]{20,}|(?
 
 
 def failure(error: Exception, model: str, alias: ModelAlias) -> ApplicationError:
-    """The failure for Temporal: with the provider's reason in short, and how long it wants us to wait."""
+    """Return the failure for Temporal, with the provider's reason in short and the delay that it asks for.
+
+    Args:
+        model: Name of the model in the blueprint, for the message.
+    """
     kind = _kind(error)
     delay = None
     if isinstance(error, ModelAPIError) and error.retry_after is not None:
         delay = min(timedelta(seconds=error.retry_after), LONGEST_WAIT)
-    text = f"{shown(model)}: {_without_secrets(_reason(error), alias)}"
+    text = f"{display_name(model)}: {_without_secrets(_reason(error), alias)}"
     if kind not in TRIED_AGAIN:
         return wrong(kind, text)
     return ApplicationError(text, type=kind, next_retry_delay=delay)
 
 
-def too_late(model: str, seconds: float) -> ApplicationError:
-    return ApplicationError(f"{shown(model)}: no reply within {seconds:g} s", type="model_timeout")
+def timed_out(model: str, seconds: float) -> ApplicationError:
+    """Return the failure for a request without a reply in time."""
+    return ApplicationError(f"{display_name(model)}: no reply within {seconds:g} s", type="model_timeout")
 
 
-def withheld(response: ModelResponse, model: str) -> ApplicationError:
-    """A reply that is none: a filter took it, or it is only promised."""
-    if response.state == "suspended":
-        return wrong("model_rejected", f"{shown(model)}: the reply is made in the background, which is not supported")
-    refusal = (response.provider_details or {}).get("refusal")
-    said = f": {_brief(refusal)}" if refusal else ""
-    return wrong("content_filter", f"{shown(model)}: the reply was withheld{said}")
+def broken_off(model: str) -> ApplicationError:
+    """Return the failure for a reply whose connection broke; the part that came is not used."""
+    return ApplicationError(
+        f"{display_name(model)}: the connection broke in the middle of the reply", type="model_unavailable"
+    )
 
 
-def shown(model: str) -> str:
-    """A model's name as people may see it, without its address.
+def in_background(model: str) -> ApplicationError:
+    """Return the failure for a reply that the provider only promises."""
+    return wrong(
+        "model_rejected", f"{display_name(model)}: the reply is made in the background, which is not supported"
+    )
 
-    >>> shown("openai-compatible:@cf/llama@https://inside/v1")
+
+def display_name(model: str) -> str:
+    """Return a model's name without its URL, which people must not see.
+
+    >>> display_name("openai-compatible:@cf/llama@https://inside/v1")
     'openai-compatible:@cf/llama'
     """
-    return _ADDRESS.split(model, maxsplit=1)[0]
+    return _URL.split(model, maxsplit=1)[0]
 
 
-def address_in(model: str) -> str | None:
-    parts = _ADDRESS.split(model, maxsplit=1)
+def url_in(model: str) -> str | None:
+    """Return the URL in a name such as `openai-compatible:NAME@URL`."""
+    parts = _URL.split(model, maxsplit=1)
     return parts[1] if len(parts) == 2 else None
 
 
@@ -110,15 +120,15 @@ def _kind(error: Exception) -> str:
 def _rejection(error: ModelAPIError) -> str:
     if error.provider_error_code in _FILTERED:
         return "content_filter"
-    said = f"{error.provider_error_code} {error.provider_error_type} {_said(error.body)}".lower()
-    return "context_overflow" if any(phrase in said for phrase in _OVERFLOW) else "model_rejected"
+    text = f"{error.provider_error_code} {error.provider_error_type} {_message_in(error.body)}".lower()
+    return "context_overflow" if any(phrase in text for phrase in _OVERFLOW) else "model_rejected"
 
 
 def _reason(error: Exception) -> str:
     match error:
         case ModelHTTPError():
-            said = _said(error.body)
-            return f"HTTP {error.status_code}" + (f": {said}" if said else "")
+            message = _message_in(error.body)
+            return f"HTTP {error.status_code}" + (f": {message}" if message else "")
         case ModelConnectionError():
             return f"cannot be reached: {error.message}"
         case AgentRunError() | UserError():
@@ -126,8 +136,8 @@ def _reason(error: Exception) -> str:
     return f"what came back makes no sense: {type(error).__name__}: {error}"
 
 
-def _said(body: object) -> str:
-    """What a provider's error says, whichever of the usual shapes it has; a page of HTML says nothing."""
+def _message_in(body: object) -> str:
+    """Return the message in a provider's error, which has one of several shapes; empty for a page of HTML."""
     match body:
         case {"message": str(text)} | {"error": {"message": str(text)}} | {"error": str(text)} | {"detail": str(text)}:
             return text
@@ -137,17 +147,17 @@ def _said(body: object) -> str:
 
 
 def _without_secrets(text: str, alias: ModelAlias) -> str:
-    """The text in short. Providers repeat keys in their errors, and addresses."""
+    """Return the text shortened and without keys and URLs, which providers repeat in their errors."""
     for secret in sorted(_secrets(alias), key=len, reverse=True):
         text = text.replace(secret, "…")
     return _brief(_KEY_LIKE.sub("…", text))
 
 
 def _secrets(alias: ModelAlias) -> Iterator[str]:
-    for address in (alias.base_url, address_in(alias.model)):
-        if address:
-            yield address
-            yield urlsplit(address).netloc
+    for url in (alias.base_url, url_in(alias.model)):
+        if url:
+            yield url
+            yield urlsplit(url).netloc
     for name, value in os.environ.items():
         secret = name == alias.api_key_env or name.upper().endswith(_SECRET_NAMES)
         if secret and len(value) >= _SHORTEST_SECRET:

@@ -1,14 +1,14 @@
-"""Rules of agents: their tools are there, and who approves is said in an expression that can be read."""
+"""Rules of agents: their tools exist, and their approval expressions can be read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blueprint.check.findings import Findings, check_function, known
-from blueprint.expressions import ExpressionError, check_expression, names_in_expression
-from blueprint.grammar import Agent, AgentTool, Blueprint
-from blueprint.grammar.steps import BUILTINS
-from blueprint.reach import AGENT, IMPORT, MCP, planners_of, reach_of_tools
+from holdfast.blueprint.check.findings import Findings, check_function, check_known
+from holdfast.blueprint.dependencies import AGENT, IMPORT, MCP, planners_of, reach_of_tools
+from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
+from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint
+from holdfast.blueprint.grammar.steps import BUILTINS
 
 PLAIN = ("always", "never")
 
@@ -18,58 +18,60 @@ def check_agents(blueprint: Blueprint, findings: Findings) -> None:
     for name, agent in blueprint.agents.items():
         check_agent(agent, f"agents.{name}", blueprint, findings, planner=name in planners)
         if name in reach_of_tools(agent.tools, blueprint).agents:
-            told = f"the agent {name!r} is among its own tools, and would never end"
-            findings.add(f"agents.{name}.tools", "conflict", told, "leave it out, also from its tools' tools")
+            message = f"the agent {name!r} is among its own tools, and would never end"
+            findings.add(f"agents.{name}.tools", "conflict", message, "leave it out, also from its tools' tools")
 
 
 def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings, *, planner: bool = False) -> None:
     check_tools(agent.tools, f"{path}.tools", blueprint, findings)
-    if (shorter := agent.history_management) is not None:
-        if shorter.max_turns is None and shorter.max_tokens is None:
-            told = "'max_turns' or 'max_tokens' is missing: it says when the conversation is too long"
-            findings.add(f"{path}.history_management.max_turns", "missing_key", told, "add max_tokens: 50000")
-        if shorter.agent is not None:
-            known(shorter.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
+    if (history := agent.history_management) is not None:
+        if history.max_turns is None and history.max_tokens is None:
+            message = "'max_turns' or 'max_tokens' is missing: it says when the conversation is too long"
+            findings.add(f"{path}.history_management.max_turns", "missing_key", message, "add max_tokens: 50000")
+        if history.agent is not None:
+            check_known(history.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
     _check_rules(agent, path, findings, planner)
     if not agent.works_in_turns and not planner:
         for key in ("permissions", "history_management"):
             if agent.model_dump(include={key})[key]:
-                told = f"{key!r} belongs to agents that work in turns"
-                findings.add_key(f"{path}.{key}", "conflict", told, "add tools or human, or remove it")
+                message = f"{key!r} belongs to agents that work in turns"
+                findings.add_key(f"{path}.{key}", "conflict", message, "add tools or human, or remove it")
 
 
 def _check_rules(agent: Agent, path: str, findings: Findings, planner: bool) -> None:
-    """A rule that is written for one tool is for one that is there; what a server has is not known here."""
-    names = {spelled for tool in agent.tools for spelled in _spellings(tool.name)}
+    """Check that a rule for one tool names an existing one; an MCP server's tools are unknown here."""
+    names = {spelling for tool in agent.tools for spelling in _spellings(tool.name)}
     if planner or any(name.startswith(MCP) for name in names):
         return
     for index, rule in enumerate(agent.permissions):
         if names and not any(mark in rule.tool for mark in "*?[") and rule.tool not in names:
-            where = f"{path}.permissions[{index}].tool"
-            known(rule.tool, "tool", names, where, findings)
+            rule_path = f"{path}.permissions[{index}].tool"
+            check_known(rule.tool, "tool", names, rule_path, findings)
 
 
 def _spellings(name: str) -> tuple[str, str]:
-    """A tool as the author and as the model calls it."""
+    """Return the names of a tool for the author and for the model."""
     return name, name.removeprefix(AGENT).removeprefix(IMPORT).rpartition(":")[2]
 
 
 def check_tools(tools: Sequence[AgentTool], path: str, blueprint: Blueprint, findings: Findings) -> None:
     seen: set[str] = set()
     for index, tool in enumerate(tools):
-        here = f"{path}[{index}]"
+        tool_path = f"{path}[{index}]"
         if tool.name in seen:
-            findings.add(f"{here}.name", "duplicate_name", f"the tool {tool.name!r} is there twice", "keep one of them")
+            findings.add(
+                f"{tool_path}.name", "duplicate_name", f"the tool {tool.name!r} appears twice", "keep one of them"
+            )
         seen.add(tool.name)
-        check_tool_name(tool.name, f"{here}.name", blueprint, findings)
-        _check_approve(tool, here, findings)
+        check_tool_name(tool.name, f"{tool_path}.name", blueprint, findings)
+        _check_approve(tool, tool_path, findings)
 
 
 def check_tool_name(name: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if name.startswith(AGENT):
-        known(name.removeprefix(AGENT), "agent", blueprint.agents, path, findings)
+        check_known(name.removeprefix(AGENT), "agent", blueprint.agents, path, findings)
     elif name.startswith(IMPORT):
-        known(name.removeprefix(IMPORT), "import", blueprint.imports, path, findings)
+        check_known(name.removeprefix(IMPORT), "import", blueprint.imports, path, findings)
     elif name.startswith(MCP):
         if not name.removeprefix(MCP).partition("/")[0]:
             findings.add(
@@ -78,8 +80,8 @@ def check_tool_name(name: str, path: str, blueprint: Blueprint, findings: Findin
     elif ":" in name:
         check_function(name, path, findings)
     elif name in BUILTINS:
-        told = f"{name!r} is a built-in: it works in steps, not as a model's tool"
-        findings.add(path, "bad_value", told, "name a tool of your own, an agent or an import")
+        message = f"{name!r} is a built-in: it works in steps, not as a model's tool"
+        findings.add(path, "bad_value", message, "name a tool of your own, an agent or an import")
 
 
 def _check_approve(tool: AgentTool, path: str, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""What the checks find, put at its place in the text."""
+"""The problems that the checks find, each with its position in the text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from blueprint.errors import Problem
-from blueprint.expressions.error import did_you_mean
-from blueprint.places import Parts, parts_of, place_of, shown
-from blueprint.source import Place, PlacedDict
+from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.positions import Parts, parts_of, place_of, shown
+from holdfast.blueprint.source import PlacedDict, Position
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _MARKS = ("{{", "{%", "{#")
@@ -22,35 +22,35 @@ class Findings:
 
     tree: PlacedDict
     prefix: Parts
-    mended: frozenset[Parts]
+    repaired: frozenset[Parts]
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None:
-        """`at` is a pattern whose group 1 is the very word, inside the value at the path."""
+        """Add a problem at the value of a path; group 1 of the pattern `at` is the faulty word in that value."""
         parts = parts_of(self.tree, path)
-        if code == "missing_key" and parts[:-1] in self.mended:
-            return  # what it would be, if the author's mistake were right, is not known
+        if code == "missing_key" and parts[:-1] in self.repaired:
+            return  # the holder is a repaired one: what the author's would need is unknown
         place = place_of(self.tree, parts)
         self.add_at(place.of(at) if at else place, path, code, message, hint)
 
     def add_key(self, path: str, code: str, message: str, hint: str | None = None) -> None:
-        """At the key, for what should not be there at all."""
+        """Add a problem at the key of a path, for one that should not be there at all."""
         self.add_at(place_of(self.tree, parts_of(self.tree, path), key=True), path, code, message, hint)
 
-    def add_at(self, place: Place, path: str, code: str, message: str, hint: str | None) -> None:
+    def add_at(self, place: Position, path: str, code: str, message: str, hint: str | None) -> None:
         before = shown(self.prefix)
         self.problems.append(place.problem(f"{before}.{path}" if before else path, code, message, hint))
 
-    def was_mended(self, *parts: str | int) -> bool:
-        """Whether what stands there is not what the author wrote."""
-        return parts in self.mended or parts[:-1] in self.mended
+    def was_repaired(self, *parts: str | int) -> bool:
+        """Return whether the value there is a repaired one, and not the author's."""
+        return parts in self.repaired or parts[:-1] in self.repaired
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> Position:
         return place_of(self.tree, parts_of(self.tree, path))
 
 
 def texts_of(template: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Every text of a template, with its path."""
+    """Yield every text of a template, with its path."""
     match template:
         case str():
             yield path, template
@@ -63,16 +63,16 @@ def texts_of(template: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def is_literal(template: Any) -> bool:
-    """Whether nothing in it is to be filled in."""
+    """Return whether the template has no marks to fill in."""
     return not any(mark in text for _, text in texts_of(template, "") for mark in _MARKS)
 
 
-def known(name: str, what: str, known: Iterable[str], path: str, findings: Findings) -> None:
-    """A name that is not there is told, with the nearest."""
-    names = sorted(known)
+def check_known(name: str, kind: str, available: Iterable[str], path: str, findings: Findings) -> None:
+    """Report a name that is not among the available ones, with the nearest of them; `kind` says what it names."""
+    names = sorted(available)
     if name not in names:
-        listed = f"known {what}s: {', '.join(names)}" if names else f"this blueprint names no {what}s"
-        findings.add(path, "unknown_name", f"unknown {what} {name!r}", did_you_mean(name, names) or listed)
+        listed = f"known {kind}s: {', '.join(names)}" if names else f"this blueprint names no {kind}s"
+        findings.add(path, "unknown_name", f"unknown {kind} {name!r}", did_you_mean(name, names) or listed)
 
 
 def check_function(name: str, path: str, findings: Findings) -> None:

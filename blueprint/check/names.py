@@ -1,4 +1,4 @@
-"""Names: each step's is unique where it is seen, and each one read is known where it is read."""
+"""Rules of names: a step's name is unique in its scope, and every name that is read is known there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from blueprint.check.findings import Findings, texts_of
-from blueprint.expressions import (
+from holdfast.blueprint.check.findings import Findings, texts_of
+from holdfast.blueprint.dependencies import reach_of_tools, tools_of
+from holdfast.blueprint.expressions import (
     ExpressionError,
     check_expression,
     check_template,
     names_in,
     names_in_expression,
 )
-from blueprint.expressions.error import did_you_mean
-from blueprint.grammar import Agent, AgenticLoop, AnyStep, Block, Blueprint, Clarify, Fallback, Loop, PlainStep
-from blueprint.mending import UNNAMED
-from blueprint.reach import reach_of_tools, tools_of
-from blueprint.source import Place
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar import Agent, AgenticLoop, AnyStep, Block, Blueprint, Clarify, Fallback, Loop, PlainStep
+from holdfast.blueprint.recover import UNNAMED
+from holdfast.blueprint.source import Position
 
 _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input"})
 _FIELDS = ("output", "status", "error")
@@ -34,7 +34,7 @@ _LISTED = 12
 
 @dataclass(frozen=True)
 class _Scope:
-    """What can be read in one place."""
+    """The names that can be read in one place."""
 
     roots: frozenset[str]
     seen: frozenset[str]
@@ -51,7 +51,7 @@ class _Names:
     def __init__(self, blueprint: Blueprint, findings: Findings) -> None:
         self.blueprint = blueprint
         self.findings = findings
-        self.homes = dict(_homes(blueprint.steps, "steps"))
+        self.paths = dict(_step_paths(blueprint.steps, "steps"))
         self.read_at: set[tuple[str, str]] = set()
 
     def check(self) -> None:
@@ -61,7 +61,7 @@ class _Names:
         self._template(self.blueprint.output, "output", last)
 
     def _steps(self, steps: Sequence[AnyStep], path: str, outer: _Scope, *, loops: bool) -> _Scope:
-        """Check a list; gives what can be read after it."""
+        """Check a list of steps; return the scope after it."""
         own = [name for step in steps for name in _names(step)]
         self._unique(steps, path, outer)
         scope = replace(outer, around=outer.around | set(own))
@@ -77,10 +77,10 @@ class _Names:
         for index, step in enumerate(steps):
             for place, name in _placed_names(step, f"{path}[{index}]"):
                 if name in outer.around or name in first:
-                    other = first.get(name) or self.homes.get(name, "")
-                    told = f"the name {name!r} is taken by {other}"
+                    other = first.get(name) or self.paths.get(name, "")
+                    message = f"the name {name!r} is taken by {other}"
                     hint = "step names are unique in their list and the lists around it"
-                    self.findings.add(f"{place}.name", "duplicate_name", told, hint)
+                    self.findings.add(f"{place}.name", "duplicate_name", message, hint)
                 first.setdefault(name, place)
 
     def _step(self, step: AnyStep, path: str, scope: _Scope) -> None:
@@ -97,7 +97,7 @@ class _Names:
             self._step(step.on_error.fallback, f"{path}.on_error.fallback", inside)
 
     def _agents_of(self, step: AnyStep) -> dict[str, Agent]:
-        """The named agents that the step itself uses: their instructions are rendered where it stands."""
+        """Return the named agents that the step itself uses: their instructions are rendered in its scope."""
         match step:
             case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) | Clarify(agent=str(name)) if (
                 name in self.blueprint.agents
@@ -112,16 +112,16 @@ class _Names:
     def _block(self, block: Block, path: str, key: str, scope: _Scope) -> None:
         before = replace(scope, roots=scope.roots | block.names)
         inside = self._steps(block.steps, f"{path}.{key}", before, loops=block.loops)
-        for where, template in block.reads.items():
-            first = where.startswith("loop.init")  # runs before any step of the body
-            self._template(template, f"{path}.{where}", replace(inside, seen=before.seen) if first else inside)
-        for where, condition in block.conditions.items():
-            self._condition(condition, f"{path}.{where}", inside)
+        for key_path, template in block.reads.items():
+            first = key_path.startswith("loop.init")  # runs before any step of the body
+            self._template(template, f"{path}.{key_path}", replace(inside, seen=before.seen) if first else inside)
+        for key_path, condition in block.conditions.items():
+            self._condition(condition, f"{path}.{key_path}", inside)
 
     def _template(self, template: object, path: str, scope: _Scope) -> None:
-        for where, text in texts_of(template, path):
-            if self._parses(text, where):
-                self._chains(names_in(text), where, scope, r"\{[{%](?:(?!\}\}|%\})[\s\S])*?")
+        for text_path, text in texts_of(template, path):
+            if self._parses(text, text_path):
+                self._chains(names_in(text), text_path, scope, r"\{[{%](?:(?!\}\}|%\})[\s\S])*?")
 
     def _condition(self, expression: str, path: str, scope: _Scope) -> None:
         try:
@@ -155,19 +155,19 @@ class _Names:
         for chain in sorted(chains):
             root, step, field = (*chain, "", "")[:3]
             word = rf"{before}(?<![\w.])({re.escape(root)})\b"
-            found: tuple[str, str | None] | None = None
+            problem: tuple[str, str | None] | None = None
             if root not in scope.roots:
-                found = f"unknown name {root!r}", self._root_hint(root, scope)
+                problem = f"unknown name {root!r}", self._root_hint(root, scope)
             elif root == "steps" and step and step not in scope.seen:
                 word = rf"{before}\bsteps\s*(?:\.\s*|\[\s*\\?['\"])({re.escape(step)})"
-                found = self._unknown_step(step, path, scope)
+                problem = self._unknown_step(step, path, scope)
             elif root == "steps" and field and field not in _FIELDS:
                 word = rf"{before}{re.escape(step)}\\?['\"]?\s*\]?\s*(?:\.\s*|\[\s*\\?['\"])({re.escape(field)})"
                 hint = did_you_mean(field, _FIELDS) or f"a step has {', '.join(_FIELDS)}"
-                found = f"unknown name {field!r} of step {step!r}", hint
-            if found and (found[0], path) not in self.read_at:
-                self.read_at.add((found[0], path))
-                self.findings.add(path, "unknown_name", *found, at=word)
+                problem = f"unknown name {field!r} of step {step!r}", hint
+            if problem and (problem[0], path) not in self.read_at:
+                self.read_at.add((problem[0], path))
+                self.findings.add(path, "unknown_name", *problem, at=word)
 
     def _root_hint(self, name: str, scope: _Scope) -> str:
         if name in _ONLY:
@@ -181,23 +181,23 @@ class _Names:
         return f"known here: {', '.join(sorted(scope.roots))}"
 
     def _unknown_step(self, name: str, path: str, scope: _Scope) -> tuple[str, str | None] | None:
-        home = self.homes.get(name)
-        if home is not None and path.startswith(f"{home}."):
+        own_path = self.paths.get(name)
+        if own_path is not None and path.startswith(f"{own_path}."):
             return f"the step {name!r} reads its own output", "its input is `previous_step`"
         if name in scope.around:
-            return f"the step {name!r} has not run here yet", f"it runs later, as {home}"
-        if home is not None:
+            return f"the step {name!r} has not run here yet", f"it runs later, as {own_path}"
+        if own_path is not None:
             hint = "write what is needed to the context, or let it be that list's output"
-            return f"the step {name!r} is not seen from here: it stands inside {_list_of(home)}", hint
-        known = sorted(name for name in scope.seen if not name.startswith(UNNAMED))
-        if len(known) < len(scope.seen) and did_you_mean(name, known) is None:
+            return f"the step {name!r} is not visible here: it is inside {_list_of(own_path)}", hint
+        candidates = sorted(name for name in scope.seen if not name.startswith(UNNAMED))
+        if len(candidates) < len(scope.seen) and did_you_mean(name, candidates) is None:
             return None  # it may be the name that could not be read
-        listed = f"steps known here: {', '.join(known[:_LISTED])}" if known else "no step has run here yet"
-        return f"unknown name {name!r}", did_you_mean(name, known) or listed
+        listed = f"steps known here: {', '.join(candidates[:_LISTED])}" if candidates else "no step has run here yet"
+        return f"unknown name {name!r}", did_you_mean(name, candidates) or listed
 
 
-def _line(place: Place, line: int) -> Place:
-    """The n-th line of a text: it is known for a block text, whose lines are as they are written."""
+def _line(place: Position, line: int) -> Position:
+    """Return the position of the n-th line of a block text; other texts may be folded: their own position."""
     if not place.raw.startswith("|"):
         return place
     start = place.start
@@ -217,21 +217,21 @@ def _names(step: AnyStep) -> list[str]:
     return [name for _, name in _placed_names(step, "")]
 
 
-def _homes(steps: Sequence[AnyStep], path: str) -> Iterator[tuple[str, str]]:
-    """Where each step of the blueprint stands, outer ones last, so that they win."""
+def _step_paths(steps: Sequence[AnyStep], path: str) -> Iterator[tuple[str, str]]:
+    """Yield each step's name and path, outer steps last, so that they win."""
     for index, step in enumerate(steps):
-        yield from _inner_homes(step, f"{path}[{index}]")
+        yield from _inner_step_paths(step, f"{path}[{index}]")
     for index, step in enumerate(steps):
         for place, name in _placed_names(step, f"{path}[{index}]"):
             yield name, place
 
 
-def _inner_homes(step: AnyStep, path: str) -> Iterator[tuple[str, str]]:
+def _inner_step_paths(step: AnyStep, path: str) -> Iterator[tuple[str, str]]:
     for key, block in step.blocks().items():
-        yield from _homes(block.steps, f"{path}.{key}")
+        yield from _step_paths(block.steps, f"{path}.{key}")
     if isinstance(step.on_error, Fallback):
-        yield from _inner_homes(step.on_error.fallback, f"{path}.on_error.fallback")
+        yield from _inner_step_paths(step.on_error.fallback, f"{path}.on_error.fallback")
 
 
-def _list_of(home: str) -> str:
-    return re.sub(r"(\[\d+\]|\.on_error\.fallback)$", "", home)
+def _list_of(path: str) -> str:
+    return re.sub(r"(\[\d+\]|\.on_error\.fallback)$", "", path)

@@ -1,20 +1,49 @@
-"""JSON Schemas of a blueprint are valid, refer to nothing outside, and the first context fits its own."""
+"""Rules of JSON Schemas: they are valid, refer to nothing outside, and the first context fits its own."""
 
 from __future__ import annotations
 
-from blueprint.check.findings import Findings
-from blueprint.grammar import Agent, AgenticLoop, AnyStep, Blueprint, Clarify, PlainStep
-from blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
+from typing import Any
+
+from holdfast.blueprint.check.findings import Findings
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar import Agent, AgenticLoop, AnyStep, Blueprint, Clarify, PlainStep
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
+from holdfast.blueprint.reducers import REDUCERS, misplaced, properties_of
 
 
 def check_schemas(blueprint: Blueprint, findings: Findings) -> None:
     check_schema(blueprint.inputs, "inputs", findings)
     for name, agent in blueprint.agents.items():
         check_schema(agent.output_schema, f"agents.{name}.output_schema", findings)
+    _check_reducers(blueprint.context_schema, findings)
     if check_schema(blueprint.context_schema, "context_schema", findings) and blueprint.context_schema is not None:
         for path, message in problems_of(blueprint.context_schema, blueprint.context):
-            where = f"context.{path}" if path else "context"
-            findings.add(where, "bad_value", f"does not fit context_schema: {message}")
+            value_path = f"context.{path}" if path else "context"
+            findings.add(value_path, "bad_value", f"does not fit context_schema: {message}")
+
+
+def _check_reducers(schema: dict[str, Any] | None, findings: Findings) -> None:
+    """Refuse a `reduce` that is unknown, does not fit the property's type, or stands at no property."""
+    for path in misplaced(schema):
+        message = "'reduce' belongs to a property of the context"
+        hint = "write it under properties.NAME, beside the property's type"
+        findings.add_key(".".join(["context_schema", *path]), "conflict", message, hint)
+    for path, prop in properties_of(schema or {}):
+        if "reduce" not in prop:
+            continue
+        reduce_path = f"context_schema.properties.{'.properties.'.join(path)}.reduce"
+        reducer = prop["reduce"]
+        if not isinstance(reducer, str) or reducer not in REDUCERS:
+            hint = did_you_mean(str(reducer), REDUCERS) or f"known: {', '.join(REDUCERS)}"
+            findings.add(reduce_path, "bad_value", f"unknown reducer {reducer!r}", hint)
+        elif "type" in prop and not _types(prop["type"]) & _types(REDUCERS[reducer]):
+            message = f"{reducer} joins values of type {REDUCERS[reducer]}, not {prop['type']}"
+            findings.add(reduce_path, "conflict", message, "choose another reducer, or another type")
+
+
+def _types(declared: Any) -> set[str]:
+    types = set(declared) if isinstance(declared, list) else {str(declared)}
+    return types | {"integer"} if "number" in types else types
 
 
 def check_step_schemas(step: AnyStep, path: str, findings: Findings) -> None:
@@ -30,14 +59,14 @@ def check_step_schemas(step: AnyStep, path: str, findings: Findings) -> None:
 
 
 def check_schema(schema: dict[str, object] | None, path: str, findings: Findings) -> bool:
-    """Whether it can be used."""
+    """Report a schema that is not valid; return whether it can be used."""
     if schema is None:
         return True
     try:
         validator(schema)
     except BadSchema as error:
         inside = shown_path(error.path)
-        where = path if not inside else f"{path}{inside}" if inside.startswith("[") else f"{path}.{inside}"
-        findings.add(where, "bad_schema", f"no valid JSON Schema: {error.message}")
+        schema_path = path if not inside else f"{path}{inside}" if inside.startswith("[") else f"{path}.{inside}"
+        findings.add(schema_path, "bad_schema", f"not a valid JSON Schema: {error.message}")
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a blueprint will do, in plain words: step by step, who is asked what, what it may cost, what comes out."""
+"""Explain a blueprint in plain words, for `holdfast explain`: its steps, questions, cost and result."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from blueprint.explain.agents import LIMIT
-from blueprint.explain.amounts import Amount
-from blueprint.explain.cost import requests_of, spent
-from blueprint.explain.outline import EMPTY, Line, laid_out
-from blueprint.explain.page import Book, Page
-from blueprint.explain.people import Ask
-from blueprint.explain.words import listed, one_line
-from blueprint.grammar import Blueprint
+from holdfast.blueprint.explain.agents import LIMIT
+from holdfast.blueprint.explain.amounts import Amount
+from holdfast.blueprint.explain.cost import limit_phrases, requests_of
+from holdfast.blueprint.explain.outline import EMPTY, Line, render
+from holdfast.blueprint.explain.page import Book, Page
+from holdfast.blueprint.explain.people import Ask
+from holdfast.blueprint.explain.words import listed, one_line
+from holdfast.blueprint.grammar import Blueprint
 
 __all__ = ["Ask", "Explanation", "explain"]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A blueprint in words, and what programs may want to know of it."""
+    """The explanation of a blueprint: its text, and the same facts for programs."""
 
     blueprint: str
     text: str
     asks: tuple[Ask, ...]
-    """Every question that it may ask, in the order of the text; what a tool asks is known to its code alone."""
+    """Every question of the blueprint itself, in the order of the text; those of tools are not known."""
     model_requests_at_most: int | None
-    """None where nothing bounds them."""
+    """None if nothing bounds the number."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -39,8 +39,9 @@ class Explanation:
 
 
 def explain(blueprint: Blueprint) -> Explanation:
-    """
-    >>> from blueprint import loads
+    """Return the explanation of a blueprint.
+
+    >>> from holdfast.blueprint import loads
     >>> print(explain(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")).text, end="")
     tiny
     <BLANKLINE>
@@ -54,41 +55,43 @@ def explain(blueprint: Blueprint) -> Explanation:
     book, requests = Book(), requests_of(blueprint)
     own = Page(blueprint, book).sections()
     imported = _imports(book)
-    lines = _spaced([[_headed(blueprint.name, blueprint)], *own, _end(blueprint, requests, book), *imported])
-    return Explanation(blueprint.name, laid_out(lines), tuple(book.asks), requests.bound)
+    lines = _spaced([[_heading(blueprint.name, blueprint)], *own, _summary(blueprint, requests, book), *imported])
+    return Explanation(blueprint.name, render(lines), tuple(book.asks), requests.bound)
 
 
 def _imports(book: Book) -> list[list[Line]]:
-    """The imports' own explanations, and those of what they import."""
-    found = []
+    """Return a section for each imported blueprint, direct or indirect. Empties `book.imports`."""
+    sections = []
     while book.imports:
         alias, child = book.imports.pop(0)
         inside = Page(child, book, 1, f"{alias} ").sections()
-        found.append([_headed(f"The blueprint {alias}", child), *(line for section in inside for line in section)])
-    return found
+        sections.append([_heading(f"The blueprint {alias}", child), *(line for section in inside for line in section)])
+    return sections
 
 
-def _headed(title: str, blueprint: Blueprint) -> Line:
+def _heading(title: str, blueprint: Blueprint) -> Line:
     return Line(f"{title}: {one_line(blueprint.description, 400)}" if blueprint.description else title)
 
 
-def _end(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
-    """What the run may cost, how long it may wait, and what is not known."""
-    said = [f"Requests to models: {requests}."]
+def _summary(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
+    """Return the closing lines: requests to models, limits, who may steer, how long it may wait."""
+    sentences = [f"Requests to models: {requests}."]
     limits = blueprint.limits
-    if limits is not None and (most := spent(limits)):
+    if limits is not None and (most := limit_phrases(limits)):
         more = "a person is asked for more" if limits.on_limit == "ask" else "it fails"
-        said.append(f"The run may take at most {listed(most)}; then {more}.")
+        sentences.append(f"The run may take at most {listed(most)}; then {more}.")
         book.asks += [LIMIT] if limits.on_limit == "ask" else []
+    if blueprint.access is not None:
+        sentences.append(f"The run may be steered by {listed(blueprint.access.steer)}.")
     if any(ask.by is None for ask in book.asks):
-        said.append("A question without a deadline waits for as long as it takes.")
+        sentences.append("A question without a deadline waits for as long as it takes.")
     if book.tools:
-        said.append("What a tool asks of people, if it does, is known to its code alone.")
-    return [Line(text) for text in said]
+        sentences.append("What a tool asks of people, if it does, is known to its code alone.")
+    return [Line(text) for text in sentences]
 
 
 def _spaced(sections: Iterable[list[Line]]) -> list[Line]:
-    """The sections that say anything, with an empty line between."""
+    """Return the lines of all sections that have any, separated by empty lines."""
     lines: list[Line] = []
     for section in sections:
         lines += [EMPTY, *section] if lines and section else section

@@ -1,4 +1,4 @@
-"""Agents in plain words: which model, told what, what they may call, and who has to agree first."""
+"""Agents in plain words: model, instructions, tools, approvals and limits; used by the pages and by the graph."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from blueprint.explain.cost import spent, turns_of_driver
-from blueprint.explain.people import Ask
-from blueprint.explain.schemas import shape
-from blueprint.explain.words import RUN, Names, condition, counted, ended, filled, listed, one_line
-from blueprint.grammar import Agent, AgentHistory, AgentTool, Blueprint, Rule
-from blueprint.reach import AGENT, IMPORT, MCP, reach_of_tools
+from holdfast.blueprint.dependencies import AGENT, IMPORT, MCP, reach_of_tools
+from holdfast.blueprint.explain.cost import limit_phrases, turns_of_driver
+from holdfast.blueprint.explain.people import Ask
+from holdfast.blueprint.explain.schemas import shape
+from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
+from holdfast.blueprint.grammar import Agent, AgentHistory, AgentTool, Blueprint, Rule
+from holdfast.blueprint.plan.output import PLAN_OUTPUT
 
 ANY_TOOL = "a tool"
-"""Of a plan that is known only when it runs."""
-CALL = Names({"args": "the call"})
+"""The name of a tool that is known only when its plan runs."""
+CALL = Vocabulary({"args": "the call"})
 _HISTORY = {
     "truncate_turns": "the oldest turns are dropped",
     "truncate_results": "old results of tools are shortened",
@@ -28,21 +29,21 @@ LIMIT = Ask("decision", "The limit is reached. Go on?", ("more", "fail"), on_dec
 
 
 @dataclass(frozen=True)
-class Used:
-    """An agent as a step uses it: a planner has a registry instead of tools."""
+class UsedAgent:
+    """An agent as a step uses it; a planner has a registry instead of tools."""
 
     label: str
     agent: Agent
     registry: tuple[AgentTool, ...] | None = None
     turns: bool = True
-    """Whether it works by itself, in turns; not where it only calls the tools of a plan's steps, or drives a plan."""
+    """True if it works in turns; false if it only calls the tools of a plan's steps, or drives a plan."""
     drives: bool = False
-    """Whether it drives a plan."""
+    """True if it drives a plan."""
     plan_tools: bool = False
-    """Whether it calls tools that a plan names."""
+    """True if it calls tools that a plan names."""
 
-    def also(self, other: Used) -> Used:
-        """The same agent, used in another way, too."""
+    def merged_with(self, other: UsedAgent) -> UsedAgent:
+        """Return this agent with the uses of both."""
         plan_tools = self.plan_tools or other.plan_tools
         return replace(self, turns=self.turns or other.turns, drives=self.drives or other.drives, plan_tools=plan_tools)
 
@@ -51,35 +52,37 @@ class Used:
         return self.agent.tools if self.registry is None else self.registry
 
 
-def described(used: Used, names: Names = RUN) -> str:
-    """All that is to be known of an agent, in a few sentences."""
+def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
+    """Return the sentences that describe an agent."""
     agent = used.agent
-    told = f" is told {filled(agent.instructions, names)}" if agent.instructions else ""
-    said = [ended(f"{used.label} ({model(agent.model)}){told}")]
+    instructions = f" is told {filled(agent.instructions, names)}" if agent.instructions else ""
+    sentences = [as_sentence(f"{used.label} ({model(agent.model)}){instructions}")]
     if agent.output_schema is not None:
-        said.append(f"It gives {shape(agent.output_schema)}.")
+        is_plan = agent.output_schema == PLAN_OUTPUT
+        sentences.append("It gives a JSON plan." if is_plan else f"It gives {shape(agent.output_schema)}.")
     if agent.works_in_turns and used.registry is None and used.turns:
-        said.append(_turns(agent))
+        sentences.append(_turns_sentence(agent))
     if used.drives:
-        said.append(f"It drives a plan in at most {counted(turns_of_driver(agent), 'turn')}.")
-    tools = [_tool(tool, agent) for tool in used.tools]
+        sentences.append(f"It drives a plan in at most {counted(turns_of_driver(agent), 'turn')}.")
+    tools = [_tool_phrase(tool, agent) for tool in used.tools]
     if tools:
-        said.append(f"It may {'run' if used.registry is not None else 'call'} {listed(tools)}.")
+        sentences.append(f"It may {'run' if used.registry is not None else 'call'} {listed(tools)}.")
     if used.plan_tools and "approve" in agent.human and not agent.tools:
-        said.append("A person must agree to each call of a tool.")
+        sentences.append("A person must agree to each call of a tool.")
     if "ask" in agent.human and used.registry is None:
-        said.append("It may ask a person whenever it wants to know something.")
-    said += [_rule(rule) for rule in agent.permissions]
+        sentences.append("It may ask a person whenever it wants to know something.")
+    sentences += [_permission_sentence(rule) for rule in agent.permissions]
     if agent.history_management is not None:
-        said.append(_shortened(agent.history_management))
-    if agent.limits is not None and (most := spent(agent.limits)):
+        sentences.append(_history_sentence(agent.history_management))
+    if agent.limits is not None and (most := limit_phrases(agent.limits)):
         more = "a person is asked for more" if agent.limits.on_limit == "ask" else "it fails"
-        said.append(f"One use may take {listed(most)}; then {more}.")
-    return " ".join(said)
+        sentences.append(f"One use may take {listed(most)}; then {more}.")
+    return " ".join(sentences)
 
 
 def model(name: str) -> str:
-    """
+    """Return the description of a model from its name.
+
     >>> model("scripted:/srv/flows/replies.yaml"), model("openai-compatible:llama@http://localhost:1"), model("echo")
     ('scripted by replies.yaml', 'llama at http://localhost:1', 'echo: repeats what it gets')
     """
@@ -94,13 +97,14 @@ def model(name: str) -> str:
     return one_line(name, 80)
 
 
-def _turns(agent: Agent) -> str:
+def _turns_sentence(agent: Agent) -> str:
     most = f"It works in at most {counted(agent.max_turns, 'turn')}"
     return f"{most} and {counted(agent.max_tool_calls, 'call')}." if agent.max_tool_calls is not None else f"{most}."
 
 
 def tool_name(name: str) -> str:
-    """
+    """Return the description of a tool from its name: a function, an agent, a blueprint or an MCP tool.
+
     >>> tool_name("agent:lawyer"), tool_name("imports.review"), tool_name("mcp:files"), tool_name("mcp:files/read")
     ('the agent lawyer', 'the blueprint review', 'everything of the MCP server files', 'read of the MCP server files')
     """
@@ -114,8 +118,8 @@ def tool_name(name: str) -> str:
     return one_line(name, 60)
 
 
-def consent(tool: AgentTool, agent: Agent) -> str | None:
-    """When a person has to agree to a call before it is made; None if never."""
+def approval_condition(tool: AgentTool, agent: Agent) -> str | None:
+    """Return the clause that says when a person has to approve a call; None if never."""
     match tool.approve:
         case "never":
             return None
@@ -127,77 +131,88 @@ def consent(tool: AgentTool, agent: Agent) -> str | None:
             return f"if a person agrees where {condition(expression, CALL)}"
 
 
-def _tool(tool: AgentTool, agent: Agent) -> str:
-    notes = [*(["a person sees each call first, and may change it"] if tool.review else []), _leave(tool, agent)]
-    told = "; ".join(note for note in notes if note)
-    return tool_name(tool.name) + (f" ({told})" if told else "")
+def _tool_phrase(tool: AgentTool, agent: Agent) -> str:
+    notes = [
+        *(["a person sees each call first, and may change it"] if tool.review else []),
+        _approval_note(tool, agent),
+    ]
+    note_text = "; ".join(note for note in notes if note)
+    return tool_name(tool.name) + (f" ({note_text})" if note_text else "")
 
 
-def _leave(tool: AgentTool, agent: Agent) -> str | None:
-    """What the tool itself says of a person's leave, as far as no rule says more."""
+def _approval_note(tool: AgentTool, agent: Agent) -> str | None:
+    """Return the tool's own approval clause; None if a permission rule for every target decides instead."""
     rules = [rule for rule in agent.permissions if fnmatchcase(tool.name, rule.tool)]
     if any(rule.target == "*" for rule in rules):
         return None
-    told = consent(tool, agent)
-    return f"{told}, where no rule says more" if told and rules else told
+    note = approval_condition(tool, agent)
+    return f"{note}, where no rule says more" if note and rules else note
 
 
-def _rule(rule: Rule) -> str:
-    what = "Every call" if rule.tool == "*" else f"A call of {one_line(rule.tool, 60)}"
-    target = "" if rule.target == "*" else f" on {one_line(rule.target, 60)}"
-    done = {"allow": "is allowed", "deny": "is denied", "ask": "needs a person's yes"}[rule.action]
-    return f"{what}{target} {done}."
+def _permission_sentence(rule: Rule) -> str:
+    calls = "Every call" if rule.tool == "*" else f"A call of {one_line(rule.tool, 60)}"
+    on_target = "" if rule.target == "*" else f" on {one_line(rule.target, 60)}"
+    effect = {"allow": "is allowed", "deny": "is denied", "ask": "needs a person's yes"}[rule.action]
+    return f"{calls}{on_target} {effect}."
 
 
-def _shortened(rule: AgentHistory) -> str:
+def _history_sentence(rule: AgentHistory) -> str:
     most = [counted(rule.max_turns, "turn")] if rule.max_turns is not None else []
     most += [counted(rule.max_tokens, "token")] if rule.max_tokens is not None else []
     by = f" by the agent {rule.agent}" if rule.strategy == "summarize" and rule.agent is not None else ""
     return f"Of a conversation above {listed(most, 'or')} {_HISTORY[rule.strategy]}{by}."
 
 
-def asks_of(used: Used, blueprint: Blueprint) -> list[Ask]:
-    """What a person may be asked while the agent works, for it and for the agents that it calls."""
+def asks_of(used: UsedAgent, blueprint: Blueprint) -> list[Ask]:
+    """Return the questions that an agent, and the agents it calls, may ask."""
     inner = reach_of_tools(used.tools, blueprint).agents.values()
-    every = [used, *(Used("", agent) for agent in inner)]
-    return [ask for one in every for ask in _asks(one)]
+    agents = [used, *(UsedAgent("", agent) for agent in inner)]
+    return [ask for user in agents for ask in _asks_of_one(user)]
 
 
-def asks_of_calls(used: Used, tools: Sequence[str], blueprint: Blueprint, *, may_ask: bool) -> list[Ask]:
-    """What a person may be asked where the agent calls tools that a plan names."""
+def asks_of_calls(used: UsedAgent, tools: Sequence[str], blueprint: Blueprint, *, may_ask: bool) -> list[Ask]:
+    """Return the questions that may be asked when the agent calls tools named by a plan.
+
+    Args:
+        tools: Names as the plan writes them; `ANY_TOOL` for those not known yet.
+        may_ask: Whether the agent may also ask on its own behalf.
+    """
     agent = used.agent
-    known = {tool.name: tool for tool in agent.tools}
-    settings = [known.get(name) or known.get(name.partition("/")[0]) or AgentTool(name=name) for name in tools]
+    own_tools = {tool.name: tool for tool in agent.tools}
+    settings = [own_tools.get(name) or own_tools.get(name.partition("/")[0]) or AgentTool(name=name) for name in tools]
     human = [word for word in agent.human if may_ask or word != "ask"]
-    rules = [rule for rule in agent.permissions if any(_may_speak_of(rule, name) for name in tools)]
-    here = agent.model_copy(update={"tools": settings, "human": human, "permissions": rules})
-    return asks_of(replace(used, agent=here), blueprint)
+    rules = [rule for rule in agent.permissions if any(_may_apply_to(rule, name) for name in tools)]
+    restricted = agent.model_copy(update={"tools": settings, "human": human, "permissions": rules})
+    return asks_of(replace(used, agent=restricted), blueprint)
 
 
-def _may_speak_of(rule: Rule, tool: str) -> bool:
-    """Whether a rule may be one for the tool; a server's tools have other names for the model, which only it knows."""
+def _may_apply_to(rule: Rule, tool: str) -> bool:
+    """Return whether a rule may apply to a tool.
+
+    Tools of an MCP server count always: only the server knows the names that the model will see.
+    """
     return tool.startswith(MCP) or tool == ANY_TOOL or fnmatchcase(tool, rule.tool)
 
 
-def _asks(used: Used) -> list[Ask]:
+def _asks_of_one(used: UsedAgent) -> list[Ask]:
     agent = used.agent
-    found = [Ask("clarification", on_decline="told")] if "ask" in agent.human or used.registry is not None else []
+    asks = [Ask("clarification", on_decline="told")] if "ask" in agent.human or used.registry is not None else []
     for tool in used.tools:
         name = one_line(tool.name, 60)
         if tool.review:
-            found.append(Ask("review", f"{name} is about to be called", on_decline="rejected"))
-        if consent(tool, agent) is not None:
-            found.append(Ask("permission", f"May {name} be called?", on_decline="denied"))
-    found += [
+            asks.append(Ask("review", f"{name} is about to be called", on_decline="rejected"))
+        if approval_condition(tool, agent) is not None:
+            asks.append(Ask("permission", f"May {name} be called?", on_decline="denied"))
+    asks += [
         Ask("permission", f"May {one_line(rule.tool, 60)} be called?", on_decline="denied")
         for rule in agent.permissions
         if rule.action == "ask"
     ]
-    return [*found, *limit_ask(agent)]
+    return [*asks, *limit_ask(agent)]
 
 
 def limit_ask(agent: Agent) -> list[Ask]:
-    """The question whether an agent may spend more than its limits say."""
+    """Return the question whether an agent may exceed its limits, if its limits ask it."""
     if agent.limits is None or agent.limits.on_limit != "ask":
         return []
     return [LIMIT]

@@ -1,4 +1,4 @@
-"""How many requests to models a blueprint can make at most: the product of its loops, turns and calls."""
+"""The most model requests a blueprint can make, for `explain`: the product of its loops, turns and calls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 from jinja2 import nodes
 
-from blueprint.explain.amounts import LARGEST, Amount, largest, total
-from blueprint.explain.words import lasting
-from blueprint.expressions import ExpressionError
-from blueprint.expressions.parse import parsed_expression
-from blueprint.grammar import (
+from holdfast.blueprint.dependencies import AGENT, IMPORT
+from holdfast.blueprint.explain.amounts import LARGEST, Amount, largest, total
+from holdfast.blueprint.explain.words import duration
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.parse import parsed_expression
+from holdfast.blueprint.grammar import (
     Agent,
     AgenticLoop,
     AgentTool,
@@ -33,21 +34,20 @@ from blueprint.grammar import (
     PlanBody,
     PlanStep,
 )
-from blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
-from blueprint.reach import AGENT, IMPORT
+from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
 
 MISFITS = 3
-"""Requests for one output at most, where it must fit a schema: it is asked for again, corrected."""
+"""The most requests for one output that must fit a schema: a misfit is sent back for correction."""
 READINGS = 3
-"""Requests for one answer in a `clarify`, at most."""
+"""The most requests for one answer in a `clarify`."""
 DRIVER_TURNS = 10_000
-"""Of an agent that drives a plan, unless its author says otherwise."""
+"""The turns of an agent that drives a plan, unless its author sets `max_turns`."""
 RETRIES = 2
-"""How often a step of a plan is tried again where its tools err, at most."""
+"""The most retries of a plan step whose tools fail."""
 
 
 def requests_of(blueprint: Blueprint) -> Amount:
-    """What a run can ask of models at most; failed requests that are made again are not counted."""
+    """Return the most model requests of a run. Retries of failed requests are not counted."""
     requests = _within(_Counting(blueprint).steps(blueprint.steps), blueprint.limits)
     if requests.most is not None and requests.most > LARGEST:
         return Amount(None, (f"its loops, turns and calls allow for more than {LARGEST:,}",))
@@ -55,7 +55,7 @@ def requests_of(blueprint: Blueprint) -> Amount:
 
 
 def _within(amount: Amount, limits: Limits | None) -> Amount:
-    """No more than limits allow, where nobody is asked for more."""
+    """Return the amount, capped by limits that stop the run without asking a person for more."""
     if limits is None or limits.model_calls is None or limits.on_limit == "ask":
         return amount
     bound = amount.bound
@@ -64,13 +64,13 @@ def _within(amount: Amount, limits: Limits | None) -> Amount:
 
 @dataclass
 class _Counting:
-    """One blueprint; what is used in several places is counted once and remembered."""
+    """The count for one blueprint; agents and imports are counted once and cached."""
 
     blueprint: Blueprint
     agents: dict[str, Amount] = field(default_factory=dict)
     imports: dict[str, Amount] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
-    """Agents that are being counted: one that is found again would call itself."""
+    """Agents being counted; one met again calls itself."""
 
     def steps(self, steps: Iterable[AnyStep]) -> Amount:
         return total(self._step(step) for step in steps)
@@ -110,7 +110,7 @@ class _Counting:
 
     def _plain(self, step: PlainStep) -> Amount:
         if step.agent is not None:
-            return self._asked(step.agent)
+            return self._use(step.agent)
         if step.uses is not None and step.uses.startswith(IMPORT):
             return self._imported(step.uses.removeprefix(IMPORT))
         return Amount()
@@ -129,7 +129,7 @@ class _Counting:
         body = self.steps(step.map.body)
         if step.map.on_item_error == "ask":
             return body.times(None, f"an item of {step.name} is tried again as often as a person wants")
-        return body.times(items_of(step), f"{step.name} has as many items as its list")
+        return body.times(literal_item_count(step), f"{step.name} has as many items as its list")
 
     def _clarify(self, step: Clarify) -> Amount:
         if step.agent is None:
@@ -156,43 +156,43 @@ class _Counting:
             return Amount(None, (f"{step.name} is known only when it runs",))
         if plan.confirm:
             return Amount(None, (f"a person may change {step.name} before it runs",))
-        return over_units(laid_out(plan)[0].units, lambda one: self._plan_step(one, plan))
+        return over_units(laid_out(plan)[0].units, lambda unit_step: self._plan_step(unit_step, plan))
 
     def _plan_step(self, step: PlanStep, plan: PlanBody) -> Amount:
-        """One step of a plan that the engine drives: with tools, a request a tool, and more where they err."""
+        """Return the requests of one step of a plan that the engine drives: one for each tool, plus retries."""
         if asks(step) and not step.tools:
             return Amount()
-        written = plan.agent if step.agent is None else step.agent
+        agent_or_name = plan.agent if step.agent is None else step.agent
         if not step.tools:
-            return Amount(1) if written is None else self._asked(written)
-        agent = None if written is None else self._agent(written)
+            return Amount(1) if agent_or_name is None else self._use(agent_or_name)
+        agent = None if agent_or_name is None else self._agent(agent_or_name)
         if agent is not None and "ask" in agent.human:
             return Amount(None, (f"the agent of step {step.id} may ask a person as often as it wants",))
         return Amount(len(step.tools) + RETRIES)
 
-    def _agent(self, written: str | Agent) -> Agent | None:
-        return written if isinstance(written, Agent) else self.blueprint.agents.get(written)
+    def _agent(self, agent_or_name: str | Agent) -> Agent | None:
+        return agent_or_name if isinstance(agent_or_name, Agent) else self.blueprint.agents.get(agent_or_name)
 
-    def _asked(self, written: str | Agent) -> Amount:
-        """One use of an agent."""
-        if isinstance(written, Agent):
-            return self._used(written)
-        if written in self.open:
-            return Amount(None, (f"the agent {written} may call itself",))
-        if written not in self.agents and written in self.blueprint.agents:
-            self.open.add(written)
-            self.agents[written] = self._used(self.blueprint.agents[written])
-            self.open.remove(written)
-        return self.agents.get(written, Amount(1))
+    def _use(self, agent_or_name: str | Agent) -> Amount:
+        """Return the requests of one use of an agent."""
+        if isinstance(agent_or_name, Agent):
+            return self._own_use(agent_or_name)
+        if agent_or_name in self.open:
+            return Amount(None, (f"the agent {agent_or_name} may call itself",))
+        if agent_or_name not in self.agents and agent_or_name in self.blueprint.agents:
+            self.open.add(agent_or_name)
+            self.agents[agent_or_name] = self._own_use(self.blueprint.agents[agent_or_name])
+            self.open.remove(agent_or_name)
+        return self.agents.get(agent_or_name, Amount(1))
 
-    def _used(self, agent: Agent) -> Amount:
+    def _own_use(self, agent: Agent) -> Amount:
         if not agent.works_in_turns:
             single = Amount(1 if agent.output_schema is None else MISFITS)
             return _within(single, agent.limits)
         return _within(self._in_turns(agent, agent.tools), agent.limits)
 
     def _in_turns(self, agent: Agent, tools: Sequence[AgentTool]) -> Amount:
-        """A request a turn, one more where the conversation is summarised, and what is asked by what it calls."""
+        """Return the requests of an agent that works in turns, with those of the agents and blueprints it calls."""
         own = Amount(agent.max_turns * _requests_a_turn(agent))
         calls = agent.max_turns * agent.max_tool_calls_per_turn
         most = calls if agent.max_tool_calls is None else min(calls, agent.max_tool_calls)
@@ -200,7 +200,7 @@ class _Counting:
 
     def _tool(self, tool: AgentTool) -> Amount:
         if tool.name.startswith(AGENT):
-            return self._asked(tool.name.removeprefix(AGENT))
+            return self._use(tool.name.removeprefix(AGENT))
         if tool.name.startswith(IMPORT):
             return self._imported(tool.name.removeprefix(IMPORT))
         return Amount()
@@ -213,17 +213,17 @@ class _Counting:
 
 
 def _requests_a_turn(agent: Agent) -> int:
-    """One, and one more where the conversation is summarised."""
+    """Return 2 if the conversation may be summarised in each turn, else 1."""
     return 2 if agent.history_management is not None and agent.history_management.strategy == "summarize" else 1
 
 
 def turns_of_driver(agent: Agent | None) -> int:
-    """How many turns an agent that drives a plan has; None: the default model."""
+    """Return the most turns of an agent that drives a plan; None stands for the default model."""
     return agent.max_turns if agent is not None and "max_turns" in agent.model_fields_set else DRIVER_TURNS
 
 
 def over_units(units: Iterable[Unit], amount_of: Callable[[PlanStep], Amount]) -> Amount:
-    """What the steps of a plan come to, those of its loops for each item."""
+    """Return the total over the steps of a plan, with those of its loops for each item."""
     return total(_over_unit(unit, amount_of) for unit in units)
 
 
@@ -234,12 +234,12 @@ def _over_unit(unit: Unit, amount_of: Callable[[PlanStep], Amount]) -> Amount:
     body = over_units(unit.body, amount_of)
     if unit.on_item_error == "ask":
         return body.times(None, f"an item of {unit.id} is tried again as often as a person wants")
-    items = written_items(unit.over)
+    items = literal_items(unit.over)
     return body.for_each(unit.id, unit.max_items) if items is None else body.times(len(items), "")
 
 
-def written_items(over: Any) -> list[Any] | None:
-    """The items of a plan's loop, where they stand in the plan."""
+def literal_items(over: Any) -> list[Any] | None:
+    """Return the items of a plan's loop if they are written in the plan, else None."""
     match over:
         case list():
             return over
@@ -248,8 +248,8 @@ def written_items(over: Any) -> list[Any] | None:
     return None
 
 
-def items_of(step: Map) -> int | None:
-    """How many items a map has, where its list stands in the blueprint."""
+def literal_item_count(step: Map) -> int | None:
+    """Return the number of items of a map if its list is written in the blueprint, else None."""
     try:
         node = parsed_expression(step.map.iterable_input)
     except ExpressionError:
@@ -273,10 +273,10 @@ def _list(text: str) -> list[Any] | None:
     return listed if isinstance(listed, list) else None
 
 
-def spent(limits: Limits) -> list[str]:
-    """Limits in words.
+def limit_phrases(limits: Limits) -> list[str]:
+    """Return each limit in words.
 
-    >>> spent(Limits(model_calls=2000, cost_usd=2.5, seconds=90))
+    >>> limit_phrases(Limits(model_calls=2000, cost_usd=2.5, seconds=90))
     ['2,000 requests to models', '2.5 dollars', '1 minute 30 seconds of work']
     """
     amounts = {
@@ -285,8 +285,8 @@ def spent(limits: Limits) -> list[str]:
         "dollars": limits.cost_usd,
         "steps": limits.steps,
     }
-    said = [f"{_amount(amount)} {unit}" for unit, amount in amounts.items() if amount is not None]
-    return [*said, *([f"{lasting(limits.seconds)} of work"] if limits.seconds is not None else [])]
+    phrases = [f"{_amount(amount)} {unit}" for unit, amount in amounts.items() if amount is not None]
+    return [*phrases, *([f"{duration(limits.seconds)} of work"] if limits.seconds is not None else [])]
 
 
 def _amount(amount: float) -> str:

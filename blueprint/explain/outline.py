@@ -1,4 +1,4 @@
-"""An explanation as lines of text: numbered, indented, none wider than a screen."""
+"""The layout of an explanation as text: numbered and indented paragraphs, wrapped at `WIDTH`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202
 
 @dataclass(frozen=True)
 class Line:
-    """One paragraph; a label, such as a number, stands before it."""
+    """A paragraph, with an optional label such as its number."""
 
     text: str
     label: str = ""
@@ -23,18 +23,19 @@ class Line:
 EMPTY = Line("")
 
 
-def shown(text: str) -> str:
-    """Without characters that would steer a terminal or turn the reading direction round.
+def sanitized(text: str) -> str:
+    """Return the text without characters that steer a terminal or reverse the reading direction.
 
-    >>> shown("a\\x1b[2Jb")
+    >>> sanitized("a\\x1b[2Jb")
     'a�[2Jb'
     """
     return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def laid_out(lines: list[Line]) -> str:
-    """
-    >>> print(laid_out([Line("ask: asks a person.", "1."), Line("say: passes it on.", "1.1", 1)]), end="")
+def render(lines: list[Line]) -> str:
+    """Return the lines as text.
+
+    >>> print(render([Line("ask: asks a person.", "1."), Line("say: passes it on.", "1.1", 1)]), end="")
     1. ask: asks a person.
        1.1 say: passes it on.
     """
@@ -44,10 +45,10 @@ def laid_out(lines: list[Line]) -> str:
 def _paragraph(line: Line) -> str:
     before = " " * (INDENT * line.depth) + (f"{line.label} " if line.label else "")
     wrapper = textwrap.TextWrapper(
-        max(WIDTH, len(before) + 40),
+        max(WIDTH, len(before) + 40),  # however deep, some room for text
         initial_indent=before,
         subsequent_indent=" " * len(before),
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return wrapper.fill(shown(line.text))
+    return wrapper.fill(sanitized(line.text))

@@ -1,54 +1,64 @@
-"""Questions in plain words: who is asked what, which answers there are, by when, and what happens otherwise."""
+"""Questions of `hitl` steps in plain words: assignees, choices, deadline, and what happens without an answer."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from blueprint.explain.schemas import form
-from blueprint.explain.words import Names, bare, constant, ended, filled, lasting, listed, one_line, value
-from blueprint.grammar import Hitl, Option
-from blueprint.people import GROUP, REQUESTER, USER
+from holdfast.blueprint.explain.schemas import form
+from holdfast.blueprint.explain.words import (
+    Vocabulary,
+    as_sentence,
+    constant,
+    duration,
+    filled,
+    listed,
+    one_line,
+    unquoted,
+    value,
+)
+from holdfast.blueprint.grammar import Hitl, Option
+from holdfast.blueprint.people import GROUP, REQUESTER, USER
 
 PREVIOUS = "{{ previous_step }}"
 
 
 RESCUE = ("retry", "edit", "skip", "abort")
-"""What a person may say of a failure."""
+"""The choices of a person about a failure."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One question that a run may ask; `step` and `at` say where it stands in the explanation."""
+    """A question that a run may ask; `step` and `at` are its step's name and number in the explanation."""
 
     kind: str
     message: str | None = None
-    """In words; None where only the run knows."""
+    """The message in words; None if only the run knows it."""
     choices: tuple[str, ...] = ()
     who: tuple[str, ...] = ("anyone",)
     quorum: int = 1
     by: float | None = None
-    """Seconds from the moment of asking."""
+    """Seconds after the question is asked."""
     on_timeout: str | None = None
     on_decline: str | None = "fail"
     remind_every: float | None = None
     step: str = ""
     at: str = ""
 
-    def standing(self, step: str, at: str) -> Ask:
+    def at_step(self, step: str, at: str) -> Ask:
         return replace(self, step=step, at=at)
 
     def to_json(self) -> dict[str, Any]:
-        told = asdict(self)
-        return {"step": told.pop("step"), "at": told.pop("at"), **told}
+        fields = asdict(self)
+        return {"step": fields.pop("step"), "at": fields.pop("at"), **fields}
 
 
-def ask_of(step: Hitl, names: Names) -> Ask:
-    """The question of a `hitl` step, for programs."""
+def ask_of(step: Hitl, names: Vocabulary) -> Ask:
+    """Return the question of a `hitl` step as data."""
     by, on_timeout = deadline(step)
     return Ask(
         step.ask,
-        None if step.ask == "hold" else bare(step.message, _asked_of(step, names)),
+        None if step.ask == "hold" else unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
         tuple(step.assignees) or ("anyone",)
         if isinstance(step.assignees, list)
@@ -62,9 +72,9 @@ def ask_of(step: Hitl, names: Names) -> Ask:
 
 
 def deadline(step: Hitl) -> tuple[float | None, str | None]:
-    """When the question ends if nobody answers, and what happens then.
+    """Return the seconds until an unanswered question ends, and what happens then.
 
-    With a ladder, a `timeout` that is not behind its last rung only says when the climbing begins.
+    A `timeout` up to the last rung of `escalate` only starts the escalation; the question itself then has no end.
     """
     if step.timeout is None or (step.escalate and step.timeout <= step.escalate[-1].after):
         return None, "escalate" if step.escalate else None
@@ -73,59 +83,62 @@ def deadline(step: Hitl) -> tuple[float | None, str | None]:
     return step.timeout, step.on_timeout or "fail"
 
 
-def _named(people: list[str] | str, names: Names) -> tuple[str, ...]:
-    return (value_of(people, names),) if isinstance(people, str) else tuple(people)
+def describe_question(step: Hitl, names: Vocabulary) -> str:
+    """Return the description of a `hitl` step."""
+    sentences = [
+        _request(step, names),
+        _choices_sentence(step, names),
+        _quorum_sentence(step),
+        *_deadline_sentences(step, names),
+        _decline_sentence(step),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
-def asked(step: Hitl, names: Names) -> str:
-    """What a `hitl` step does."""
-    said = [_asks(step, names), _choices(step, names), _agreement(step), *_deadline(step, names), _declined(step)]
-    return " ".join(sentence for sentence in said if sentence)
+def _message(step: Hitl, names: Vocabulary) -> str:
+    return filled(step.message, _names_in_question(step, names))
 
 
-def _message(step: Hitl, names: Names) -> str:
-    return filled(step.message, _asked_of(step, names))
-
-
-def _asked_of(step: Hitl, names: Names) -> Names:
-    """The names in a question, behind its input."""
+def _names_in_question(step: Hitl, names: Vocabulary) -> Vocabulary:
+    """Return the vocabulary of a question's message, which is read after the step's input."""
     return names.after(filled(step.input, names))
 
 
-def _asks(step: Hitl, names: Names) -> str:
-    who, message = _who(step, names), _message(step, names)
+def _request(step: Hitl, names: Vocabulary) -> str:
+    assignees, message = _assignees(step, names), _message(step, names)
     match step.ask:
         case "hold":
-            return f"waits until {who} lets the run go on."
+            return f"waits until {assignees} lets the run go on."
         case "permission":
-            return f"asks {who} for an explicit yes: {ended(message)}"
+            return f"asks {assignees} for an explicit yes: {as_sentence(message)}"
         case "review":
-            shown = filled(step.input, names)
-            told = "." if step.message == PREVIOUS or message == shown else f": {ended(message)}"
+            subject = filled(step.input, names)
+            question = "." if step.message == PREVIOUS or message == subject else f": {as_sentence(message)}"
             like = f" It must stay {form(step.input_schema)}." if step.input_schema else ""
-            return f"shows {shown} to {who}, who may change or reject it{told}{like}"
+            return f"shows {subject} to {assignees}, who may change or reject it{question}{like}"
         case "secret":
             wanted = "a secret" if step.input_schema is None else _secrets(step.input_schema)
-            return f"asks {who} for {wanted}, to be seen by tools alone: {ended(message)}"
+            return f"asks {assignees} for {wanted}, to be seen by tools alone: {as_sentence(message)}"
         case "clarification":
-            return f"asks {who}: {ended(message)}"
+            return f"asks {assignees}: {as_sentence(message)}"
     if step.options:
-        return f"asks {who} to choose{_several(step)}: {ended(message)}"
+        return f"asks {assignees} to choose{_how_many(step)}: {as_sentence(message)}"
     wanted = "text" if step.input_schema is None else form(step.input_schema)
-    return f"asks {who} for {wanted}: {ended(message)}"
+    return f"asks {assignees} for {wanted}: {as_sentence(message)}"
 
 
 def _secrets(schema: dict[str, Any]) -> str:
-    """
+    """Return the description of the secrets in a form.
+
     >>> _secrets({"required": ["KEY"], "properties": {"KEY": {}, "ID": {}}})
     'the secrets KEY and ID (optional)'
     """
     needed, names = schema.get("required", []), schema["properties"]
-    told = [one_line(name, 60) + ("" if name in needed else " (optional)") for name in names]
-    return f"the secret{'s' if len(told) > 1 else ''} {listed(told)}"
+    labels = [one_line(name, 60) + ("" if name in needed else " (optional)") for name in names]
+    return f"the secret{'s' if len(labels) > 1 else ''} {listed(labels)}"
 
 
-def _several(step: Hitl) -> str:
+def _how_many(step: Hitl) -> str:
     match step.multiple:
         case True:
             return " one or more"
@@ -134,7 +147,7 @@ def _several(step: Hitl) -> str:
     return ""
 
 
-def _choices(step: Hitl, names: Names) -> str:
+def _choices_sentence(step: Hitl, names: Vocabulary) -> str:
     if not step.options:
         return ""
     if isinstance(step.options, str):
@@ -146,87 +159,91 @@ def _choices(step: Hitl, names: Names) -> str:
     return f"{word}: {offered}{'; or own words' if own else ''}."
 
 
-def _option(option: Option, names: Names) -> str:
-    """An option with what it means, and what speaks for or against it.
+def _option(option: Option, names: Vocabulary) -> str:
+    """Return the description of an option: its label, meaning, risk, cost and time.
 
-    >>> _option(Option(id="pay", label="Pay it", risk="Gone", recommended=True), Names({}))
+    >>> _option(Option(id="pay", label="Pay it", risk="Gone", recommended=True), Vocabulary({}))
     'pay (Pay it; recommended; risk: Gone)'
     """
-    label = [bare(option.label, names)] if option.label and option.label != option.id else []
-    about = [bare(option.description, names)] if option.description else []
+    label = [unquoted(option.label, names)] if option.label and option.label != option.id else []
+    about = [unquoted(option.description, names)] if option.description else []
     weights = {"risk": option.risk, "cost": option.cost, "time": option.time}
     notes = [f"{name}: {one_line(text, 60)}" for name, text in weights.items() if text]
     risks = [f"risks: {one_line(', '.join(option.risks), 80)}"] if option.risks else []
-    told = [*label, *about, *(["recommended"] if option.recommended else []), *notes, *risks]
-    return one_line(option.id, 60) + (f" ({'; '.join(told)})" if told else "")
+    details = [*label, *about, *(["recommended"] if option.recommended else []), *notes, *risks]
+    return one_line(option.id, 60) + (f" ({'; '.join(details)})" if details else "")
 
 
-def _who(step: Hitl, names: Names) -> str:
+def _assignees(step: Hitl, names: Vocabulary) -> str:
     excluded = _people(step.not_by, names)
     but = f" (but not {excluded})" if excluded else ""
     return (_people(step.assignees, names) or "a person") + but
 
 
-def _people(named: list[str] | str, names: Names) -> str:
-    """
-    >>> _people(["user:ana", "group:editors"], Names({})), _people([], Names({}))
+def _people(named: list[str] | str, names: Vocabulary) -> str:
+    """Return the assignees in words; empty if there are none.
+
+    >>> _people(["user:ana", "group:editors"], Vocabulary({})), _people([], Vocabulary({}))
     ('ana or somebody of editors', '')
     """
     if isinstance(named, str):
         return f"those whom {value_of(named, names)} names"
-    return listed([person(one, names) for one in named], "or") if named else ""
+    return listed([person(name, names) for name in named], "or") if named else ""
 
 
-def person(name: str, names: Names) -> str:
-    """Somebody, as a person would say it."""
+def person(name: str, names: Vocabulary) -> str:
+    """Return one assignee in words."""
     if name == REQUESTER:
         return "who started the run"
     if name.startswith(GROUP):
-        return f"somebody of {bare(name.removeprefix(GROUP), names)}"
-    return bare(name.removeprefix(USER), names)
+        return f"somebody of {unquoted(name.removeprefix(GROUP), names)}"
+    return unquoted(name.removeprefix(USER), names)
 
 
-def _agreement(step: Hitl) -> str:
+def _quorum_sentence(step: Hitl) -> str:
     if step.quorum == 1:
         return ""
     same = "choose the same" if step.options else "agree"
     return f"{step.quorum} different people must {same}."
 
 
-def _deadline(step: Hitl, names: Names) -> list[str]:
-    said = [f"Reminded every {_each(step.remind_every)}."] if step.remind_every is not None else []
+def _deadline_sentences(step: Hitl, names: Vocabulary) -> list[str]:
+    sentences = [f"Reminded every {_interval(step.remind_every)}."] if step.remind_every is not None else []
     for rung in step.escalate:
-        who = _people(rung.assignees, names)
-        said.append(f"If nobody answers within {lasting(rung.after)}, {who} is asked instead.")
+        assignees = _people(rung.assignees, names)
+        sentences.append(f"If nobody answers within {duration(rung.after)}, {assignees} is asked instead.")
     by, then = deadline(step)
     return (
-        [*said, f"If nobody answers within {lasting(by)}, {_expired(step, then, names)}."] if by is not None else said
+        [*sentences, f"If nobody answers within {duration(by)}, {_timeout_clause(step, then, names)}."]
+        if by is not None
+        else sentences
     )
 
 
-def _each(seconds: float) -> str:
-    """
-    >>> _each(3600), _each(5400)
+def _interval(seconds: float) -> str:
+    """Return a duration as it reads after "every".
+
+    >>> _interval(3600), _interval(5400)
     ('hour', '1 hour 30 minutes')
     """
-    said = lasting(seconds)
-    return said.removeprefix("1 ") if said.count(" ") == 1 else said
+    text = duration(seconds)
+    return text.removeprefix("1 ") if text.count(" ") == 1 else text
 
 
-def _expired(step: Hitl, then: str | None, names: Names) -> str:
+def _timeout_clause(step: Hitl, then: str | None, names: Vocabulary) -> str:
     match then:
         case "default" | "skip" if step.ask == "hold":
             return "the run goes on"
         case "default":
-            given = step.default
-            taken = constant(given) if isinstance(given, str) and "{" not in given else filled(given, names)
+            default = step.default
+            taken = constant(default) if isinstance(default, str) and "{" not in default else filled(default, names)
             return f"the answer is {taken}"
         case "skip":
             return "the run goes on without an answer"
     return "the step fails"
 
 
-def _declined(step: Hitl) -> str:
+def _decline_sentence(step: Hitl) -> str:
     match step.ask:
         case "permission":
             return "Declining is a no."
@@ -242,6 +259,6 @@ def _declined(step: Hitl) -> str:
     return "Declining fails the step."
 
 
-def value_of(template: str, names: Names) -> str:
-    """A template of a value, or an expression of one."""
+def value_of(template: str, names: Vocabulary) -> str:
+    """Return the words for a template, or for a bare expression."""
     return filled(template, names) if "{" in template else value(template, names)

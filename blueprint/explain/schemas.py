@@ -1,10 +1,10 @@
-"""JSON Schemas in a few words: "a form with city (text) and days (a whole number, at least 1)"."""
+"""JSON Schemas in plain words: "a form with city (text) and days (a whole number, at least 1)"."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from blueprint.explain.words import constant, listed, one_line
+from holdfast.blueprint.explain.words import constant, listed, one_line
 
 _TYPES = {
     "object": "an object",
@@ -19,36 +19,36 @@ _DEEPEST = 3
 
 
 def shape(schema: Any, level: int = 0) -> str:
-    """What fits a schema.
+    """Return the description of the values that fit a schema. Below `_DEEPEST` levels only types are named.
 
     >>> shape({"type": "object", "required": ["a"], "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "array"}}})
     "an object with a ('x' or 'y') and b (a list; optional)"
     """
     if not isinstance(schema, dict) or not schema:
         return "anything"
-    said = _kind(schema, level) + _bounds(schema)
+    text = _kind(schema, level) + _bounds(schema)
     described = schema.get("description")
-    return f"{said}: {one_line(described, 80)}" if isinstance(described, str) and described and not level else said
+    return f"{text}: {one_line(described, 80)}" if isinstance(described, str) and described and not level else text
 
 
 def form(schema: dict[str, Any]) -> str:
-    """The same, of what a person fills in.
+    """Return the description of a schema as a form to fill in.
 
     >>> form({"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}})
     'a form with city (text)'
     """
-    said = shape(schema)
-    return f"a form{said.removeprefix('an object')}" if said.startswith("an object with") else said
+    text = shape(schema)
+    return f"a form{text.removeprefix('an object')}" if text.startswith("an object with") else text
 
 
 def fields(schema: dict[str, Any], level: int = 0) -> str:
-    """The keys of an object, each with what fits it; nothing where there are none."""
+    """Return the description of an object's properties; empty if there are none."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return ""
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
-    return listed([_field(name, one, name in needed, level) for name, one in properties.items()])
+    return listed([_field(name, property_, name in needed, level) for name, property_ in properties.items()])
 
 
 def _field(name: str, schema: Any, needed: bool, level: int) -> str:
@@ -61,11 +61,11 @@ def _kind(schema: dict[str, Any], level: int) -> str:
         case {"const": fixed}:
             return constant(fixed)
         case {"enum": [_, *_] as choices}:
-            return listed([constant(one) for one in choices], "or")
+            return listed([constant(choice) for choice in choices], "or")
         case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices} if level < _DEEPEST:
-            return listed([shape(one, level + 1) for one in choices], "or")
+            return listed([shape(choice, level + 1) for choice in choices], "or")
         case {"type": [_, *_] as types}:
-            return listed([_TYPES.get(str(one), str(one)) for one in types], "or")
+            return listed([_TYPES.get(str(type_), str(type_)) for type_ in types], "or")
         case {"type": "array", "items": dict() as items} if items and level < _DEEPEST:
             return f"a list, each item {shape(items, level + 1)}"
         case {"properties": dict()} if level < _DEEPEST and (inside := fields(schema, level)):
@@ -76,8 +76,8 @@ def _kind(schema: dict[str, Any], level: int) -> str:
 
 
 def _bounds(schema: dict[str, Any]) -> str:
-    """The bounds of a number, and the format of a text."""
-    said = [
+    """Return the bounds of a number and the format of a text."""
+    bounds = [
         f"{words} {constant(schema[key])}"
         for key, words in (
             ("minimum", "at least"),
@@ -88,4 +88,4 @@ def _bounds(schema: dict[str, Any]) -> str:
         if isinstance(schema.get(key), int | float)
     ]
     kept = schema.get("format")
-    return "".join(f", {text}" for text in [*said, *([f"as {kept}"] if isinstance(kept, str) else [])])
+    return "".join(f", {text}" for text in [*bounds, *([f"as {kept}"] if isinstance(kept, str) else [])])

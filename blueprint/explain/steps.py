@@ -1,31 +1,33 @@
-"""Every step kind in plain words: one function a kind, in one table."""
+"""Step kinds in plain words, for pages and graphs: one function for each kind, registered in `WORDS`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from blueprint.explain.agents import model, tool_name
-from blueprint.explain.cost import items_of
-from blueprint.explain.people import PREVIOUS, RESCUE, Ask, ask_of, asked
-from blueprint.explain.plans import told_of_plan
-from blueprint.explain.schemas import fields, shape
-from blueprint.explain.told import Inner, Told
-from blueprint.explain.words import (
-    Names,
+from holdfast.blueprint.dependencies import IMPORT
+from holdfast.blueprint.explain.agents import model, tool_name
+from holdfast.blueprint.explain.cost import literal_item_count
+from holdfast.blueprint.explain.description import NestedSteps, StepDescription
+from holdfast.blueprint.explain.people import PREVIOUS, RESCUE, Ask, ask_of, describe_question
+from holdfast.blueprint.explain.plans import describe_plan
+from holdfast.blueprint.explain.schemas import fields, shape
+from holdfast.blueprint.explain.words import (
+    Vocabulary,
+    as_sentence,
     choice,
     condition,
     constant,
     counted,
-    ended,
+    duration,
     filled,
-    lasting,
     listed,
     one_line,
     value,
 )
-from blueprint.expressions.parse import is_plain
-from blueprint.grammar import (
+from holdfast.blueprint.expressions.parse import is_plain
+from holdfast.blueprint.grammar import (
     Agent,
     AgenticLoop,
     AnyStep,
@@ -45,57 +47,60 @@ from blueprint.grammar import (
     Retry,
     Step,
 )
-from blueprint.grammar.steps import BUILTINS
-from blueprint.reach import IMPORT
+from holdfast.blueprint.grammar.loops import MOST_IDLE_ROUNDS
+from holdfast.blueprint.grammar.steps import BUILTINS
 
 
-def told_of(step: AnyStep, names: Names) -> Told:
-    """What a step does, by its kind; what every step may say of itself is not in it."""
-    told: Told = WORDS[type(step)](step, names)
-    return told
+def describe_step(step: AnyStep, names: Vocabulary) -> StepDescription:
+    """Return the description of a step by its kind, without what every step may add."""
+    description: StepDescription = WORDS[type(step)](step, names)
+    return description
 
 
-# One thing
+# Single actions
 
 
-def _plain(step: PlainStep, names: Names) -> Told:
-    given = filled(step.input, names)
+def _plain(step: PlainStep, names: Vocabulary) -> StepDescription:
+    input_text = filled(step.input, names)
     if step.agent is not None:
-        told = f"{_who(step.agent)} works on {given}.{_attempts(step.timeout, step.retry)}"
-        return Told(told, agent=step.agent)
+        input_text = "the conversation" if names.conversing and step.input == PREVIOUS else input_text
+        text = f"{_agent_phrase(step.agent)} works on {input_text}.{_attempts(step.timeout, step.retry)}"
+        return StepDescription(text, agent=step.agent)
     if step.uses is None:
-        return Told(f"passes on {given}." if step.input == PREVIOUS else ended(f"gives {given}"))
+        return StepDescription(
+            f"passes on {input_text}." if step.input == PREVIOUS else as_sentence(f"gives {input_text}")
+        )
     if step.uses.startswith(IMPORT):
-        return _import(step, step.uses.removeprefix(IMPORT), given, names)
+        return _import(step, step.uses.removeprefix(IMPORT), input_text, names)
     if step.uses in BUILTINS:
-        return Told(f"{_builtin(step.uses, step.input, given, names)}.")
-    what = "the function" if ":" in step.uses else "the tool"
-    told = f"calls {what} {one_line(step.uses, 80)} with {given}.{_attempts(step.timeout, step.retry)}"
-    return Told(told, calls=True)
+        return StepDescription(f"{_builtin(step.uses, step.input, input_text, names)}.")
+    noun = "the function" if ":" in step.uses else "the tool"
+    text = f"calls {noun} {one_line(step.uses, 80)} with {input_text}.{_attempts(step.timeout, step.retry)}"
+    return StepDescription(text, calls=True)
 
 
-def _who(agent: str | Agent) -> str:
+def _agent_phrase(agent: str | Agent) -> str:
     return f"the agent {agent}" if isinstance(agent, str) else f"an agent ({model(agent.model)})"
 
 
 def _attempts(timeout: float | None, retry: Retry | None) -> str:
     if retry is None:
-        return f" It may take {lasting(timeout)}." if timeout is not None else ""
-    each = f" of {lasting(timeout)}" if timeout is not None else ""
-    said = f"{counted(retry.attempts, 'attempt')}{each} at most"
-    return f" {said}."
+        return f" It may take {duration(timeout)}." if timeout is not None else ""
+    each = f" of {duration(timeout)}" if timeout is not None else ""
+    limit = f"{counted(retry.attempts, 'attempt')}{each} at most"
+    return f" {limit}."
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _import(step: PlainStep, alias: str, given: str, names: Names) -> Told:
+def _import(step: PlainStep, alias: str, input_text: str, names: Vocabulary) -> StepDescription:
     config = step.config or ImportConfig()
-    given = given if config.input is None else filled(config.input, names)
+    input_text = input_text if config.input is None else filled(config.input, names)
     back = listed([f"its {_path(child)} as {_path(parent)}" for child, parent in config.outputs.items()])
     kept = f" It keeps {back} in the context." if config.outputs else ""
-    return Told(f"runs the blueprint {alias} (below) with {given}.{kept}", runs=alias)
+    return StepDescription(f"runs the blueprint {alias} (below) with {input_text}.{kept}", runs=alias)
 
 
 _BUILTIN = {
@@ -110,37 +115,37 @@ _BUILTIN = {
 }
 
 
-def _builtin(name: str, written: Any, given: str, names: Names) -> str:
-    match name, written:
+def _builtin(name: str, input_: Any, input_text: str, names: Vocabulary) -> str:
+    match name, input_:
         case "context_set", {"path": str(path)} if is_plain(path):
-            return f"sets {_path(path)} in the context to {filled(written.get('value'), names)}"
+            return f"sets {_path(path)} in the context to {filled(input_.get('value'), names)}"
         case "context_merge", {"path": str(path)} if is_plain(path):
-            return f"merges {filled(written.get('value'), names)} into {_path(path)} in the context"
+            return f"merges {filled(input_.get('value'), names)} into {_path(path)} in the context"
         case ("context_get", str(path)) | ("context_get", {"path": str(path)}) if is_plain(path):
             return f"gives {_path(path)} from the context"
-    return _BUILTIN.get(name, f"uses {name} on {{}}").replace("{}", given, 1)
+    return _BUILTIN.get(name, f"uses {name} on {{}}").replace("{}", input_text, 1)
 
 
 # A person
 
 
-def _hitl(step: Hitl, names: Names) -> Told:
-    return Told(asked(step, names), asks=(ask_of(step, names),))
+def _hitl(step: Hitl, names: Vocabulary) -> StepDescription:
+    return StepDescription(describe_question(step, names), asks=(ask_of(step, names),))
 
 
-def _clarify(step: Clarify, names: Names) -> Told:
-    known = f", but for what is known and fits of {filled(step.known, names)}" if step.known is not None else ""
+def _clarify(step: Clarify, names: Vocabulary) -> StepDescription:
+    except_known = f", but for what is known and fits of {filled(step.known, names)}" if step.known is not None else ""
     facts = fields({**step.facts, "required": step.wanted()}) or shape(step.facts)
-    said = [f"talks with a person about {filled(step.goal, names)} until it knows {facts}{known}."]
-    said.append(f"{counted(step.most_questions, 'question')} at most; {_AT_MOST[step.on_max_questions]}.")
+    sentences = [f"talks with a person about {filled(step.goal, names)} until it knows {facts}{except_known}."]
+    sentences.append(f"{counted(step.most_questions, 'question')} at most; {_AT_MOST[step.on_max_questions]}.")
     if step.confirm:
-        said.append("At the end the person sees what was understood, and may correct or reject it.")
+        sentences.append("At the end the person sees what was understood, and may correct or reject it.")
     if step.agent is not None:
-        said.append(f"{_capital(_who(step.agent))} words the questions and reads the answers.")
+        sentences.append(f"{_capital(_agent_phrase(step.agent))} words the questions and reads the answers.")
     asks = [Ask("input" if step.agent is None else "clarification", "what is not known yet")]
     asks += [Ask("review", "what was understood", on_decline="rejected")] if step.confirm else []
     asks += [Ask("decision", "Go on asking?", MORE)] if step.on_max_questions == "ask" else []
-    return Told(" ".join(said), asks=tuple(asks), agent=step.agent)
+    return StepDescription(" ".join(sentences), asks=tuple(asks), agent=step.agent)
 
 
 MORE = ("more", "finish", "fail")
@@ -154,55 +159,56 @@ _AT_MOST = {
 # Branches
 
 
-def _conditional(step: Conditional, names: Names) -> Told:
+def _conditional(step: Conditional, names: Vocabulary) -> StepDescription:
     inside = names.after(filled(step.input, names))
     if (clause := yes_or_no(step, names)) is not None:
         return _either(step, clause, inside)
     blocks = [
-        Inner(f"If it is {_key(key)}{_nothing(then)}", then, inside, key, key) for key, then in step.branches.items()
+        NestedSteps(f"If it is {_key(key)}{_colon_or_nothing(then)}", then, inside, key, key)
+        for key, then in step.branches.items()
     ]
-    return Told(f"goes by {subject(step, names)}.{_unknown_key(step)}", (*blocks, *_otherwise(step, inside)))
+    return StepDescription(f"goes by {subject(step, names)}.{_unknown_key(step)}", (*blocks, *_otherwise(step, inside)))
 
 
 def _key(key: str) -> str:
     return key if key in ("true", "false", "null") else constant(key)
 
 
-def yes_or_no(step: Conditional, names: Names) -> str | None:
-    """The condition as a clause, if it is one that is true or false."""
+def yes_or_no(step: Conditional, names: Vocabulary) -> str | None:
+    """Return the condition as a clause if it is true or false, else None."""
     if step.condition_expression is None or not set(step.branches) <= {"true", "false"}:
         return None
     return choice(step.condition_expression, names.after(filled(step.input, names)))
 
 
-def subject(step: Conditional, names: Names) -> str:
-    """What the branch is chosen by."""
-    given = filled(step.input, names)
+def subject(step: Conditional, names: Vocabulary) -> str:
+    """Return the words for the value that selects a branch."""
+    input_text = filled(step.input, names)
     if step.condition_expression is None:
-        return f"what the function {step.condition} says of {given}"
-    return value(step.condition_expression, names.after(given))
+        return f"what the function {step.condition} says of {input_text}"
+    return value(step.condition_expression, names.after(input_text))
 
 
-def _either(step: Conditional, clause: str, names: Names) -> Told:
-    """A condition that is true or false."""
+def _either(step: Conditional, clause: str, names: Vocabulary) -> StepDescription:
+    """Return the description of a condition that is true or false."""
     titles = {"true": f"If {clause}", "false": f"Unless {clause}" if "true" not in step.branches else "Otherwise"}
     keys = {"true": "yes", "false": "no"}
     blocks = [
-        Inner(f"{titles[key]}{_nothing(step.branches[key])}", step.branches[key], names, keys[key], key)
+        NestedSteps(f"{titles[key]}{_colon_or_nothing(step.branches[key])}", step.branches[key], names, keys[key], key)
         for key in ("true", "false")
         if key in step.branches
     ]
     other = [] if len(blocks) == 2 else _otherwise(step, names)
     ways = "goes one of two ways." if len(blocks) == 2 or other else "goes one way, or fails."
-    return Told(ways, (*blocks, *other))
+    return StepDescription(ways, (*blocks, *other))
 
 
-def _otherwise(step: Conditional, names: Names) -> list[Inner]:
+def _otherwise(step: Conditional, names: Vocabulary) -> list[NestedSteps]:
     branch = step.default_branch
-    return [] if branch is None else [Inner(f"Otherwise{_nothing(branch)}", branch, names, "otherwise")]
+    return [] if branch is None else [NestedSteps(f"Otherwise{_colon_or_nothing(branch)}", branch, names, "otherwise")]
 
 
-def _nothing(steps: Sequence[AnyStep]) -> str:
+def _colon_or_nothing(steps: Sequence[AnyStep]) -> str:
     return ":" if steps else ": nothing."
 
 
@@ -210,41 +216,45 @@ def _unknown_key(step: Conditional) -> str:
     return " Anything else fails the step." if step.default_branch is None else ""
 
 
-# Again and again
+# Repetition
 
 
-def _loop(step: Loop, names: Names) -> Told:
+def _loop(step: Loop, names: Vocabulary) -> StepDescription:
     block = step.loop
-    given = filled(step.input, names)
-    inside = names.after(names.previous if step.input == PREVIOUS else given)
-    said = [f"repeats these steps {_until(step, names)}", *_writes(block.init, "Before the first round", inside)]
+    input_text = filled(step.input, names)
+    inside = names.after(names.previous if step.input == PREVIOUS else input_text)
+    sentences = [
+        f"repeats these steps {_until(step, names)}",
+        *_writes_sentence(block.init, "Before the first round", inside),
+    ]
     if step.input != PREVIOUS:
-        said.append(ended(f"The first round begins with {given}"))
+        sentences.append(as_sentence(f"The first round begins with {input_text}"))
     if block.initial_input_mapper is not None:
-        said.append(f"The first round begins with what {block.initial_input_mapper} makes.")
+        sentences.append(f"The first round begins with what {block.initial_input_mapper} makes.")
     if block.conversation:
-        said.append(_conversation(block))
+        sentences.append(_conversation_sentence(block))
     after = _after_round(step, names)
-    said += _writes(block.state, "Between two rounds", after)
-    said += _handed_on(block, after)
-    said += _given(block.output_template, block.output, block.loop_output_mapper, after)
-    body = Inner("", block.body, names.after("what the round begins with"))
+    sentences += _writes_sentence(block.state, "Between two rounds", after)
+    sentences += _next_input_sentence(block, after)
+    sentences += _result_sentence(block.output_template, block.output, block.loop_output_mapper, after)
+    inner = replace(names.after("what the round begins with"), conversing=block.conversation)
+    body = NestedSteps("", block.body, inner)
     ask = Ask("decision", f"{step.name} has not met its exit. Go on?", MORE)
-    more = (ask,) if block.max_loops is not None and block.at_the_limit == "ask" else ()
+    more = (ask,) if block.at_the_limit == "ask" else ()
     shorter = block.history_management
-    return Told(" ".join(said), (body,), more, agent=None if shorter is None else shorter.agent)
+    return StepDescription(" ".join(sentences), (body,), more, agent=None if shorter is None else shorter.agent)
 
 
-def _after_round(step: Loop, names: Names) -> Names:
-    """What names stand for when a round is done."""
+def _after_round(step: Loop, names: Vocabulary) -> Vocabulary:
+    """Return the vocabulary after a round."""
     last = step.loop.body[-1]
     seen = names.after(result_of(last, names))
     plain = isinstance(last, Hitl) and last.when is None and last.ask not in ("permission", "review", "hold")
-    return seen.knowing(output="the answer", previous_step="the answer") if plain else seen
+    return seen.with_roots(output="the answer", previous_step="the answer") if plain else seen
 
 
-def ends_of(step: Loop, names: Names) -> list[str]:
-    """When a loop ends: its exit, its limit, what happens there; as far as there are any."""
+def ends_of(step: Loop, names: Vocabulary) -> list[str]:
+    """Return the clauses about the end of a loop: its exit, its limit, what happens at the limit."""
     block = step.loop
     exits: list[str] = []
     if block.exit_expression is not None:
@@ -252,36 +262,37 @@ def ends_of(step: Loop, names: Names) -> list[str]:
     elif block.exit_condition is not None:
         exits = [f"until the function {block.exit_condition} says so"]
     if block.max_loops is None:
-        return [*exits, "however often that takes"]
+        rounds = f"at most {MOST_IDLE_ROUNDS} rounds in a row without asking anybody"
+        return [*exits, rounds, _AT_MOST[block.at_the_limit]]
     if not exits and block.at_the_limit == "finish":
         return [counted(block.max_loops, "time")]
     return [*exits, f"at most {counted(block.max_loops, 'time')}", _AT_MOST[block.at_the_limit]]
 
 
-def _until(step: Loop, names: Names) -> str:
+def _until(step: Loop, names: Vocabulary) -> str:
     match ends_of(step, names):
-        case [*others, limit, then] if step.loop.max_loops is not None:
+        case [*others, limit, then]:
             return f"{', '.join([*others, limit])}; {then}."
-        case said:
-            return f"{', '.join(said)}."
+        case limits:
+            return f"{', '.join(limits)}."
 
 
-def _conversation(block: LoopBlock) -> str:
-    """What is kept of the talk."""
-    who = f" and of {block.ai_turn_source}" if block.ai_turn_source is not None else ""
-    kept = f"It keeps the conversation: the turns of the person{who}"
+def _conversation_sentence(block: LoopBlock) -> str:
+    """Return the sentence about the conversation a loop keeps."""
+    source = f" and of {block.ai_turn_source}" if block.ai_turn_source is not None else ""
+    kept = f"It keeps the conversation: the turns of the person{source}"
     shorter = block.history_management
     if shorter is None:
         return f"{kept}."
     amounts = [counted(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
     amounts += [counted(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
-    summary = f"{_who(shorter.agent or '')} summarises what is older"
+    summary = f"{_agent_phrase(shorter.agent or '')} summarises what is older"
     rest = summary if shorter.strategy == "summarize" else "what is older is dropped"
     return f"{kept}; of more than {listed(amounts, 'or')} {rest}."
 
 
-def _handed_on(block: LoopBlock, names: Names) -> list[str]:
-    """What a further round begins with, where that is not simply the result of the one before."""
+def _next_input_sentence(block: LoopBlock, names: Vocabulary) -> list[str]:
+    """Return the sentence about the input of later rounds, unless it is the previous result."""
     if block.iteration_input_mapper is not None:
         return [f"Each further round begins with what {block.iteration_input_mapper} makes."]
     match block.propagation.next_input:
@@ -295,53 +306,57 @@ def _handed_on(block: LoopBlock, names: Names) -> list[str]:
             return [f"Each further round begins with {filled(template, names)}."]
 
 
-def _given(template: str | None, output: Any, mapper: str | None, names: Names) -> list[str]:
+def _result_sentence(template: str | None, output: Any, mapper: str | None, names: Vocabulary) -> list[str]:
     if mapper is not None:
         return [f"It gives what {mapper} makes."]
     if template is None and output is None:
         return []
-    return [ended(f"It gives {filled(output if template is None else template, names)}")]
+    return [as_sentence(f"It gives {filled(output if template is None else template, names)}")]
 
 
-def _writes(operations: Sequence[Operation], when: str, names: Names) -> list[str]:
+def _writes_sentence(operations: Sequence[Operation], when: str, names: Vocabulary) -> list[str]:
     if not operations:
         return []
-    return [f"{when} it {listed([_write(operation, names) for operation in operations])}."]
+    return [f"{when} it {listed([_write_phrase(operation, names) for operation in operations])}."]
 
 
-def _write(operation: Operation, names: Names) -> str:
-    path, given = _path(operation.write.target), filled(operation.write.value, names)
-    known = names.keys.get(("context", *path.split(".")))
-    place = known or f"{path} in the context"
+def _write_phrase(operation: Operation, names: Vocabulary) -> str:
+    path, new_value = _path(operation.write.target), filled(operation.write.value, names)
+    name = names.keys.get(("context", *path.split(".")))
+    place = name or f"{path} in the context"
     match operation.verb:
         case "set":
-            return f"sets {place} to {given}"
+            return f"sets {place} to {new_value}"
         case "append":
-            return f"adds {given} to {place}"
+            return f"adds {new_value} to {place}"
         case "merge":
-            return f"merges {given} into {place}"
+            return f"merges {new_value} into {place}"
 
 
 def _path(path: str) -> str:
     return one_line(path.removeprefix("context."), 60)
 
 
-# Several
+# Maps, parallel branches, caches and planners
 
 
-def _map(step: Map, names: Names) -> Told:
+def _map(step: Map, names: Vocabulary) -> StepDescription:
     block = step.map
-    given = filled(step.input, names)
-    inside = names.after(names.previous if step.input == PREVIOUS else given)
+    input_text = filled(step.input, names)
+    inside = names.after(names.previous if step.input == PREVIOUS else input_text)
     at_once = "one after the other" if block.max_concurrency == 1 else f"up to {block.max_concurrency} at once"
-    said = [f"does these steps for each item of {items(step, inside)}, {at_once}; {_FAILED_ITEM[block.on_item_error]}."]
-    said += _writes(block.init, "Before the first item", inside)
+    sentences = [
+        f"does these steps for each item of {items(step, inside)}, {at_once}; {_FAILED_ITEM[block.on_item_error]}."
+    ]
+    sentences += _writes_sentence(block.init, "Before the first item", inside)
     end = block.finalize or Finalize()
-    said += _given(end.output_template, end.output, None, names.after("the list of results")) or [
+    sentences += _result_sentence(end.output_template, end.output, None, names.after("the list of results")) or [
         "It gives the list of results."
     ]
     asks = (Ask("input", "An item has failed. What now?", RESCUE),) if block.on_item_error == "ask" else ()
-    return Told(" ".join(said), (Inner("", block.body, names.after("the item")),), asks)
+    return StepDescription(
+        " ".join(sentences), (NestedSteps("", block.body, replace(names.after("the item"), conversing=False)),), asks
+    )
 
 
 _FAILED_ITEM = {
@@ -351,31 +366,34 @@ _FAILED_ITEM = {
 }
 
 
-def items(step: Map, names: Names) -> str:
-    """What is gone through; a bare word is a key of the context."""
-    written = step.map.iterable_input
-    if written.isidentifier() and written not in names.roots:
-        return value(f"context.{written}", names)
-    number = items_of(step)
-    if number is not None and not written.lstrip().startswith("range"):
-        return f"a list of {number}: {one_line(written, 80)}"
-    return value(written, names)
+def items(step: Map, names: Vocabulary) -> str:
+    """Return the words for the list of a map; a bare identifier is a key of the context."""
+    expression = step.map.iterable_input
+    if expression.isidentifier() and expression not in names.roots:
+        return value(f"context.{expression}", names)
+    number = literal_item_count(step)
+    if number is not None and not expression.lstrip().startswith("range"):
+        return f"a list of {number}: {one_line(expression, 80)}"
+    return value(expression, names)
 
 
-def _parallel(step: Parallel, names: Names) -> Told:
+def _parallel(step: Parallel, names: Vocabulary) -> StepDescription:
     inside = names.after(names.previous if step.input == PREVIOUS else filled(step.input, names))
-    said = [f"does {counted(len(step.branches), 'thing')} at the same time."]
+    sentences = [f"does {counted(len(step.branches), 'thing')} at the same time."]
     if step.on_branch_failure == "ignore":
-        said.append("One that fails gives nothing, unless all do.")
+        sentences.append("One that fails gives nothing, unless all do.")
     if step.merge_strategy != "context_update":
-        said.append(_MERGED[step.merge_strategy])
+        sentences.append(_MERGED[step.merge_strategy])
     if step.context_include_keys is not None:
-        said.append(f"They see only {listed(step.context_include_keys)} of the context.")
+        sentences.append(f"They see only {listed(step.context_include_keys)} of the context.")
     for branch, paths in (step.field_mapping or {}).items():
-        said.append(f"Of what {branch} writes to the context only {listed(paths)} is kept.")
-    said.append(f"It gives {_REDUCED[step.reduce or '']}.")
-    blocks = [Inner(f"{name}{_nothing(steps)}", steps, inside, name, name) for name, steps in step.branches.items()]
-    return Told(" ".join(said), tuple(blocks))
+        sentences.append(f"Of what {branch} writes to the context only {listed(paths)} is kept.")
+    sentences.append(f"It gives {_REDUCED[step.reduce or '']}.")
+    blocks = [
+        NestedSteps(f"{name}{_colon_or_nothing(steps)}", steps, inside, name, name)
+        for name, steps in step.branches.items()
+    ]
+    return StepDescription(" ".join(sentences), tuple(blocks))
 
 
 _MERGED = {
@@ -397,46 +415,46 @@ _REDUCED = {
 }
 
 
-def _cache(step: Cache, names: Names) -> Told:
-    told = "the same values of all that it reads" if step.key is None else f"the same key, {filled(step.key, names)},"
-    kept = "for ever" if step.ttl is None else f"for {lasting(step.ttl)}"
+def _cache(step: Cache, names: Vocabulary) -> StepDescription:
+    key = "the same values of all that it reads" if step.key is None else f"the same key, {filled(step.key, names)},"
+    kept = "for ever" if step.ttl is None else f"for {duration(step.ttl)}"
     inside = names if step.input == PREVIOUS else names.after(filled(step.input, names))
-    return Told(
-        f"does this step once for {told} and keeps its result {kept}.", (Inner("", [step.wrapped_step], inside),)
+    return StepDescription(
+        f"does this step once for {key} and keeps its result {kept}.", (NestedSteps("", [step.wrapped_step], inside),)
     )
 
 
-def _planner(step: AgenticLoop, names: Names) -> Told:
+def _planner(step: AgenticLoop, names: Vocabulary) -> StepDescription:
     runs = f"run {listed([tool_name(tool.name) for tool in step.registry], 'or')}, " if step.registry else ""
-    work = f"{_who(step.planner)} directs the work on {filled(step.input, names)}"
-    said = [f"{work}: in each turn it may {runs}ask a person, or finish."]
-    said.append(f"{counted(step.max_loops, 'turn')} at most; if that is not enough, it fails.")
-    end = names.after("what it finished with").knowing(log="the log of its commands")
-    said += _given(step.output_template, None, None, end)
-    told = " ".join(said) + _attempts(step.timeout, step.retry)
-    return Told(told, agent=step.planner, registry=tuple(step.registry))
+    work = f"{_agent_phrase(step.planner)} directs the work on {filled(step.input, names)}"
+    sentences = [f"{work}: in each turn it may {runs}ask a person, or finish."]
+    sentences.append(f"{counted(step.max_loops, 'turn')} at most; if that is not enough, it fails.")
+    end = names.after("what it finished with").with_roots(log="the log of its commands")
+    sentences += _result_sentence(step.output_template, None, None, end)
+    text = " ".join(sentences) + _attempts(step.timeout, step.retry)
+    return StepDescription(text, agent=step.planner, registry=tuple(step.registry))
 
 
-# What every list knows
+# Names of results
 
 
-def result_of(step: AnyStep, names: Names) -> str:
-    """What a step gives, as the next one would call it."""
-    return "the last result" if step.when is not None else names.given_by(step.name)
+def result_of(step: AnyStep, names: Vocabulary) -> str:
+    """Return the name of a step's result for the step after it."""
+    return "the last result" if step.when is not None else names.name_of_result(step.name)
 
 
 def answers_in(steps: Sequence[AnyStep]) -> dict[str, str]:
-    """The steps, however deep, whose output is what a person said; and what they ask."""
-    found: dict[str, str] = {}
+    """Return the steps at any depth whose output is a person's answer, with the kind of question they ask."""
+    asking: dict[str, str] = {}
     for step in steps:
         if isinstance(step, Hitl) and step.ask != "hold":
-            found[step.name] = step.ask
+            asking[step.name] = step.ask
         for block in step.blocks().values():
-            found |= answers_in(block.steps)
-    return found
+            asking |= answers_in(block.steps)
+    return asking
 
 
-WORDS: Mapping[type[Step], Callable[[Any, Names], Told]] = {
+WORDS: Mapping[type[Step], Callable[[Any, Vocabulary], StepDescription]] = {
     PlainStep: _plain,
     Hitl: _hitl,
     Conditional: _conditional,
@@ -446,5 +464,5 @@ WORDS: Mapping[type[Step], Callable[[Any, Names], Told]] = {
     Clarify: _clarify,
     Cache: _cache,
     AgenticLoop: _planner,
-    Plan: told_of_plan,
+    Plan: describe_plan,
 }

@@ -1,4 +1,4 @@
-"""Expressions and templates in plain words: `context.draft` is "draft from the context"."""
+"""Expressions and templates in plain words, for all of `explain`: `context.draft` is "draft from the context"."""
 
 from __future__ import annotations
 
@@ -9,52 +9,54 @@ from typing import Any
 
 from jinja2 import Environment, nodes
 
-from blueprint.expressions import ExpressionError
-from blueprint.expressions.error import shortened
-from blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import shortened
+from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 
 LONGEST = 240
-"""Of what is said of one text of the author."""
+"""The most characters shown of one text of the author."""
 _LONGEST_VALUE = 60
 _LISTED = 12
 _LEXER = Environment(keep_trailing_newline=True)
 
 
 class _NotSimple(Exception):
-    """There are no plain words for it: the author's own are quoted."""
+    """An expression without plain words; the author's source is quoted instead."""
 
 
 @dataclass(frozen=True)
-class Names:
-    """What the names of one place stand for, as a person would call it."""
+class Vocabulary:
+    """The words for the names that expressions can read at one place of a blueprint."""
 
     roots: Mapping[str, str]
     answers: Mapping[str, str] = field(default_factory=dict)
-    """The steps whose output is what a person said, and what they `ask`."""
+    """The steps whose output is a person's answer, with the kind of question they ask."""
     keys: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    conversing: bool = False
+    """True if an agent without an input works on a conversation."""
 
-    def after(self, previous: str) -> Names:
-        """The same, behind a step that gave `previous`."""
-        return self.knowing(previous_step=previous, output=previous)
+    def after(self, previous: str) -> Vocabulary:
+        """Return the vocabulary after a step with this result."""
+        return self.with_roots(previous_step=previous, output=previous)
 
-    def knowing(self, **roots: str) -> Names:
+    def with_roots(self, **roots: str) -> Vocabulary:
         return replace(self, roots={**self.roots, **roots})
 
     @property
     def previous(self) -> str:
         return self.roots.get("previous_step", "what came before")
 
-    def given_by(self, step: str) -> str:
-        """What a step gave."""
+    def name_of_result(self, step: str) -> str:
+        """Return the name of a step's result."""
         return f"the answer to {step}" if step in self.answers else f"what {step} gave"
 
 
-KNOWN = {
+CONTEXT_PATHS = {
     ("context", "scratchpad", "history"): "the conversation",
     ("context", "scratchpad", "notes"): "the notes",
     ("context", "scratchpad", "last_agent_command", "action"): "the agent's last command",
 }
-RUN = Names(
+RUN = Vocabulary(
     {
         "input": "the input",
         "context": "the context",
@@ -67,14 +69,14 @@ RUN = Names(
         "index": "the number of the item, from 0",
         "error": "the failure",
     },
-    keys=KNOWN,
+    keys=CONTEXT_PATHS,
 )
 _OWNERS = ("the input", "the item", "the call", "the failure")
-"""What has keys of its own: "the input's payee"; of all else they are taken: "draft from the context"."""
+"""Owners that take a possessive: "the input's payee", but "draft from the context"."""
 
 
-def condition(expression: str, names: Names) -> str:
-    """A condition as a clause.
+def condition(expression: str, names: Vocabulary) -> str:
+    """Return a condition as a clause.
 
     >>> condition("output == 'stop' or context.score > 3 and not context.notes", RUN.after("the answer"))
     "the answer is 'stop', or score from the context is more than 3 and notes from the context is false or empty"
@@ -87,8 +89,8 @@ def condition(expression: str, names: Names) -> str:
         return f"`{one_line(expression)}` holds"
 
 
-def choice(expression: str, names: Names) -> str | None:
-    """An expression that is true or false, as a clause; None for one that gives another value."""
+def choice(expression: str, names: Vocabulary) -> str | None:
+    """Return a boolean expression as a clause; None for one with another value."""
     try:
         node = parsed_expression(expression)
         yes_or_no = isinstance(node, nodes.Compare | nodes.Not | nodes.Test) or _permission(node, names) is not None
@@ -97,8 +99,8 @@ def choice(expression: str, names: Names) -> str | None:
         return None
 
 
-def value(expression: str, names: Names) -> str:
-    """An expression as a noun.
+def value(expression: str, names: Vocabulary) -> str:
+    """Return an expression as a noun.
 
     >>> value("input.payee", RUN), value("steps.ask.output.city | default('Rome')", RUN)
     ("the input's payee", "city from what ask gave (or 'Rome', if there is none)")
@@ -109,8 +111,8 @@ def value(expression: str, names: Names) -> str:
         return f"`{one_line(expression)}`"
 
 
-def filled(template: Any, names: Names) -> str:
-    """What a template gives: text in quotes, what is filled in between brackets.
+def filled(template: Any, names: Vocabulary) -> str:
+    """Return the words for a template: its text in quotes, its expressions in words between brackets.
 
     >>> filled("Pay {{ input.amount }} EUR?", RUN), filled("{{ input }}", RUN), filled({"n": 3, "x": "{{ item }}"}, RUN)
     ('"Pay [the input\\'s amount] EUR?"', 'the input', 'n (3) and x (the item)')
@@ -125,16 +127,16 @@ def filled(template: Any, names: Names) -> str:
     return constant(template)
 
 
-def bare(template: Any, names: Names) -> str:
-    """The same without the quotes.
+def unquoted(template: Any, names: Vocabulary) -> str:
+    """Return the words for a template without the quotes.
 
-    >>> bare("Pay {{ input }}?", RUN)
+    >>> unquoted("Pay {{ input }}?", RUN)
     'Pay [the input]?'
     """
     return filled(template, names).removeprefix('"').removesuffix('"')
 
 
-def _text(template: str, names: Names) -> str:
+def _text(template: str, names: Vocabulary) -> str:
     if is_plain(template):
         return quoted(template)
     try:
@@ -148,7 +150,8 @@ def _text(template: str, names: Names) -> str:
 
 
 def _pieces(template: str) -> Iterator[tuple[bool, str]]:
-    """The template's texts as they are, and the sources of what is filled in between them (true)."""
+    """Yield each text of a template (False), and the source of each expression in it (True)."""
+    # The lexer, because a parsed template no longer has the source of its expressions.
     inside: list[str] | None = None
     for _, kind, text in _LEXER.lex(template):
         match kind:
@@ -168,14 +171,14 @@ def _pieces(template: str) -> Iterator[tuple[bool, str]]:
 # Nouns
 
 
-def _noun(node: nodes.Node, names: Names) -> str:
+def _noun(node: nodes.Node, names: Vocabulary) -> str:
     match node:
         case nodes.Const():
             return constant(node.value)
         case nodes.Name() | nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
-            return _read(node, names)
+            return _reference(node, names)
         case nodes.Getitem(node=of, arg=nodes.Const(value=int(index))):
-            return f"{_place(index)} of {_single(of, names)}"
+            return f"{_ordinal(index)} of {_single(of, names)}"
         case nodes.List() | nodes.Tuple():
             return f"the list of {listed([_noun(item, names) for item in node.items])}" if node.items else "no items"
         case nodes.Filter(kwargs=[], node=nodes.Expr() as of):
@@ -183,9 +186,9 @@ def _noun(node: nodes.Node, names: Names) -> str:
         case nodes.Call(kwargs=[], node=nodes.Name(name="len"), args=[of]):
             return f"the length of {_single(of, names)}"
         case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr=method), args=args):
-            return _called(method, of, args, names)
-        case nodes.CondExpr(test=test, expr1=met, expr2=nodes.Expr() as unmet):
-            return f"{_single(met, names)} if {_clause(test, names)}, else {_single(unmet, names)}"
+            return _method_call(method, of, args, names)
+        case nodes.CondExpr(test=test, expr1=when_true, expr2=nodes.Expr() as when_false):
+            return f"{_single(when_true, names)} if {_clause(test, names)}, else {_single(when_false, names)}"
         case nodes.Add(left=list_, right=nodes.List(items=[_, *_] as added)):
             return f"{_noun(list_, names)} with {listed([_noun(item, names) for item in added])} added"
         case nodes.Add() | nodes.Sub():
@@ -207,15 +210,15 @@ _CALCULATED: dict[type[nodes.Node], str] = {
 }
 
 
-def _single(node: nodes.Node, names: Names) -> str:
-    """A noun that does not fall apart inside a longer one."""
+def _single(node: nodes.Node, names: Vocabulary) -> str:
+    """Return a noun that stays unambiguous inside a longer phrase. Raises `_NotSimple` for others."""
     if isinstance(node, nodes.BinExpr | nodes.Concat | nodes.CondExpr):
         raise _NotSimple
     return _noun(node, names)
 
 
-def _read(node: nodes.Node, names: Names) -> str:
-    """A name with the keys that are read below it."""
+def _reference(node: nodes.Node, names: Vocabulary) -> str:
+    """Return the words for a name and the keys read from it."""
     chain = _chain(node)
     if chain is None:
         return _below([_key(node)], _single(_owner(node), names))
@@ -227,7 +230,7 @@ def _read(node: nodes.Node, names: Names) -> str:
     step, *keys = keys
     match keys:
         case ["output", *rest]:
-            return _below(rest, names.given_by(step))
+            return _below(rest, names.name_of_result(step))
         case ["error", *rest]:
             return _below(rest, f"the failure of {step}")
         case ["status", *rest]:
@@ -264,7 +267,7 @@ def _below(keys: Sequence[str], owner: str) -> str:
     return f"{owner}'s {path}" if owner in _OWNERS else f"{path} from {owner}"
 
 
-def _place(index: int) -> str:
+def _ordinal(index: int) -> str:
     return {0: "the first", -1: "the last"}.get(index, f"number {index + 1}" if index > 0 else f"number {index}")
 
 
@@ -296,10 +299,10 @@ _FILTERED = {
 }
 
 
-def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Names) -> str:
+def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
     match name, args:
         case "join", [] | [nodes.Const(value=str())]:
-            return f"{of}, {_joined(args[0].value if args and isinstance(args[0], nodes.Const) else '')}"
+            return f"{of}, {_join_phrase(args[0].value if args and isinstance(args[0], nodes.Const) else '')}"
         case (("default" | "d"), [other, *_]):
             return f"{of} (or {_single(other, names)}, if there is none)"
         case "truncate", [nodes.Const(value=int(size))]:
@@ -311,13 +314,18 @@ def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Names) -> s
     raise _NotSimple
 
 
-def _joined(separator: str) -> str:
-    known = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "with commas between", ",": "with commas between"}
-    shown = "'" + separator.replace("\n", "\\n") + "'"
-    return known.get(separator, f"joined with {shown}" if separator else "joined")
+def _join_phrase(separator: str) -> str:
+    phrases = {
+        "\n": "line by line",
+        "\n\n": "a paragraph each",
+        ", ": "with commas between",
+        ",": "with commas between",
+    }
+    separator_text = "'" + separator.replace("\n", "\\n") + "'"
+    return phrases.get(separator, f"joined with {separator_text}" if separator else "joined")
 
 
-def _called(method: str, of: nodes.Expr, args: Sequence[nodes.Expr], names: Names) -> str:
+def _method_call(method: str, of: nodes.Expr, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
     match method, args:
         case "get", [nodes.Const(value=str(key))]:
             return _below([key], _single(of, names))
@@ -365,16 +373,16 @@ _TESTED: dict[str, tuple[str, str]] = {
 _TESTED_AS = {"eq": "eq", "equalto": "eq", "ne": "ne", "lt": "lt", "le": "lteq", "gt": "gt", "ge": "gteq", "in": "in"}
 
 
-def _clause(node: nodes.Node, names: Names, negated: bool = False) -> str:
+def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
     match node:
-        case nodes.Const(value=bool(met)):
-            return "always" if met is not negated else "never"
+        case nodes.Const(value=bool(truth)):
+            return "always" if truth is not negated else "never"
         case nodes.Not(node=inner):
             return _clause(inner, names, not negated)
         case nodes.And(left=left, right=right):
-            return _both("or" if negated else "and", left, right, names, negated)
+            return _joined_clauses("or" if negated else "and", left, right, names, negated)
         case nodes.Or(left=left, right=right):
-            return _both("and" if negated else "or", left, right, names, negated)
+            return _joined_clauses("and" if negated else "or", left, right, names, negated)
         case nodes.Compare(expr=left, ops=[nodes.Operand(op=operator, expr=right)]):
             return _compared(left, operator, right, names, negated)
         case nodes.Compare():
@@ -391,8 +399,8 @@ def _clause(node: nodes.Node, names: Names, negated: bool = False) -> str:
     return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"
 
 
-def _permission(node: nodes.Node, names: Names) -> str | None:
-    """The step whose yes or no it reads, if it does."""
+def _permission(node: nodes.Node, names: Vocabulary) -> str | None:
+    """Return the step whose permission the expression reads, if it does."""
     match _chain(node):
         case ("steps", step, "output", "granted") if names.answers.get(step) == "permission":
             return step
@@ -402,62 +410,62 @@ def _permission(node: nodes.Node, names: Names) -> str | None:
 _VERBS = {"startswith": ("begins with", "does not begin with"), "endswith": ("ends with", "does not end with")}
 
 
-def _both(word: str, left: nodes.Node, right: nodes.Node, names: Names, negated: bool) -> str:
-    """Two clauses; an `and` stands closer than an `or`."""
-    said = [_clause(part, names, negated) for part in (left, right)]
+def _joined_clauses(word: str, left: nodes.Node, right: nodes.Node, names: Vocabulary, negated: bool) -> str:
+    """Return two clauses joined; "either" shows that an "or" inside an "and" is evaluated first."""
+    clauses = [_clause(part, names, negated) for part in (left, right)]
     if word == "or":
-        return f"{said[0]}, or {said[1]}"
-    return " and ".join(f"(either {text})" if ", or " in text else text for text in said)
+        return f"{clauses[0]}, or {clauses[1]}"
+    return " and ".join(f"(either {text})" if ", or " in text else text for text in clauses)
 
 
-def _compared(left: nodes.Node, operator: str, right: nodes.Node, names: Names, negated: bool) -> str:
+def _compared(left: nodes.Node, operator: str, right: nodes.Node, names: Vocabulary, negated: bool) -> str:
     operator = _OPPOSITE[operator] if negated else operator
     match operator, right:
         case (("in" | "notin"), nodes.List(items=[_, *_]) | nodes.Tuple(items=[_, *_])):
-            one = listed([_noun(item, names) for item in right.items], "or")
-            return f"{_side(left, names)} is {'none' if operator == 'notin' else 'one'} of {one}"
+            choices = listed([_noun(item, names) for item in right.items], "or")
+            return f"{_operand(left, names)} is {'none' if operator == 'notin' else 'one'} of {choices}"
         case (("in" | "notin"), _):
             verb = "does not contain" if operator == "notin" else "contains"
-            return f"{_single(right, names)} {verb} {_side(left, names)}"
-    return f"{_side(left, names)} {_COMPARED[operator]} {_side(right, names)}"
+            return f"{_single(right, names)} {verb} {_operand(left, names)}"
+    return f"{_operand(left, names)} {_COMPARED[operator]} {_operand(right, names)}"
 
 
-def _side(node: nodes.Node, names: Names) -> str:
+def _operand(node: nodes.Node, names: Vocabulary) -> str:
     return _noun(node, names) if isinstance(node, tuple(_CALCULATED)) else _single(node, names)
 
 
-# Small words
+# Phrases
 
 
-def constant(given: Any) -> str:
-    """A value as it is.
+def constant(literal: Any) -> str:
+    """Return a constant as an author would write it.
 
     >>> constant("warm"), constant(None), constant(3.0), constant([True])
     ("'warm'", 'null', '3', '[true]')
     """
-    match given:
+    match literal:
         case str():
-            return f"'{one_line(given, _LONGEST_VALUE)}'"
-        case float() if given.is_integer() and abs(given) < 2**53:
-            return str(int(given))
-    return one_line(json.dumps(given, ensure_ascii=False, default=str), _LONGEST_VALUE)
+            return f"'{one_line(literal, _LONGEST_VALUE)}'"
+        case float() if literal.is_integer() and abs(literal) < 2**53:  # larger floats skip whole numbers
+            return str(int(literal))
+    return one_line(json.dumps(literal, ensure_ascii=False, default=str), _LONGEST_VALUE)
 
 
 def quoted(text: str) -> str:
     return f'"{one_line(text)}"'
 
 
-def ended(text: str) -> str:
-    """The end of a sentence, which the author's text may hold already.
+def as_sentence(text: str) -> str:
+    """Return the text with a full stop, unless the author's text ends a sentence already.
 
-    >>> ended('"Which tone?"'), ended("text: A goal."), ended("what say gave")
+    >>> as_sentence('"Which tone?"'), as_sentence("text: A goal."), as_sentence("what say gave")
     ('"Which tone?"', 'text: A goal.', 'what say gave.')
     """
     return text if text.removesuffix('"').endswith((".", "?", "!", "…")) else f"{text}."
 
 
 def one_line(text: str, limit: int = LONGEST) -> str:
-    """Text in one line, cut where it is long.
+    """Return the text in one line, shortened to `limit` characters.
 
     >>> one_line("Dear all,\\n\\n  hello", 14)
     'Dear all, hel…'
@@ -466,7 +474,8 @@ def one_line(text: str, limit: int = LONGEST) -> str:
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:
-    """
+    """Return words as an enumeration; a long one is cut.
+
     >>> listed(["a", "b", "c"]), listed(["a", "b"], "or")
     ('a, b and c', 'a or b')
     """
@@ -475,25 +484,26 @@ def listed(words: Sequence[str], last: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else "nothing"
 
 
-def lasting(seconds: float) -> str:
-    """A duration.
+def duration(seconds: float) -> str:
+    """Return a duration in words.
 
-    >>> lasting(172800), lasting(5400), lasting(1), lasting(0.5)
+    >>> duration(172800), duration(5400), duration(1), duration(0.5)
     ('2 days', '1 hour 30 minutes', '1 second', '0.5 seconds')
     """
-    said, left = [], seconds
+    parts, rest = [], seconds
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        count, left = divmod(left, size)
-        said += [counted(int(count), unit)] if count else []
-    return " ".join([*said, *([_seconds(left)] if left or not said else [])])
+        count, rest = divmod(rest, size)
+        parts += [counted(int(count), unit)] if count else []
+    return " ".join([*parts, *([_seconds(rest)] if rest or not parts else [])])
 
 
-def _seconds(left: float) -> str:
-    return counted(int(left), "second") if float(left).is_integer() else f"{left:g} seconds"
+def _seconds(rest: float) -> str:
+    return counted(int(rest), "second") if float(rest).is_integer() else f"{rest:g} seconds"
 
 
 def counted(number: int, noun: str) -> str:
-    """
+    """Return a number with its noun.
+
     >>> counted(1, "request"), counted(4020, "request")
     ('1 request', '4,020 requests')
     """

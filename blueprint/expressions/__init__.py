@@ -9,11 +9,11 @@ from typing import Any
 
 from jinja2 import nodes
 
-from blueprint.expressions.error import ExpressionError
-from blueprint.expressions.names import free_names
-from blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
-from blueprint.expressions.values import Undefined, text_of
-from blueprint.expressions.walk import Walker
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.names import free_names
+from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+from holdfast.blueprint.expressions.values import Undefined, text_of
+from holdfast.blueprint.expressions.walk import Walker
 
 __all__ = [
     "ExpressionError",
@@ -31,19 +31,19 @@ MAX_LEVELS = 100
 
 
 def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
-    """The value of a bare expression; one that is undefined is an ExpressionError.
+    """Return the value of a bare expression. Raises `ExpressionError`, also if the value is undefined.
 
     >>> evaluate("draft.score >= 8 and not done", {"draft": {"score": 9}, "done": False})
     True
-    >>> evaluate("context.goal", {"context": {"goals": []}})
+    >>> evaluate("context.goal", {"context": {"goals": []}})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    blueprint.expressions.error.ExpressionError: context.goal: context.goal is undefined (did you mean 'goals'?)
+    holdfast.blueprint.expressions.error.ExpressionError: context.goal: ... (did you mean 'goals'?)
     """
     return _bounded(expression, lambda: _present(parsed_expression(expression), Walker(names)))
 
 
 def holds(expression: str, names: Mapping[str, Any]) -> tuple[bool, Any]:
-    """Whether a condition is true, and its value (null for one that is undefined).
+    """Return whether a condition is true, and its value (null for one that is undefined).
 
     >>> holds("output.notes or output.score", {"output": {"notes": "", "score": 7}})
     (True, 7)
@@ -53,7 +53,7 @@ def holds(expression: str, names: Mapping[str, Any]) -> tuple[bool, Any]:
 
 
 def render(template: Any, names: Mapping[str, Any]) -> Any:
-    """A template filled in; a text that is exactly one {{ … }} keeps the value's type, keys stay as they are.
+    """Return a template filled in; a text that is exactly one {{ … }} keeps the value's type, keys stay as they are.
 
     >>> render({"to": "Dear {{ who }}", "n": "{{ n }}"}, {"who": "Ada", "n": [3, None]})
     {'to': 'Dear Ada', 'n': [3, None]}
@@ -64,21 +64,23 @@ def render(template: Any, names: Mapping[str, Any]) -> Any:
 
 
 def check_expression(expression: str) -> None:
-    """
-    >>> check_expression("history | jion(', ')")
+    """Raise `ExpressionError` if the expression cannot be read.
+
+    >>> check_expression("history | jion(', ')")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    blueprint.expressions.error.ExpressionError: history | jion(', '): unknown filter 'jion' (did you mean 'join'?)
+    holdfast.blueprint.expressions.error.ExpressionError: ...unknown filter 'jion' (did you mean 'join'?)
     """
     parsed_expression(expression)
 
 
 def check_template(template: Any) -> None:
+    """Raise `ExpressionError` if a text of the template cannot be read."""
     for text in _texts(template, 0):
         parsed_template(text)
 
 
 def names_in(template: Any) -> set[tuple[str, ...]]:
-    """The free names a template reads, each with the keys read below it.
+    """Return the free names that a template reads, each with the keys read below it.
 
     >>> sorted(names_in(["{{ steps.draft.output[0].x }}", "{% for i in input.all %}{{ i.id }}{% endfor %}"]))
     [('input', 'all'), ('steps', 'draft', 'output')]
@@ -87,7 +89,8 @@ def names_in(template: Any) -> set[tuple[str, ...]]:
 
 
 def names_in_expression(expression: str) -> set[tuple[str, ...]]:
-    """
+    """Return the free names that an expression reads, each with the keys read below it.
+
     >>> names_in_expression("steps['draft'].output == 'ok'")
     {('steps', 'draft', 'output')}
     """
@@ -128,7 +131,7 @@ def _value(node: nodes.Node, walker: Walker) -> Any:
 
 
 def _is_read(node: nodes.Node) -> bool:
-    """Whether the value was there before, as a part of the names: then its size is not the expression's doing."""
+    """Return whether the value is a part of the names: then its size is not the expression's doing."""
     while isinstance(node, (nodes.Getattr, nodes.Getitem)):
         node = node.node
     return isinstance(node, nodes.Name)
@@ -145,7 +148,7 @@ def _bounded(source: str, work: Callable[[], Any]) -> Any:
 
 
 def _texts(template: Any, level: int) -> list[str]:
-    """The texts of a template that hold a mark, in their order."""
+    """Return the texts of a template that hold a mark, in order."""
     _check_level(level)
     match template:
         case str():

@@ -1,9 +1,9 @@
-"""What one evaluation may cost: every size is checked before the thing is built."""
+"""Limits on what one evaluation may cost. Every size is checked before the value is built."""
 
 from typing import Any
 
-from blueprint.expressions.error import ExpressionError
-from blueprint.expressions.values import Undefined, given, kind, number, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.values import Undefined, kind, number, require_defined, text_of
 
 MAX_STEPS = 100_000
 MAX_TEXT = 256 * 1024  # characters
@@ -18,15 +18,16 @@ class Bounds:
     Work in Python pays a step an element; work in C pays one for 16 elements or 64 characters.
     """
 
-    __slots__ = ("left", "weights")
+    __slots__ = ("remaining", "weights")
 
     def __init__(self) -> None:
-        self.left = MAX_STEPS
+        self.remaining = MAX_STEPS
         self.weights: dict[int, tuple[Any, int]] = {}  # by id; the value is kept, so its id stays its own
 
     def pay(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
+        """Spend evaluation steps. Raises `ExpressionError` when none remain."""
+        self.remaining -= steps
+        if self.remaining < 0:
             raise ExpressionError(f"takes more than {MAX_STEPS:,} evaluation steps")
 
     def room_for_text(self, size: int) -> None:
@@ -40,17 +41,17 @@ class Bounds:
         self.pay(count >> 4)
 
     def room_for_value(self, value: Any) -> None:
-        """Lists and objects share their parts: small in memory can be endless as JSON."""
+        """Check the size of a value as JSON: parts are shared, so a value small in memory can be endless."""
         if self.weigh(value) > MAX_VALUE:
             raise ExpressionError(f"gives a value of over {MAX_VALUE >> 20} MiB")
 
     def weigh(self, value: Any, level: int = 0) -> int:
-        """The least number of characters `value` has as JSON; each part is walked once, however often it occurs."""
+        """Return the least number of characters `value` has as JSON; a part that occurs often is walked once."""
         if isinstance(value, str):
             return len(value) + 2
         if isinstance(value, (dict, list)):
-            known = self.weights.get(id(value))
-            return known[1] if known else self._weigh_parts(value, level)
+            cached = self.weights.get(id(value))
+            return cached[1] if cached else self._weigh_parts(value, level)
         if isinstance(value, (int, float)):
             number(value)
         return 1
@@ -66,22 +67,22 @@ class Bounds:
         self.weights[id(value)] = (value, total)
         return total
 
-    def shown(self, value: Any) -> str:
-        """The display form of a value, if there is room for it."""
+    def display(self, value: Any) -> str:
+        """Return the display form of a value, if there is room for it."""
         if isinstance(value, str):
             return value
-        self.room_for_text(self.weigh(given(value)))
+        self.room_for_text(self.weigh(require_defined(value)))
         return text_of(value)
 
     def text(self, value: Any) -> str:
-        """The text itself, paid for being read."""
+        """Return the text, paid for being read. Raises `ExpressionError` for any other value."""
         if not isinstance(value, str):
             raise ExpressionError(f"needs text, not {kind(value)}", "`| string` makes text of a value")
         self.pay(len(value) >> 6)
         return value
 
     def elements(self, value: Any) -> list[Any]:
-        """What a loop over `value` meets: elements of a list, keys of an object, characters of a text."""
+        """Return what a loop over `value` visits: elements of a list, keys of an object, characters of a text."""
         match value:
             case list():
                 self.pay(len(value) >> 4)
@@ -94,6 +95,6 @@ class Bounds:
         raise ExpressionError(f"cannot go through {kind(value)}", "a list, an object or a text is needed")
 
     def built_text(self, text: str) -> str:
-        """A text that was built, which must not be over the limit (its size could not be known before)."""
+        """Return a text whose size was not known before it was built, if it is within the limit."""
         self.room_for_text(len(text))
         return text

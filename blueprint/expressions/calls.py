@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from blueprint.expressions.bounds import MAX_ITEMS, Bounds
-from blueprint.expressions.error import ExpressionError
-from blueprint.expressions.values import is_integer, kind, number
+from holdfast.blueprint.expressions.bounds import MAX_ITEMS, Bounds
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.values import is_integer, kind, number
 
 MAX_RANGE = 1000
 _MAX_STRIPPED = 100
@@ -48,14 +48,14 @@ def _candidates(bounds: Bounds, name: str, first: Any, others: tuple[Any, ...]) 
     return orderable(bounds, name, values)
 
 
-def orderable(bounds: Bounds, what: str, values: list[Any]) -> list[Any]:
-    """The values themselves, which must be all numbers or all text."""
+def orderable(bounds: Bounds, name: str, values: list[Any]) -> list[Any]:
+    """Return the values, which must be all numbers or all text; `name` is the caller's, for the message."""
     bounds.pay(len(values))
     if all(isinstance(value, str) for value in values):
         bounds.pay(sum(map(len, values)) >> 6)
     elif not all(isinstance(value, (int, float)) for value in values):
         kinds = ", ".join(dict.fromkeys(kind(value) for value in values))
-        raise ExpressionError(f"{what} needs all numbers or all text, not {kinds}")
+        raise ExpressionError(f"{name} needs all numbers or all text, not {kinds}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an expression, in the author's words."""
+"""The error of a faulty expression, and suggestions for misspelt names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -30,14 +30,16 @@ class ExpressionError(ValueError):
         return f"{text} ({self.hint})" if self.hint else text
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """Return "did you mean …?" with the most similar name, or None.
+
+
     >>> did_you_mean("drfat", ["draft", "input"])
     "did you mean 'draft'?"
     """
     if len(name) > _SHOWN:
         return None
-    candidates = [key for key in islice(known, _COMPARED) if isinstance(key, str) and len(key) <= _SHOWN]
+    candidates = [key for key in islice(names, _COMPARED) if isinstance(key, str) and len(key) <= _SHOWN]
     close = get_close_matches(name, candidates, n=1)
     return f"did you mean {close[0]!r}?" if close else None
 

@@ -1,4 +1,4 @@
-"""What may follow `|` in an expression: the deterministic filters of Jinja, with Jinja's arguments."""
+"""The filters (`|`) of expressions: the deterministic ones of Jinja, with Jinja's arguments."""
 
 import json
 import math
@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from blueprint.expressions import calls
-from blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
-from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
-from blueprint.expressions.predicates import apply_test
-from blueprint.expressions.values import Undefined, by_path, given, is_integer, kind, number, to_json
+from holdfast.blueprint.expressions import calls
+from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.predicates import apply_test
+from holdfast.blueprint.expressions.values import Undefined, by_path, is_integer, kind, number, require_defined, to_json
 
 _WORD = re.compile(r"\w+")
 _WORD_START = re.compile(r"([-\s({\[<]+)")
-_NOT_GIVEN = object()
+_MISSING = object()
 
 
 def _default(bounds: Bounds, value: Any, /, default_value: Any = "", boolean: Any = False) -> Any:
-    """Another value for one that is undefined (with `boolean`: also for one that is false)."""
+    """Replace an undefined value (with `boolean`: also a false one)."""
     return default_value if isinstance(value, Undefined) or (boolean and not value) else value
 
 
@@ -47,7 +47,7 @@ def _replace(bounds: Bounds, value: Any, /, old: Any, new: Any, count: Any = -1)
 def _truncate(
     bounds: Bounds, value: Any, /, length: Any = 255, killwords: Any = False, end: Any = "...", leeway: Any = 5
 ) -> str:
-    """At most `length` characters, cut between words."""
+    """Cut a text to at most `length` characters, between words."""
     size = _size("truncate", length, MAX_TEXT) - len(bounds.text(end))
     if size < 0:
         raise ExpressionError("truncate: the length is shorter than the end")
@@ -74,12 +74,12 @@ def _wordcount(bounds: Bounds, value: Any, /) -> int:
 
 
 def _join(bounds: Bounds, value: Any, /, d: Any = "", attribute: Any = None) -> str:
-    parts = [bounds.shown(part) for part in _parts(bounds, value, attribute)]
+    parts = [bounds.display(part) for part in _parts(bounds, value, attribute)]
     return calls.joined(bounds, bounds.text(d), parts)
 
 
 def _string(bounds: Bounds, value: Any, /) -> str:
-    return bounds.shown(value)
+    return bounds.display(value)
 
 
 def _tojson(bounds: Bounds, value: Any, /, indent: Any = None) -> str:
@@ -117,7 +117,7 @@ def _fromjson(bounds: Bounds, value: Any, /) -> Any:
 
 
 def _int(bounds: Bounds, value: Any, /, default: Any = 0, base: Any = 10) -> Any:
-    """As in Jinja: what is no number gives `default`."""
+    """Return a whole number, or `default` for a value that is no number, as in Jinja."""
     try:
         if isinstance(value, str):
             return number(int(bounds.text(value), _size("int", base, 36)))
@@ -131,7 +131,7 @@ def _int(bounds: Bounds, value: Any, /, default: Any = 0, base: Any = 10) -> Any
 
 
 def _float(bounds: Bounds, value: Any, /, default: Any = 0.0) -> Any:
-    """As in Jinja: what is no number gives `default`."""
+    """Return a number, or `default` for a value that is no number, as in Jinja."""
     try:
         read = float(bounds.text(value)) if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
@@ -238,22 +238,22 @@ def _extreme(bounds: Bounds, name: str, pick: Callable[..., int], value: Any, ca
 
 
 def _map(
-    bounds: Bounds, value: Any, /, *args: Any, attribute: Any = None, default: Any = _NOT_GIVEN, **kwargs: Any
+    bounds: Bounds, value: Any, /, *args: Any, attribute: Any = None, default: Any = _MISSING, **kwargs: Any
 ) -> list[Any]:
-    """`map('upper')` applies a filter to each element; `map(attribute='a.b')` reads a key of each."""
+    """Apply a filter to each element (`map('upper')`) or read a key of each (`map(attribute='a.b')`)."""
     if attribute is None and not args:
         raise ExpressionError("map needs the name of a filter or an attribute")
-    if attribute is None and default is not _NOT_GIVEN:
+    if attribute is None and default is not _MISSING:
         kwargs["default"] = default
     mapped = []
     for element in bounds.elements(value):
         bounds.pay(1)
         if attribute is None:
-            found = apply_filter(bounds, args[0], element, list(args[1:]), kwargs)
+            result = apply_filter(bounds, args[0], element, list(args[1:]), kwargs)
         else:
-            found = _at(bounds, element, _path("map", attribute))
-            found = default if isinstance(found, Undefined) and default is not _NOT_GIVEN else found
-        mapped.append(given(found))
+            result = _at(bounds, element, _path("map", attribute))
+            result = default if isinstance(result, Undefined) and default is not _MISSING else result
+        mapped.append(require_defined(result))
     return mapped
 
 
@@ -281,7 +281,7 @@ def _passes(bounds: Bounds, value: Any, test: tuple[Any, ...]) -> bool:
 
 
 def _batch(bounds: Bounds, value: Any, /, linecount: Any, fill_with: Any = None) -> list[Any]:
-    """Rows of `linecount` elements."""
+    """Split a list into rows of `linecount` elements."""
     width = _size("batch", linecount, MAX_ITEMS, least=1)
     elements = bounds.elements(value)
     bounds.pay(len(elements))
@@ -293,7 +293,7 @@ def _batch(bounds: Bounds, value: Any, /, linecount: Any, fill_with: Any = None)
 
 
 def _slice(bounds: Bounds, value: Any, /, slices: Any, fill_with: Any = None) -> list[Any]:
-    """`slices` columns of about the same length."""
+    """Split a list into `slices` columns of about the same length."""
     count = _size("slice", slices, MAX_ITEMS, least=1)
     elements = bounds.elements(value)
     bounds.pay(len(elements) + count)
@@ -309,31 +309,31 @@ def _slice(bounds: Bounds, value: Any, /, slices: Any, fill_with: Any = None) ->
 def _parts(bounds: Bounds, value: Any, attribute: Any) -> Iterator[Any]:
     for element in bounds.elements(value):
         bounds.pay(1)
-        yield element if attribute is None else given(_at(bounds, element, _path("attribute", attribute)))
+        yield element if attribute is None else require_defined(_at(bounds, element, _path("attribute", attribute)))
 
 
-def _keys(bounds: Bounds, what: str, elements: list[Any], case_sensitive: Any, attribute: Any = None) -> list[Any]:
-    """What elements are compared by: as in Jinja, without regard to case."""
-    keys = calls.orderable(bounds, what, list(_parts(bounds, elements, attribute)))
+def _keys(bounds: Bounds, name: str, elements: list[Any], case_sensitive: Any, attribute: Any = None) -> list[Any]:
+    """Return the values that elements are compared by; as in Jinja, texts without regard to case."""
+    keys = calls.orderable(bounds, name, list(_parts(bounds, elements, attribute)))
     return keys if case_sensitive or not keys or not isinstance(keys[0], str) else [key.lower() for key in keys]
 
 
 def _at(bounds: Bounds, element: Any, path: str) -> Any:
-    """What stands at a path of an element; each dot is a step."""
+    """Return the value at a path of an element; each dot costs a step."""
     bounds.pay(path.count("."))
     return by_path(element, path)
 
 
-def _path(what: str, attribute: Any) -> str:
+def _path(name: str, attribute: Any) -> str:
     if isinstance(attribute, str) or is_integer(attribute):
         return attribute if isinstance(attribute, str) and len(attribute) <= 200 else str(number(attribute))
-    raise ExpressionError(f"{what}: an attribute is text, not {kind(attribute)}")
+    raise ExpressionError(f"{name}: an attribute is text, not {kind(attribute)}")
 
 
-def _size(what: str, value: Any, most: int, least: int = 0) -> int:
+def _size(name: str, value: Any, most: int, least: int = 0) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
-    raise ExpressionError(f"{what} needs a whole number from {least} to {most:,}")
+    raise ExpressionError(f"{name} needs a whole number from {least} to {most:,}")
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -383,9 +383,9 @@ def apply_filter(bounds: Bounds, name: Any, value: Any, args: list[Any], kwargs:
     if not isinstance(name, str) or name not in FILTERS:
         raise unknown_filter(str(name))
     if name not in ("default", "d"):
-        given(value)
+        require_defined(value)
         for arg in (*args, *kwargs.values()):
-            given(arg)
+            require_defined(arg)
     return FILTERS[name](bounds, value, *args, **kwargs)
 
 

@@ -4,9 +4,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from blueprint.expressions.bounds import Bounds
-from blueprint.expressions.error import ExpressionError
-from blueprint.expressions.values import Undefined, given, kind, number
+from holdfast.blueprint.expressions.bounds import Bounds
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.values import Undefined, kind, number, require_defined
 
 Binary = Callable[[Bounds, Any, Any], Any]
 _NUMBERS = (int, float)
@@ -52,7 +52,7 @@ def power(_: Bounds, left: Any, right: Any) -> Any:
 
 
 def _arithmetic(sign: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Both sides are at most 2^63 before anything is computed, so no result is large."""
+    """Compute with two numbers, both at most 2^63 in magnitude, so that no result is large."""
     if not isinstance(left, _NUMBERS) or not isinstance(right, _NUMBERS):
         raise ExpressionError(f"{sign} needs numbers, not {kind(left)} and {kind(right)}")
     try:
@@ -90,7 +90,7 @@ def unequal(bounds: Bounds, left: Any, right: Any) -> bool:
 
 def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
     def ordered(bounds: Bounds, left: Any, right: Any) -> bool:
-        match given(left), given(right):
+        match require_defined(left), require_defined(right):
             case str(), str():
                 bounds.pay(min(len(left), len(right)) >> 10)
                 return compare(left, right)
@@ -102,21 +102,21 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
 
 
 def contained(bounds: Bounds, value: Any, within: Any) -> bool:
-    """`value in within`: a part of a text, an element of a list, a key of an object."""
-    match given(within):
+    """Return `value in within`: a part of a text, an element of a list, a key of an object."""
+    match require_defined(within):
         case str():
             bounds.pay(len(within) >> 6)
-            return bounds.text(given(value)) in within
+            return bounds.text(require_defined(value)) in within
         case list():
-            bounds.pay(_steps_to_find(bounds, given(value), within))
+            bounds.pay(_steps_to_find(bounds, require_defined(value), within))
             return value in within
         case dict():
-            return isinstance(given(value), str) and value in within
+            return isinstance(require_defined(value), str) and value in within
     raise ExpressionError(f"`in` needs a list, an object or a text, not {kind(within)}")
 
 
 def _steps_to_find(bounds: Bounds, value: Any, within: list[Any]) -> int:
-    """A long text may be compared to the end with each element."""
+    """Return the cost of a search: a long text may be compared to its end with each element."""
     if isinstance(value, (dict, list)):
         return bounds.weigh(within) >> 6
     return len(within) * (1 + (len(value) >> 10 if isinstance(value, str) else 0)) >> 4

@@ -1,4 +1,4 @@
-"""From source text to checked nodes: jinja2 parses, what this language does not have is refused here."""
+"""Parse expressions and templates with jinja2, and refuse what this language does not have."""
 
 import inspect
 import math
@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from blueprint.expressions.calls import FUNCTIONS, METHODS
-from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
-from blueprint.expressions.filters import FILTERS, unknown_filter
-from blueprint.expressions.predicates import TESTS, unknown_test
-from blueprint.expressions.values import MAX_NUMBER
-from blueprint.expressions.walk import EXPRESSIONS, STATEMENTS
+from holdfast.blueprint.expressions.calls import FUNCTIONS, METHODS
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.filters import FILTERS, unknown_filter
+from holdfast.blueprint.expressions.predicates import TESTS, unknown_test
+from holdfast.blueprint.expressions.values import MAX_NUMBER
+from holdfast.blueprint.expressions.walk import EXPRESSIONS, STATEMENTS
 
 MAX_SOURCE = 64 * 1024
 MAX_NESTING = 60  # of jinja2's parser, which takes up to nine frames a level (a parenthesis is two levels)
@@ -31,6 +31,13 @@ _REFUSED: dict[type[nodes.Node], str] = {
 _ENVIRONMENT = Environment(keep_trailing_newline=True)
 
 
+_CUT_SHORT = dict.fromkeys(
+    ("unexpected 'end of template'", "unexpected 'end of print statement'"),
+    "is cut short: a value is missing at its end",
+)
+"""What jinja2 says where an expression ends too early; a condition is no template, and nothing is printed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     body: list[nodes.Node]
@@ -38,7 +45,7 @@ class Template:
 
 
 def is_plain(text: str) -> bool:
-    """Text without any mark of a template stays as it is."""
+    """Return whether a text has no mark of a template, and stays as it is."""
     return "{" not in text or not any(mark in text for mark in _MARKS)
 
 
@@ -123,7 +130,8 @@ def _checked(source: str, parse: Callable[[], nodes.Node]) -> nodes.Node:
         root = parse()
         _check(root)
     except TemplateSyntaxError as error:
-        raise ExpressionError(str(error.message), None, source, error.lineno) from None
+        message = _CUT_SHORT.get(str(error.message), str(error.message))
+        raise ExpressionError(message, None, source, error.lineno) from None
     except ExpressionError as error:
         error.expression = source
         raise
@@ -210,15 +218,15 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_arguments(
-    node: nodes.Call | nodes.Filter | nodes.Test, what: str, called: Callable[..., Any], leading: int
+    node: nodes.Call | nodes.Filter | nodes.Test, callee: str, called: Callable[..., Any], leading: int
 ) -> None:
     if node.dyn_args is not None or node.dyn_kwargs is not None:
-        raise ExpressionError(f"{what}: `*` and `**` are not part of this language")
+        raise ExpressionError(f"{callee}: `*` and `**` are not part of this language")
     named = {str(pair.key): None for pair in node.kwargs}
     try:
         _signature(called).bind(*[None] * (leading + len(node.args)), **named)
     except TypeError as error:
-        raise ExpressionError(f"{what}: {error}") from None
+        raise ExpressionError(f"{callee}: {error}") from None
 
 
 @cache
@@ -226,8 +234,8 @@ def _signature(called: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(called)
 
 
-def _unknown(what: str, name: str, known: Mapping[str, Any]) -> ExpressionError:
-    return ExpressionError(f"unknown {what} {shortened(name, 40)!r}", did_you_mean(name, known))
+def _unknown(kind: str, name: str, available: Mapping[str, Any]) -> ExpressionError:
+    return ExpressionError(f"unknown {kind} {shortened(name, 40)!r}", did_you_mean(name, available))
 
 
 _CHECKS: dict[type[nodes.Node], Callable[[Any], None]] = {

@@ -1,12 +1,12 @@
-"""What may follow `is` in an expression."""
+"""The tests (`is …`) of expressions."""
 
 from collections.abc import Callable
 from typing import Any
 
-from blueprint.expressions.bounds import Bounds
-from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
-from blueprint.expressions.operators import COMPARISONS, contained, equal, remainder, unequal
-from blueprint.expressions.values import Undefined, given, is_integer, is_number, kind
+from holdfast.blueprint.expressions.bounds import Bounds
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.operators import COMPARISONS, contained, equal, remainder, unequal
+from holdfast.blueprint.expressions.values import Undefined, is_integer, is_number, kind, require_defined
 
 
 def _even(bounds: Bounds, value: Any, /) -> bool:
@@ -67,9 +67,9 @@ def apply_test(bounds: Bounds, name: Any, value: Any, args: list[Any]) -> bool:
     if not isinstance(name, str) or name not in TESTS:
         raise unknown_test(str(name))
     if name not in _TAKE_UNDEFINED:
-        given(value)
+        require_defined(value)
         for arg in args:
-            given(arg)
+            require_defined(arg)
     return TESTS[name](bounds, value, *args)
 
 

@@ -1,11 +1,11 @@
-"""JSON values as an expression sees them: reading keys, what is undefined, how a value is shown."""
+"""JSON values in expressions: reading keys, undefined values, display."""
 
 import json
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 
 MAX_NUMBER = 2**63
 _SHOWN = 40
@@ -13,7 +13,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 class Undefined:
-    """A missing key: false, equal to nothing but its like, and may be looked into further."""
+    """A missing key: false, equal only to another one, and may be looked into further."""
 
     __slots__ = ("keys", "missing", "path")
 
@@ -26,7 +26,7 @@ class Undefined:
         return False
 
     def under(self, step: str) -> "Undefined":
-        """What is found at `step` below a missing key: nothing, still."""
+        """Return the undefined value at `step` below this one."""
         return Undefined(self.path + step, self.missing or self.path)
 
     def refuse(self, line: int | None = None) -> NoReturn:
@@ -35,8 +35,8 @@ class Undefined:
         raise ExpressionError(f"{self.path} is undefined", hint, line=line)
 
 
-def given(value: Any) -> Any:
-    """The value itself, which must be there."""
+def require_defined(value: Any) -> Any:
+    """Return the value. Raises `ExpressionError` if it is undefined."""
     if isinstance(value, Undefined):
         value.refuse()
     return value
@@ -74,7 +74,7 @@ Path = Callable[[], str]
 
 
 def attribute(of: Any, name: str, path: Path) -> Any:
-    """`of.name`: a key, never an attribute of a Python object."""
+    """Return `of.name`: a key, never an attribute of a Python object."""
     match of:
         case dict():
             return of[name] if name in of else Undefined(path(), keys=of)
@@ -86,7 +86,7 @@ def attribute(of: Any, name: str, path: Path) -> Any:
 
 
 def item(of: Any, key: Any, path: Path) -> Any:
-    """`of[key]`: a key of an object, a place in a list or text."""
+    """Return `of[key]`: a key of an object, an index of a list or text."""
     match of:
         case Undefined():
             return of.under(f"[{shown_key(key)}]")
@@ -104,7 +104,7 @@ def item(of: Any, key: Any, path: Path) -> Any:
 
 
 def shown_key(key: Any) -> str:
-    """A key in messages, however large it is.
+    """Return a key for messages, shortened.
 
     >>> shown_key("name"), shown_key(0), shown_key([1, 2])
     ("'name'", '0', 'a list')
@@ -115,7 +115,7 @@ def shown_key(key: Any) -> str:
 
 
 def by_path(of: Any, path: str) -> Any:
-    """What `map(attribute='a.0.b')` reads: keys and places, separated by dots."""
+    """Return what `map(attribute='a.0.b')` reads: keys and indices, separated by dots."""
 
     def named() -> str:
         return f"attribute {path}"
@@ -129,7 +129,7 @@ def by_path(of: Any, path: str) -> Any:
 
 
 def number(value: Any) -> Any:
-    """The number itself, which must be finite, and at most 2^63 in magnitude if it is whole."""
+    """Return the number, which must be finite, and at most 2^63 in magnitude if it is whole."""
     if isinstance(value, int):
         if not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise ExpressionError("a number is over 2^63")
@@ -141,7 +141,7 @@ def number(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """How a value is shown: text as itself, else compact JSON.
+    """Return the display form of a value: text as itself, else compact JSON.
 
     >>> text_of("Don't"), text_of({"a": [1, None, True]})
     ("Don't", '{"a":[1,null,true]}')

@@ -1,20 +1,24 @@
-"""Walking over jinja2's parsed nodes: what each kind of node means."""
+"""Evaluation: a walker over jinja2's parsed nodes, one function for each kind of node.
+
+jinja2's compiled templates cannot be bounded: three nested `range(1000)` block a workflow task until Temporal's
+deadlock detector fails it, for ever.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import nodes
 
-from blueprint.expressions import calls, operators
-from blueprint.expressions.bounds import MAX_TEXT, Bounds
-from blueprint.expressions.error import ExpressionError, did_you_mean, shortened
-from blueprint.expressions.filters import apply_filter
-from blueprint.expressions.predicates import apply_test
-from blueprint.expressions.values import Path, Undefined, attribute, item, kind, shown_key
+from holdfast.blueprint.expressions import calls, operators
+from holdfast.blueprint.expressions.bounds import MAX_TEXT, Bounds
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.filters import apply_filter
+from holdfast.blueprint.expressions.predicates import apply_test
+from holdfast.blueprint.expressions.values import Path, Undefined, attribute, item, kind, shown_key
 
 
 class Walker(Bounds):
-    """One call of `evaluate` or `render`: the names it sees and what it may still spend."""
+    """The state of one call of `evaluate` or `render`: the names it sees and what it may still spend."""
 
     __slots__ = ("local", "names")
 
@@ -24,9 +28,9 @@ class Walker(Bounds):
         self.local: dict[str, Any] = {}  # replaced, not changed, on entering a loop
 
     def value(self, node: nodes.Node) -> Any:
-        """The value of an expression, which may be undefined."""
-        self.left -= 1
-        if self.left < 0:
+        """Return the value of an expression, which may be undefined."""
+        self.remaining -= 1
+        if self.remaining < 0:
             self.pay(0)
         try:
             return EXPRESSIONS[type(node)](self, node)
@@ -36,15 +40,15 @@ class Walker(Bounds):
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ExpressionError(shortened(str(error), 200), line=node.lineno) from error
 
-    def given(self, node: nodes.Node) -> Any:
-        """The value of an expression, which must be there."""
+    def require_value(self, node: nodes.Node) -> Any:
+        """Return the value of an expression. Raises `ExpressionError` if it is undefined."""
         value = self.value(node)
         if isinstance(value, Undefined):
             value.refuse(node.lineno)
         return value
 
     def text_from(self, body: list[nodes.Node]) -> str:
-        written: list[str] = []
+        parts: list[str] = []
         size = 0
         self.local = {}
 
@@ -54,10 +58,10 @@ class Walker(Bounds):
             if size > MAX_TEXT:
                 self.room_for_text(size)
             self.pay(1 + (len(part) >> 6))
-            written.append(part)
+            parts.append(part)
 
         self.run(body, write)
-        return "".join(written)
+        return "".join(parts)
 
     def run(self, body: list[nodes.Node], write: Callable[[str], None]) -> None:
         for statement in body:
@@ -69,14 +73,14 @@ class Walker(Bounds):
                 raise
 
     def bind(self, target: nodes.Node, value: Any) -> None:
-        """`target` is one name or a tuple of targets, which takes a list apart."""
+        """Bind a target to a value: `target` is a name, or a tuple of targets that takes a list apart."""
         self.pay(1)
         if isinstance(target, nodes.Name):
             self.local[target.name] = value
         elif isinstance(target, nodes.Tuple):
             if not isinstance(value, list) or len(value) != len(target.items):
-                found = f"{len(value)} elements" if isinstance(value, list) else kind(value)
-                raise ExpressionError(f"expects {len(target.items)} elements, not {found}")
+                actual = f"{len(value)} elements" if isinstance(value, list) else kind(value)
+                raise ExpressionError(f"expects {len(target.items)} elements, not {actual}")
             for part, element in zip(target.items, value, strict=True):
                 self.bind(part, element)
 
@@ -94,8 +98,8 @@ def _name(walker: Walker, node: nodes.Name) -> Any:
         return walker.local[name]
     if name in walker.names:
         return walker.names[name]
-    known = [*walker.local, *walker.names]
-    hint = did_you_mean(name, known) or "known: " + (", ".join(sorted(known)[:10]) or "nothing")
+    candidates = [*walker.local, *walker.names]
+    hint = did_you_mean(name, candidates) or "known: " + (", ".join(sorted(candidates)[:10]) or "nothing")
     raise ExpressionError(f"unknown name {shortened(name, 40)!r}", hint)
 
 
@@ -110,14 +114,16 @@ def _getitem(walker: Walker, node: nodes.Getitem) -> Any:
     of = walker.value(node.node)
     if isinstance(node.arg, nodes.Slice):
         return _sliced(walker, of, node.arg, lambda: source_of(node))
-    key = walker.given(node.arg)
+    key = walker.require_value(node.arg)
     if isinstance(of, dict) and isinstance(key, str) and key in of:
         return of[key]
     return item(of, key, lambda: source_of(node))
 
 
 def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: Path) -> Any:
-    start, stop, step = (None if part is None else walker.given(part) for part in (node.start, node.stop, node.step))
+    start, stop, step = (
+        None if part is None else walker.require_value(part) for part in (node.start, node.stop, node.step)
+    )
     match of:
         case list():
             part = of[start:stop:step]
@@ -133,7 +139,7 @@ def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: Path) -> Any:
 
 
 def source_of(node: nodes.Node | None) -> str:
-    """The path an author wrote, for messages."""
+    """Return the path that an author wrote, for messages."""
     match node:
         case nodes.Name(name=name):
             return str(name)
@@ -153,16 +159,16 @@ def source_of(node: nodes.Node | None) -> str:
 
 
 def _list(walker: Walker, node: nodes.List | nodes.Tuple) -> list[Any]:
-    return [walker.given(part) for part in node.items]
+    return [walker.require_value(part) for part in node.items]
 
 
 def _dict(walker: Walker, node: nodes.Dict) -> dict[str, Any]:
     built = {}
     for pair in node.items:
-        key = walker.given(pair.key)
+        key = walker.require_value(pair.key)
         if not isinstance(key, str):
             raise ExpressionError(f"a key of an object is text, not {kind(key)}")
-        built[key] = walker.given(pair.value)
+        built[key] = walker.require_value(pair.value)
     return built
 
 
@@ -203,21 +209,21 @@ def _compare(walker: Walker, node: nodes.Compare) -> bool:
 
 def _binary(compute: operators.Binary) -> Callable[[Walker, Any], Any]:
     def walk(walker: Walker, node: nodes.BinExpr) -> Any:
-        return compute(walker, walker.given(node.left), walker.given(node.right))
+        return compute(walker, walker.require_value(node.left), walker.require_value(node.right))
 
     return walk
 
 
 def _negative(walker: Walker, node: nodes.Neg) -> Any:
-    return operators.negative(walker.given(node.node))
+    return operators.negative(walker.require_value(node.node))
 
 
 def _positive(walker: Walker, node: nodes.Pos) -> Any:
-    return operators.positive(walker.given(node.node))
+    return operators.positive(walker.require_value(node.node))
 
 
 def _concat(walker: Walker, node: nodes.Concat) -> str:
-    return calls.joined(walker, "", [walker.shown(walker.given(part)) for part in node.nodes])
+    return calls.joined(walker, "", [walker.display(walker.require_value(part)) for part in node.nodes])
 
 
 # Filters, tests, calls
@@ -240,13 +246,13 @@ def _test(walker: Walker, node: nodes.Test) -> bool:
 
 def _call(walker: Walker, node: nodes.Call) -> Any:
     if isinstance(node.node, nodes.Getattr):
-        of = walker.given(node.node.node)
+        of = walker.require_value(node.node.node)
         owner, method = calls.METHODS[node.node.attr]
         if not isinstance(of, owner):
             raise ExpressionError(f"{source_of(node.node)}: {kind(of)} has no .{node.node.attr}()")
-        return method(walker, of, *[walker.given(arg) for arg in node.args])
+        return method(walker, of, *[walker.require_value(arg) for arg in node.args])
     assert isinstance(node.node, nodes.Name)  # as checked when it was parsed
-    return calls.FUNCTIONS[node.node.name](walker, *[walker.given(arg) for arg in node.args])
+    return calls.FUNCTIONS[node.node.name](walker, *[walker.require_value(arg) for arg in node.args])
 
 
 # Statements
@@ -257,7 +263,7 @@ def _output(walker: Walker, node: nodes.Output, write: Callable[[str], None]) ->
         if isinstance(part, nodes.TemplateData):
             write(part.data)
         else:
-            write(walker.shown(walker.given(part)))
+            write(walker.display(walker.require_value(part)))
 
 
 def _set(walker: Walker, node: nodes.Assign, write: Callable[[str], None]) -> None:
@@ -272,7 +278,7 @@ def _if(walker: Walker, node: nodes.If, write: Callable[[str], None]) -> None:
 
 
 def _for(walker: Walker, node: nodes.For, write: Callable[[str], None]) -> None:
-    """Names set in the body are gone after each turn, as in Jinja."""
+    """Run a loop; names set in its body end with each turn, as in Jinja."""
     outer = walker.local
     elements = _looped(walker, node)
     for index, element in enumerate(elements):
@@ -287,7 +293,7 @@ def _for(walker: Walker, node: nodes.For, write: Callable[[str], None]) -> None:
 
 
 def _looped(walker: Walker, node: nodes.For) -> list[Any]:
-    elements = walker.elements(walker.given(node.iter))
+    elements = walker.elements(walker.require_value(node.iter))
     if node.test is None:
         return elements
     outer, kept = walker.local, []

@@ -1,4 +1,4 @@
-"""The grammar: every step kind as data, one file a family. Read them and you know the language.
+"""The grammar: every step kind as data, one file for each family. Read them and you know the language.
 
 A kind says of itself what the checks need to know: the templates and conditions it reads,
 the blocks it holds and the names these see.
@@ -10,18 +10,18 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from blueprint.grammar.agents import Agent, AgentHistory, AgentTool, Rule
-from blueprint.grammar.base import Block, Fallback, Limits, Retry, Step
-from blueprint.grammar.branching import Conditional
-from blueprint.grammar.caching import Cache
-from blueprint.grammar.clarifying import Clarify
-from blueprint.grammar.document import Blueprint
-from blueprint.grammar.human import Escalation, Hitl, Option
-from blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
-from blueprint.grammar.planner import AgenticLoop
-from blueprint.grammar.plans import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
-from blueprint.grammar.several import Finalize, Map, MapBlock, Parallel
-from blueprint.grammar.steps import ImportConfig, PlainStep
+from holdfast.blueprint.grammar.agents import Agent, AgentHistory, AgentTool, Rule
+from holdfast.blueprint.grammar.base import Access, Block, Fallback, Limits, Retry, Step
+from holdfast.blueprint.grammar.branching import Conditional
+from holdfast.blueprint.grammar.caching import Cache
+from holdfast.blueprint.grammar.clarifying import Clarify
+from holdfast.blueprint.grammar.document import Blueprint
+from holdfast.blueprint.grammar.human import Escalation, Hitl, Option
+from holdfast.blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
+from holdfast.blueprint.grammar.planner import AgenticLoop
+from holdfast.blueprint.grammar.plans import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
+from holdfast.blueprint.grammar.several import Finalize, Map, MapBlock, Parallel
+from holdfast.blueprint.grammar.steps import ImportConfig, PlainStep
 
 AnyStep = Annotated[
     PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop | Plan,
@@ -68,6 +68,7 @@ __all__ = [
     "HistoryManagement",
     "Hitl",
     "ImportConfig",
+    "Access",
     "Limits",
     "Loop",
     "LoopBlock",

@@ -1,12 +1,13 @@
-"""Agents: who answers an `agent` step, how, with which tools, and who must be asked first."""
+"""Agents: the model that an `agent` step runs, its tools, and the approvals they need."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Limits, Name, Part, Retry, Schema, Seconds
+from holdfast.blueprint.grammar.base import Limits, Name, Part, Requirement, Retry, Schema, Seconds
 
 
 class AgentTool(Part):
@@ -27,9 +28,12 @@ class AgentTool(Part):
     timeout: Seconds | None = Field(None, description="How long one attempt of a call may take.")
     retry: Retry | None = Field(None, description="How often a call is tried.")
 
+    def requires(self) -> Iterator[Requirement]:
+        yield Requirement("tool", self.name, ("name",))
+
 
 class Rule(Part):
-    """What is permitted; of the rules that fit a call, the last one counts."""
+    """A permission rule; of the rules that match a call, the last one counts."""
 
     tool: str = Field("*", description="A glob over the tool's name.", examples=["pay", "files_*"])
     target: str = Field("*", description="A glob over the texts among the arguments.", examples=["/srv/docs/*"])
@@ -37,7 +41,7 @@ class Rule(Part):
 
 
 class AgentHistory(Part):
-    """How an agent's conversation is kept short; it is cut only before a reply of the model."""
+    """The rule that keeps an agent's conversation short; it is cut only before a reply of the model."""
 
     strategy: Literal["truncate_turns", "truncate_results", "summarize"] = Field(
         description="Drop the oldest turns, shorten their tools' results, or let a model summarise them."
@@ -69,8 +73,8 @@ class Agent(Part):
     )
     output_schema: Schema | None = Field(
         None,
-        description="JSON Schema of the output; without it the output is text.",
-        examples=[{"type": "object", "required": ["score"], "properties": {"score": {"type": "number"}}}],
+        description="JSON Schema of the output, or `plan`: that of a JSON plan; without it the output is text.",
+        examples=[{"type": "object", "required": ["score"], "properties": {"score": {"type": "number"}}}, "plan"],
     )
     settings: dict[str, Any] = Field(
         {}, description="Model settings, such as `temperature`.", examples=[{"temperature": 0.2}]
@@ -104,7 +108,10 @@ class Agent(Part):
         examples=[{"strategy": "truncate_turns", "max_turns": 40}],
     )
 
+    def requires(self) -> Iterator[Requirement]:
+        yield Requirement("model", self.model, ("model",))
+
     @property
     def works_in_turns(self) -> bool:
-        """Whether it is a workflow of its own, and not a single request."""
+        """Return whether the agent runs as a workflow of its own, and not as a single request."""
         return bool(self.tools or self.human)

@@ -1,17 +1,17 @@
-"""What every step kind has in common, and how a kind tells what it reads and holds."""
+"""The base of every step kind, and the methods by which a kind declares what it reads and holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from blueprint.durations import seconds_of
+from holdfast.blueprint.durations import seconds_of
 
 if TYPE_CHECKING:
-    from blueprint.grammar import AnyStep
+    from holdfast.blueprint.grammar import AnyStep
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
 Template = Any
@@ -23,10 +23,28 @@ Seconds = Annotated[
 ]
 
 
+RequirementKind = Literal["tool", "plan_tool", "model", "group"]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A name in a blueprint that only a worker can resolve; `path` leads from the part that says it."""
+
+    kind: RequirementKind
+    name: str
+    path: tuple[str | int, ...]
+    about: str = ""
+    """For a plan's tool: its purpose, by which a substitute is found."""
+
+
 class Part(BaseModel):
     """A piece of a blueprint: immutable, and strict about its keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def requires(self) -> Iterator[Requirement]:
+        """Return what this part itself, not what is inside it, names of a worker."""
+        return iter(())
 
 
 @dataclass(frozen=True)
@@ -35,9 +53,9 @@ class Block:
 
     steps: tuple[AnyStep, ...]
     names: frozenset[str] = frozenset()
-    """Names that stand for values inside, beside those that every step sees."""
+    """Names defined inside the block, beside those that every step sees."""
     loops: bool = False
-    """Whether the block runs again and again, so that a step may read what a later one gave."""
+    """The block runs repeatedly: a step may read the output of a later one, from the iteration before."""
     reads: Mapping[str, Template] = field(default_factory=dict)
     """Templates rendered inside the block's scope, by their path in the step."""
     conditions: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +72,7 @@ class Fallback(Part):
 
 
 class Limits(Part):
-    """How much may be spent; at a limit the run fails, or a person is asked for more."""
+    """The limits of what may be spent; at a limit the run fails, or a person is asked for more."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"model_calls": 200, "cost_usd": 5, "seconds": "1h"}]})
 
@@ -68,8 +86,20 @@ class Limits(Part):
     on_limit: Literal["fail", "ask"] = Field("fail", description="At a limit: fail, or ask a person for as much again.")
 
 
+class Access(Part):
+    """The people who may do more with a run than answer it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"steer": ["group:ops"]}]})
+
+    steer: list[str] = Field(
+        min_length=1,
+        description="Users and groups that may pause and resume a run, talk to its agents, and change its plans.",
+        examples=[["group:ops", "user:ana"]],
+    )
+
+
 class Retry(Part):
-    """How often one activity is tried."""
+    """The retry policy of one activity."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"attempts": 5, "backoff": "2s"}]})
 
@@ -80,7 +110,7 @@ class Retry(Part):
 
 
 class Step(Part):
-    """What every step may say."""
+    """The keys that every step may have."""
 
     name: Name = Field(
         description="Unique in its list and the lists around it: letters, digits, _ and -.", examples=["draft"]
@@ -100,7 +130,10 @@ class Step(Part):
         description="The context path that receives the output, e.g. `stats.total`.",
         examples=["draft", "stats.total"],
     )
-    updates_context: bool = Field(False, description="Write an object output key by key into the context.")
+    updates_context: bool = Field(
+        False,
+        description="Write an output that is an object, or a text that is a JSON object, key by key into the context.",
+    )
     input_schema: Schema | None = Field(
         None, description="JSON Schema that the input must fit.", examples=[{"type": "object", "required": ["topic"]}]
     )
@@ -116,13 +149,13 @@ class Step(Part):
     )
 
     def reads(self) -> Mapping[str, Template]:
-        """Templates rendered in the scope where this step stands, by their path in the step."""
+        """Return the templates rendered in the scope of this step, by their path in the step."""
         return {"input": self.input}
 
     def conditions(self) -> Mapping[str, str]:
-        """Expressions evaluated in the scope where this step stands, by their path in the step."""
+        """Return the expressions evaluated in the scope of this step, by their path in the step."""
         return {"when": self.when} if self.when is not None else {}
 
     def blocks(self) -> Mapping[str, Block]:
-        """Lists of steps inside this step, by their path in the step."""
+        """Return the lists of steps inside this step, by their path in the step."""
         return {}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Block, Step
+from holdfast.blueprint.grammar.base import Block, Requirement, Step
+from holdfast.blueprint.grammar.steps import BUILTINS
 
 if TYPE_CHECKING:
-    from blueprint.grammar import AnyStep
+    from holdfast.blueprint.grammar import AnyStep
 
 
 class Conditional(Step):
@@ -32,6 +33,10 @@ class Conditional(Step):
     default_branch: list[AnyStep] | None = Field(
         None, description="The steps for every other key.", examples=[[{"name": "neither"}]]
     )
+
+    def requires(self) -> Iterator[Requirement]:
+        if self.condition is not None and self.condition not in BUILTINS:
+            yield Requirement("tool", self.condition, ("condition",))
 
     def conditions(self) -> Mapping[str, str]:
         own = {} if self.condition_expression is None else {"condition_expression": self.condition_expression}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Block, Seconds, Step, Template
+from holdfast.blueprint.grammar.base import Block, Seconds, Step, Template
 
 if TYPE_CHECKING:
-    from blueprint.grammar import AnyStep
+    from holdfast.blueprint.grammar import AnyStep
 
 
 class Cache(Step):

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from blueprint.grammar.agents import Agent
-from blueprint.grammar.base import Schema, Step, Template
+from holdfast.blueprint.grammar.agents import Agent
+from holdfast.blueprint.grammar.base import Schema, Step, Template
 
 FEWEST = 8
 """Questions that may be put where the author gives no number."""
@@ -52,16 +52,16 @@ class Clarify(Step):
     confirm: bool = Field(False, description="Show what was understood, and let the person correct it, at the end.")
 
     def reads(self) -> Mapping[str, Template]:
-        told = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
-        return {**super().reads(), "goal": self.goal, "known": self.known, **told}
+        instructions = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
+        return {**super().reads(), "goal": self.goal, "known": self.known, **instructions}
 
     def properties(self) -> dict[str, Any]:
-        """The facts by name, in the schema's order."""
-        found: dict[str, Any] = self.facts.get("properties", {})
-        return found
+        """Return the facts by name, in the schema's order."""
+        properties: dict[str, Any] = self.facts.get("properties", {})
+        return properties
 
     def wanted(self) -> list[str]:
-        """The facts that are asked for, in the schema's order: the required ones, or all where none is."""
+        """Return the facts that are asked for, in the schema's order: the required ones, or all if none is."""
         required = self.facts.get("required", list(self.properties()))
         return [name for name in self.properties() if name in required]
 

@@ -1,4 +1,4 @@
-"""The document: what stands at the top of a blueprint."""
+"""The document: the keys at the top of a blueprint."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.agents import Agent
-from blueprint.grammar.base import Limits, Name, Part, Schema, Template
+from holdfast.blueprint.grammar.agents import Agent
+from holdfast.blueprint.grammar.base import Access, Limits, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
-    from blueprint.grammar import AnyStep
+    from holdfast.blueprint.grammar import AnyStep
 
 
 class Blueprint(Part):
@@ -29,8 +29,9 @@ class Blueprint(Part):
     context: dict[str, Any] = Field({}, description="First value of the run's context.", examples=[{"tries": 0}])
     context_schema: Schema | None = Field(
         None,
-        description="JSON Schema that the context must always fit.",
-        examples=[{"type": "object", "properties": {"tries": {"type": "integer"}}}],
+        description="JSON Schema that the context must always fit. A property may say `reduce`: append, merge, sum, "
+        "max or min, which is how branches and items that both changed it are joined.",
+        examples=[{"type": "object", "properties": {"notes": {"type": "array", "reduce": "append"}}}],
     )
     agents: dict[Name, Agent] = Field(
         {},
@@ -41,6 +42,9 @@ class Blueprint(Part):
         {}, description="Other blueprints, by path relative to this file.", examples=[{"review": "./review.yaml"}]
     )
     limits: Limits | None = Field(None, description="How much a run may spend.")
+    access: Access | None = Field(
+        None, description="Who may steer a run; default: whoever reaches it, with keys: its starter, and who has a key."
+    )
     steps: list[AnyStep] = Field(
         min_length=1,
         description="What happens, in order.",

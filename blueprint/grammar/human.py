@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Part, Seconds, Step, Template
+from holdfast.blueprint.grammar.base import Part, Requirement, Seconds, Step, Template
+from holdfast.blueprint.people import GROUP
 
 
 class Option(Part):
@@ -30,6 +31,15 @@ class Escalation(Part):
 
     after: Seconds = Field(description="From the moment of asking.", examples=["1d"])
     assignees: list[str] = Field(description="Who may answer from then on.", examples=[["group:leads"]])
+
+    def requires(self) -> Iterator[Requirement]:
+        yield from _groups(self.assignees, "assignees")
+
+
+def _groups(names: list[str] | str, key: str) -> Iterator[Requirement]:
+    for index, name in enumerate(names if isinstance(names, list) else []):
+        if name.startswith(GROUP):
+            yield Requirement("group", name.removeprefix(GROUP), (key, index))
 
 
 class Hitl(Step):
@@ -92,6 +102,10 @@ class Hitl(Step):
     on_decline: Literal["fail", "continue", "abort"] = Field(
         "fail", description="If declined: fail the step, go on with null, or fail the run whatever `on_error` says."
     )
+
+    def requires(self) -> Iterator[Requirement]:
+        yield from _groups(self.assignees, "assignees")
+        yield from _groups(self.not_by, "not_by")
 
     def reads(self) -> Mapping[str, Template]:
         rungs = [{"assignees": rung.assignees} for rung in self.escalate]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from blueprint.grammar.base import Block, Name, Part, Step, Template
+from holdfast.blueprint.grammar.base import Block, Name, Part, Requirement, Step, Template
 
 if TYPE_CHECKING:
-    from blueprint.grammar import AnyStep
+    from holdfast.blueprint.grammar import AnyStep
+
+
+MOST_IDLE_ROUNDS = 100
+"""Consecutive iterations without a question, hold or timer that a loop without `max_loops` may make."""
 
 
 class Write(Part):
-    """Where a value goes, and the value."""
+    """A write: the path it goes to, and the value."""
 
     target: str = Field(
         description="A context path, such as `context.scratchpad.history`.", examples=["context.scratchpad.history"]
@@ -35,7 +39,7 @@ class Operation(Part):
     )
     merge: Write | None = Field(
         None,
-        description="The value's keys are written into the object at the target.",
+        description="The value's keys are written into the object at the target; a text that is a JSON object is one.",
         examples=[{"target": "context.facts", "value": {"topic": "{{ input.topic }}"}}],
     )
 
@@ -57,7 +61,7 @@ class Operation(Part):
 
 
 class Propagation(Part):
-    """What the next iteration gets."""
+    """The input of the next iteration."""
 
     next_input: Template = Field(
         "previous_output", description="`context`, `previous_output`, `auto`, or a template.", examples=["context"]
@@ -65,7 +69,7 @@ class Propagation(Part):
 
 
 class HistoryManagement(Part):
-    """How the conversation is kept short."""
+    """The rule that keeps the conversation short."""
 
     strategy: Literal["truncate_turns", "truncate_tokens", "summarize"] = Field(
         description="Keep the last `max_turns` turns or `max_tokens` tokens, or summarise what is before them."
@@ -78,13 +82,17 @@ class HistoryManagement(Part):
 
 
 class LoopBlock(Part):
-    """What a loop repeats, what it starts with, what it hands on, when it ends."""
+    """The body of a loop, its start, what it passes on, and its end."""
 
     body: list[AnyStep] = Field(
         min_length=1, description="The steps of one iteration.", examples=[[{"name": "improve", "agent": "editor"}]]
     )
     max_loops: int | None = Field(
-        None, ge=1, description="Iterations in all; required unless an exit is given.", examples=[5]
+        None,
+        ge=1,
+        description="Iterations in all; required unless an exit is given. Without it the loop ends after "
+        f"{MOST_IDLE_ROUNDS} iterations in a row in which nobody was asked.",
+        examples=[5],
     )
     exit_expression: str | None = Field(
         None,
@@ -95,7 +103,9 @@ class LoopBlock(Part):
         None, description="`pkg.mod:function(output, context)` instead of an expression.", examples=["my_tools:is_done"]
     )
     on_max_loops: Literal["fail", "finish", "ask"] | None = Field(
-        None, description="fail (default when there is an exit), finish (default when there is none) or ask."
+        None,
+        description="At `max_loops`, or at the ceiling of a loop without it: fail (default when there is an exit), "
+        "finish (default when there is none) or ask.",
     )
     init: list[Operation] = Field(
         [],
@@ -125,7 +135,9 @@ class LoopBlock(Part):
         description="The loop's output as a mapping of templates.",
         examples=[{"text": "conversation_history"}, {"draft": "{{ output }}", "rounds": "{{ iteration }}"}],
     )
-    conversation: bool = Field(False, description="Keep turns in `context.scratchpad.history`.")
+    conversation: bool = Field(
+        False, description="Keep turns in `context.scratchpad.history`; agents of the body get them as messages."
+    )
     ai_turn_source: Name | None = Field(
         None, description="The step whose output is the assistant's turn.", examples=["clarify", "last"]
     )
@@ -145,13 +157,19 @@ class LoopBlock(Part):
         None, description="`pkg.mod:function(output, context)`.", examples=["mappers:result"]
     )
 
+    def requires(self) -> Iterator[Requirement]:
+        for key in ("exit_condition", "initial_input_mapper", "iteration_input_mapper", "loop_output_mapper"):
+            function = self.__dict__[key]
+            if function is not None:
+                yield Requirement("tool", function, (key,))
+
     @property
     def has_exit(self) -> bool:
         return self.exit_expression is not None or self.exit_condition is not None
 
     @property
     def at_the_limit(self) -> Literal["fail", "finish", "ask"]:
-        """What happens when `max_loops` is reached."""
+        """Return the action when `max_loops`, or the ceiling of a loop without it, is reached."""
         return self.on_max_loops or ("fail" if self.has_exit else "finish")
 
 
@@ -167,8 +185,8 @@ class Loop(Step):
     def blocks(self) -> Mapping[str, Block]:
         block = self.loop
         writes = {
-            f"loop.{where}[{index}].{operation.verb}.value": operation.write.value
-            for where, operations in (("init", block.init), ("state", block.state))
+            f"loop.{key}[{index}].{operation.verb}.value": operation.write.value
+            for key, operations in (("init", block.init), ("state", block.state))
             for index, operation in enumerate(operations)
         }
         reads: dict[str, Any] = {"loop.output_template": block.output_template, "loop.output": block.output}

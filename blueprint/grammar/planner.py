@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from blueprint.grammar.agents import Agent, AgentTool
-from blueprint.grammar.base import Block, Retry, Seconds, Step, Template
+from holdfast.blueprint.grammar.agents import Agent, AgentTool
+from holdfast.blueprint.grammar.base import Block, Retry, Seconds, Step, Template
 
 
 class AgenticLoop(Step):
@@ -34,8 +34,8 @@ class AgenticLoop(Step):
     retry: Retry | None = Field(None, description="How often a failed request of the planner is tried.")
 
     def reads(self) -> Mapping[str, Template]:
-        told = {"planner.instructions": self.planner.instructions} if isinstance(self.planner, Agent) else {}
-        return {**super().reads(), **told}
+        instructions = {"planner.instructions": self.planner.instructions} if isinstance(self.planner, Agent) else {}
+        return {**super().reads(), **instructions}
 
     def blocks(self) -> Mapping[str, Block]:
         return {"finish": Block((), frozenset({"log"}), reads={"output_template": self.output_template})}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from blueprint.grammar.agents import Agent
-from blueprint.grammar.base import Block, Part, Seconds, Step, Template
+from holdfast.blueprint.grammar.agents import Agent
+from holdfast.blueprint.grammar.base import Block, Part, Requirement, Seconds, Step, Template
 
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
+Language = Literal["en", "fr", "de", "es", "it", "pt", "nl"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+"""Languages with words of agreement of their own: `blueprint.plan.agreement`."""
+
+
+_NOTES = "Kept as it is, and run by nothing: what a planner writes beside its plan, such as priority or version."
 
 
 class PlanOption(Part):
@@ -73,6 +79,12 @@ class PlanStep(Part):
         None, description="When nobody answers in time: fail (the default), skip the step, or take `default`."
     )
     default: str | None = Field(None, description="The answer that counts when nobody answers.", examples=["No"])
+    notes: dict[str, Any] = Field({}, description=_NOTES, examples=[{"priority": "high"}])
+
+    def requires(self) -> Iterator[Requirement]:
+        about = f"{self.service or ''} {self.instruction}".strip()
+        for index, tool in enumerate(self.tools):
+            yield Requirement("plan_tool", tool, ("tools", index), about)
 
 
 class PlanLoop(Part):
@@ -94,6 +106,7 @@ class PlanLoop(Part):
     )
     max_items: int = Field(1_000, ge=1, le=100_000, description="A longer list fails the loop.", examples=[200])
     max_parallel: int = Field(1, ge=1, le=50, description="Items at once.", examples=[5])
+    notes: dict[str, Any] = Field({}, description=_NOTES, examples=[{"status": "pending"}])
 
 
 class PlanBody(Part):
@@ -124,8 +137,21 @@ class PlanBody(Part):
     driver: Driver = Field(
         "engine", description="Who picks the next step: the engine, or the agent by control tools whose rules it keeps."
     )
+    language: Language | None = Field(
+        None,
+        description="In which language its questions offer yes and no, where they name no options; default: English.",
+        examples=["fr"],
+    )
     max_parallel: int = Field(1, ge=1, le=50, description="Steps at once.", examples=[3])
     fail_fast: bool = Field(False, description="Start nothing more once a step has failed.")
+    max_revisions: int = Field(
+        5,
+        ge=0,
+        le=100,
+        description="With `confirm`: how often a person may send the plan back to the planner that it is read from.",
+        examples=[2],
+    )
+    notes: dict[str, Any] = Field({}, description=_NOTES, examples=[{"plan_id": "p-7", "version": 1}])
 
 
 class Plan(Step):
@@ -138,8 +164,8 @@ class Plan(Step):
 
     def reads(self) -> Mapping[str, Template]:
         agent = self.plan.agent
-        told = {"plan.agent.instructions": agent.instructions} if isinstance(agent, Agent) else {}
-        return {**super().reads(), "plan.from": self.plan.source, **told}
+        instructions = {"plan.agent.instructions": agent.instructions} if isinstance(agent, Agent) else {}
+        return {**super().reads(), "plan.from": self.plan.source, **instructions}
 
     def blocks(self) -> Mapping[str, Block]:
         return {}

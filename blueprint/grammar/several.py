@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from blueprint.grammar.base import Block, Part, Step, Template
-from blueprint.grammar.loops import Operation
+from holdfast.blueprint.grammar.base import Block, Part, Step, Template
+from holdfast.blueprint.grammar.loops import Operation
 
 if TYPE_CHECKING:
-    from blueprint.grammar import AnyStep
+    from holdfast.blueprint.grammar import AnyStep
 
 MOST_AT_ONCE = 50
 
@@ -20,7 +20,7 @@ Reducer = Literal["keys", "values", "union", "concat", "dedupe", "first", "last"
 
 
 class Finalize(Part):
-    """What a map gives, from the list of its items' outputs, which is `previous_step` here."""
+    """The output of a map, from the list of its items' outputs, which is `previous_step` here."""
 
     output_template: str | None = Field(
         None, description="The map's output, rendered once, at its end.", examples=["{{ previous_step | join(', ') }}"]
@@ -33,7 +33,7 @@ class Finalize(Part):
 
 
 class MapBlock(Part):
-    """What is done with every item."""
+    """The steps for every item."""
 
     iterable_input: str = Field(
         description="An expression that gives the list (or JSON text of one), or the name of a context key.",
@@ -76,7 +76,9 @@ class Map(Step):
 
     def blocks(self) -> Mapping[str, Block]:
         block = self.map
-        writes = {f"map.init[{n}].{one.verb}.value": one.write.value for n, one in enumerate(block.init)}
+        writes = {
+            f"map.init[{n}].{operation.verb}.value": operation.write.value for n, operation in enumerate(block.init)
+        }
         ends = {}
         if block.finalize is not None:
             ends["map.finalize.output_template"] = block.finalize.output_template

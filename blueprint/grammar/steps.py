@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from blueprint.grammar.agents import Agent
-from blueprint.grammar.base import Part, Retry, Seconds, Step, Template
+from holdfast.blueprint.grammar.agents import Agent
+from holdfast.blueprint.grammar.base import Part, Requirement, Retry, Seconds, Step, Template
 
 BUILTINS = frozenset(
     {
@@ -26,7 +26,7 @@ BUILTINS = frozenset(
 
 
 class ImportConfig(Part):
-    """What goes into an imported blueprint and what comes back."""
+    """The input of an imported blueprint, and the outputs taken from it."""
 
     input: Template | None = Field(
         None, description="The import's input; default: the step's input.", examples=["{{ steps.draft.output }}"]
@@ -58,7 +58,11 @@ class PlainStep(Step):
     timeout: Seconds | None = Field(None, description="How long one attempt may take.")
     retry: Retry | None = Field(None, description="How often the activity is tried.")
 
+    def requires(self) -> Iterator[Requirement]:
+        if self.uses is not None and self.uses not in BUILTINS:
+            yield Requirement("tool", self.uses, ("uses",))
+
     def reads(self) -> Mapping[str, Template]:
         mapped = {} if self.config is None or self.config.input is None else {"config.input": self.config.input}
-        told = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
-        return {**super().reads(), **mapped, **told}
+        instructions = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
+        return {**super().reads(), **mapped, **instructions}

@@ -1,18 +1,19 @@
-"""A blueprint as a Mermaid flowchart; with the marks of a run, also where it stands."""
+"""Draw a blueprint as a Mermaid flowchart, for `holdfast graph`; with an overlay, also the state of a run."""
 
 from __future__ import annotations
 
-from blueprint.grammar import Blueprint
-from blueprint.graph.drawing import Drawing
-from blueprint.graph.kinds import DRAWN
-from blueprint.graph.marks import Marks, Path, State
+from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.graph.flowchart import Flowchart
+from holdfast.blueprint.graph.kinds import DRAWN
+from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
 
-__all__ = ["Marks", "Path", "State", "graph"]
+__all__ = ["RunOverlay", "Path", "State", "graph"]
 
 
-def graph(blueprint: Blueprint, marks: Marks | None = None) -> str:
-    """
-    >>> from blueprint import loads
+def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
+    """Return the Mermaid source of a blueprint's flowchart, coloured by the overlay.
+
+    >>> from holdfast.blueprint import loads
     >>> print(graph(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")), end="")
     flowchart TD
       n1(["tiny"])
@@ -21,6 +22,6 @@ def graph(blueprint: Blueprint, marks: Marks | None = None) -> str:
       n1 --> n2
       n2 --> n3
     """
-    drawing = Drawing(DRAWN, marks or Marks())
-    drawing.whole(blueprint)
-    return drawing.sheet.text()
+    drawing = Flowchart(DRAWN, overlay or RunOverlay())
+    drawing.draw(blueprint)
+    return drawing.chart.text()

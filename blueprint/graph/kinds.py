@@ -1,15 +1,16 @@
-"""How each step kind is drawn: one function a kind, in one table."""
+"""Drawings of the step kinds: one function for each kind, registered in `DRAWN`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from blueprint.explain.agents import consent, model, tool_name
-from blueprint.explain.people import PREVIOUS
-from blueprint.explain.steps import ends_of, items, subject, told_of, yes_or_no
-from blueprint.explain.words import bare, condition, counted, filled, lasting
-from blueprint.grammar import (
+from holdfast.blueprint.dependencies import AGENT, IMPORT
+from holdfast.blueprint.explain.agents import approval_condition, model, tool_name
+from holdfast.blueprint.explain.people import PREVIOUS
+from holdfast.blueprint.explain.steps import describe_step, ends_of, items, subject, yes_or_no
+from holdfast.blueprint.explain.words import condition, counted, duration, filled, unquoted
+from holdfast.blueprint.grammar import (
     Agent,
     AgenticLoop,
     AgentTool,
@@ -24,198 +25,201 @@ from blueprint.grammar import (
     Plan,
     Step,
 )
-from blueprint.grammar.steps import BUILTINS
-from blueprint.graph.drawing import DEFAULT, Drawing, Drawn, Ends, Place, place_of
-from blueprint.graph.mermaid import Shape
-from blueprint.graph.plans import plan
-from blueprint.reach import AGENT, IMPORT
+from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.graph.flowchart import DEFAULT, DrawnStep, Ends, Flowchart, Location, root_location
+from holdfast.blueprint.graph.mermaid import Shape
+from holdfast.blueprint.graph.plans import plan
 
 LARGEST = 200
-"""Nodes above which imports stay closed: a browser draws no more than some hundreds."""
+"""The number of nodes above which imports are drawn closed: browsers handle some hundreds."""
 
 
-def _node(drawing: Drawing, shape: Shape, step: Step, place: Place, ends: Ends, *details: str) -> Drawn:
-    """A step of one node."""
-    only = "" if step.when is None else f"if {condition(step.when, place.names)}"
-    node = drawing.sheet.node(shape, step.name, only, *details)
-    drawing.stand((*place.path, step.name), node)
+def _node(drawing: Flowchart, shape: Shape, step: Step, location: Location, ends: Ends, *details: str) -> DrawnStep:
+    """Draw a step as one node."""
+    only = "" if step.when is None else f"if {condition(step.when, location.names)}"
+    node = drawing.chart.node(shape, step.name, only, *details)
+    drawing.register((*location.path, step.name), node)
     drawing.connect(ends, node)
-    return Drawn(node, [(node, "")])
+    return DrawnStep(node, [(node, "")])
 
 
-def _title(step: Step, place: Place, *details: str) -> list[str]:
-    """What stands over a group."""
-    only = [] if step.when is None else [f"if {condition(step.when, place.names)}"]
+def _title(step: Step, location: Location, *details: str) -> list[str]:
+    """Return the title of a group."""
+    only = [] if step.when is None else [f"if {condition(step.when, location.names)}"]
     return [step.name, *only, *details]
 
 
-# One thing
+# Single actions
 
 
-def _plain(drawing: Drawing, step: PlainStep, place: Place, ends: Ends) -> Drawn:
+def _plain(drawing: Flowchart, step: PlainStep, location: Location, ends: Ends) -> DrawnStep:
     if step.agent is not None:
-        return _agent(drawing, step, step.agent, place, ends)
+        return _agent(drawing, step, step.agent, location, ends)
     if step.uses is not None and step.uses.startswith(IMPORT):
-        return _import(drawing, step, step.uses.removeprefix(IMPORT), place, ends)
+        return _import(drawing, step, step.uses.removeprefix(IMPORT), location, ends)
     if step.uses is None:
-        given = "" if step.input == PREVIOUS else bare(step.input, place.names)
-        return _node(drawing, "plain", step, place, ends, given)
+        input_text = "" if step.input == PREVIOUS else unquoted(step.input, location.names)
+        return _node(drawing, "plain", step, location, ends, input_text)
     if step.uses in BUILTINS:
-        return _node(drawing, "plain", step, place, ends, step.uses)
-    return _node(drawing, "tool", step, place, ends, step.uses if step.uses != step.name else "")
+        return _node(drawing, "plain", step, location, ends, step.uses)
+    return _node(drawing, "tool", step, location, ends, step.uses if step.uses != step.name else "")
 
 
-def _agent(drawing: Drawing, step: PlainStep, written: str | Agent, place: Place, ends: Ends) -> Drawn:
-    agent = written if isinstance(written, Agent) else place.blueprint.agents.get(written)
-    who = f"agent {written}" if isinstance(written, str) else f"agent: {model(written.model)}"
-    drawn = _node(drawing, "agent", step, place, ends, who)
+def _agent(
+    drawing: Flowchart, step: PlainStep, agent_or_name: str | Agent, location: Location, ends: Ends
+) -> DrawnStep:
+    agent = agent_or_name if isinstance(agent_or_name, Agent) else location.blueprint.agents.get(agent_or_name)
+    label = f"agent {agent_or_name}" if isinstance(agent_or_name, str) else f"agent: {model(agent_or_name.model)}"
+    drawn = _node(drawing, "agent", step, location, ends, label)
     if agent is not None:
-        _tools(drawing, drawn.first, agent, agent.tools, place.inside(step.name), set())
+        _tools(drawing, drawn.first, agent, agent.tools, location.inside(step.name), set())
     return drawn
 
 
-def _tools(drawing: Drawing, node: str, agent: Agent, tools: Iterable[AgentTool], place: Place, seen: set[str]) -> None:
-    """What an agent may call, beside it; an agent among them has tools of its own, which are drawn once."""
+def _tools(
+    drawing: Flowchart, node: str, agent: Agent, tools: Iterable[AgentTool], location: Location, seen: set[str]
+) -> None:
+    """Draw an agent's tools beside it. An agent among them is expanded only once."""
     if "ask" in agent.human:
-        person = drawing.sheet.node("question", "a person")
-        drawing.stand((*place.path, "request_user_info"), person)
-        drawing.sheet.edge(node, person, "asks", dotted=True)
+        person = drawing.chart.node("question", "a person")
+        drawing.register((*location.path, "request_user_info"), person)
+        drawing.chart.edge(node, person, "asks", dotted=True)
     for tool in tools:
-        _tool(drawing, node, agent, tool, place, seen)
+        _tool(drawing, node, agent, tool, location, seen)
 
 
-def _tool(drawing: Drawing, node: str, agent: Agent, tool: AgentTool, place: Place, seen: set[str]) -> None:
-    asked = [*(["shown to a person"] if tool.review else []), consent(tool, agent)]
-    inner = place.blueprint.agents.get(tool.name.removeprefix(AGENT)) if tool.name.startswith(AGENT) else None
+def _tool(drawing: Flowchart, node: str, agent: Agent, tool: AgentTool, location: Location, seen: set[str]) -> None:
+    asked = [*(["shown to a person"] if tool.review else []), approval_condition(tool, agent)]
+    inner = location.blueprint.agents.get(tool.name.removeprefix(AGENT)) if tool.name.startswith(AGENT) else None
     name = tool.name.removeprefix(AGENT).removeprefix(IMPORT)
-    known = inner is not None and name in seen
-    target = drawing.sheet.node("agent" if inner is not None else "tool", tool_name(tool.name))
-    drawing.stand((*place.path, name), target)
-    drawing.sheet.edge(node, target, ", ".join(one for one in asked if one), dotted=True)
-    if inner is not None and not known:
+    is_drawn = inner is not None and name in seen
+    target = drawing.chart.node("agent" if inner is not None else "tool", tool_name(tool.name))
+    drawing.register((*location.path, name), target)
+    drawing.chart.edge(node, target, ", ".join(note for note in asked if note), dotted=True)
+    if inner is not None and not is_drawn:
         seen.add(name)
-        _tools(drawing, target, inner, inner.tools, place.inside(name, name), seen)
+        _tools(drawing, target, inner, inner.tools, location.inside(name, name), seen)
 
 
-def _import(drawing: Drawing, step: PlainStep, alias: str, place: Place, ends: Ends) -> Drawn:
-    """The import's own steps in a frame, as long as the graph is not too large."""
-    child = place.blueprint.imports.get(alias)
-    if child is None or drawing.sheet.size > LARGEST:
-        return _node(drawing, "tool", step, place, ends, f"the blueprint {alias}")
-    with drawing.sheet.group(*_title(step, place, f"the blueprint {alias}")) as group:
-        drawing.stand((*place.path, step.name), group)
-        return drawing.steps(child.steps, place_of(child, (*place.path, step.name)), ends)
+def _import(drawing: Flowchart, step: PlainStep, alias: str, location: Location, ends: Ends) -> DrawnStep:
+    """Draw the import's own steps in a group, unless the chart is large already."""
+    child = location.blueprint.imports.get(alias)
+    if child is None or drawing.chart.size > LARGEST:
+        return _node(drawing, "tool", step, location, ends, f"the blueprint {alias}")
+    with drawing.chart.group(*_title(step, location, f"the blueprint {alias}")) as group:
+        drawing.register((*location.path, step.name), group)
+        return drawing.steps(child.steps, root_location(child, (*location.path, step.name)), ends)
 
 
 # A person
 
 
-def _hitl(drawing: Drawing, step: Hitl, place: Place, ends: Ends) -> Drawn:
-    seen = place.names.after(filled(step.input, place.names))
-    told = "waits for a word" if step.ask == "hold" else bare(step.message, seen)
-    return _node(drawing, "question", step, place, ends, told)
+def _hitl(drawing: Flowchart, step: Hitl, location: Location, ends: Ends) -> DrawnStep:
+    seen = location.names.after(filled(step.input, location.names))
+    text = "waits for a word" if step.ask == "hold" else unquoted(step.message, seen)
+    return _node(drawing, "question", step, location, ends, text)
 
 
-def _clarify(drawing: Drawing, step: Clarify, place: Place, ends: Ends) -> Drawn:
+def _clarify(drawing: Flowchart, step: Clarify, location: Location, ends: Ends) -> DrawnStep:
     facts = f"asks for {', '.join(step.properties())}" if step.properties() else ""
-    drawn = _node(drawing, "question", step, place, ends, bare(step.goal, place.names), facts)
+    drawn = _node(drawing, "question", step, location, ends, unquoted(step.goal, location.names), facts)
     if step.agent is not None:
-        who = f"the agent {step.agent}" if isinstance(step.agent, str) else f"an agent: {model(step.agent.model)}"
-        drawing.sheet.edge(drawn.first, drawing.sheet.node("agent", who), "words and reads", dotted=True)
+        label = f"the agent {step.agent}" if isinstance(step.agent, str) else f"an agent: {model(step.agent.model)}"
+        drawing.chart.edge(drawn.first, drawing.chart.node("agent", label), "words and reads", dotted=True)
     return drawn
 
 
 # Branches
 
 
-def _conditional(drawing: Drawing, step: Conditional, place: Place, ends: Ends) -> Drawn:
-    clause = yes_or_no(step, place.names)
-    asked = f"{clause}?" if clause is not None else subject(step, place.names)
-    head = _node(drawing, "condition", step, place, ends, asked)
-    drawing.keys[(*place.path, step.name)] = frozenset(step.branches)
-    return Drawn(head.first, _branches(drawing, step, place, head.first))
+def _conditional(drawing: Flowchart, step: Conditional, location: Location, ends: Ends) -> DrawnStep:
+    clause = yes_or_no(step, location.names)
+    asked = f"{clause}?" if clause is not None else subject(step, location.names)
+    head = _node(drawing, "condition", step, location, ends, asked)
+    drawing.keys[(*location.path, step.name)] = frozenset(step.branches)
+    return DrawnStep(head.first, _branches(drawing, step, location, head.first))
 
 
-def _parallel(drawing: Drawing, step: Parallel, place: Place, ends: Ends) -> Drawn:
-    with drawing.sheet.group(*_title(step, place)) as group:
-        drawing.stand((*place.path, step.name), group)
-        head = drawing.sheet.node("fork", "at the same time")
+def _parallel(drawing: Flowchart, step: Parallel, location: Location, ends: Ends) -> DrawnStep:
+    with drawing.chart.group(*_title(step, location)) as group:
+        drawing.register((*location.path, step.name), group)
+        head = drawing.chart.node("fork", "at the same time")
         drawing.connect(ends, head)
-        return Drawn(head, _branches(drawing, step, place, head))
+        return DrawnStep(head, _branches(drawing, step, location, head))
 
 
-def _branches(drawing: Drawing, step: Conditional | Parallel, place: Place, head: str) -> Ends:
-    """Every branch in a frame; one without steps is an edge alone."""
+def _branches(drawing: Flowchart, step: Conditional | Parallel, location: Location, head: str) -> Ends:
+    """Draw each branch in a group; an empty one is only an edge."""
     out: Ends = []
-    for inner in told_of(step, place.names).inner:
+    for inner in describe_step(step, location.names).inner:
         if not inner.steps:
             out.append((head, inner.label))
             continue
-        with drawing.sheet.group(inner.label) as group:
-            inside = place.inside(step.name, DEFAULT if inner.key is None else inner.key, knowing=inner.names)
-            drawing.stand(inside.path, group)
+        with drawing.chart.group(inner.label) as group:
+            inside = location.inside(step.name, DEFAULT if inner.key is None else inner.key, names=inner.names)
+            drawing.register(inside.path, group)
             out += drawing.steps(inner.steps, inside, [(head, inner.label)]).ends
     return out
 
 
-# Again and again
+# Repetition
 
 
-def _loop(drawing: Drawing, step: Loop, place: Place, ends: Ends) -> Drawn:
-    own = (*place.path, step.name)
-    round_ = drawing.marks.rounds.get(own)
-    told = "" if round_ is None else f"round {round_}"
-    with drawing.sheet.group(*_title(step, place, told)) as group:
-        drawing.stand(own, group)
-        (inner,) = told_of(step, place.names).inner
-        body = drawing.steps(inner.steps, place.inside(step.name, knowing=inner.names), ends)
-        test = drawing.sheet.node("condition", *ends_of(step, place.names))
+def _loop(drawing: Flowchart, step: Loop, location: Location, ends: Ends) -> DrawnStep:
+    own = (*location.path, step.name)
+    round_ = drawing.overlay.rounds.get(own)
+    round_text = "" if round_ is None else f"round {round_}"
+    with drawing.chart.group(*_title(step, location, round_text)) as group:
+        drawing.register(own, group)
+        (inner,) = describe_step(step, location.names).inner
+        body = drawing.steps(inner.steps, location.inside(step.name, names=inner.names), ends)
+        test = drawing.chart.node("condition", *ends_of(step, location.names))
     drawing.connect(body.ends, test)
-    drawing.sheet.edge(test, body.first, "again")
-    return Drawn(body.first, [(test, "done")])
+    drawing.chart.edge(test, body.first, "again")
+    return DrawnStep(body.first, [(test, "done")])
 
 
-def _map(drawing: Drawing, step: Map, place: Place, ends: Ends) -> Drawn:
-    own = (*place.path, step.name)
+def _map(drawing: Flowchart, step: Map, location: Location, ends: Ends) -> DrawnStep:
+    own = (*location.path, step.name)
     at_once = step.map.max_concurrency
     how = f"up to {at_once} at once" if at_once > 1 else "one after the other"
-    with drawing.sheet.group(*_title(step, place)) as group:
-        drawing.stand(own, group)
-        head = drawing.sheet.node("fork", f"for each item of {items(step, place.names)}", how)
+    with drawing.chart.group(*_title(step, location)) as group:
+        drawing.register(own, group)
+        head = drawing.chart.node("fork", f"for each item of {items(step, location.names)}", how)
         drawing.connect(ends, head)
-        (inner,) = told_of(step, place.names).inner
-        body = drawing.steps(inner.steps, place.inside(step.name, knowing=inner.names), [(head, "item")])
+        (inner,) = describe_step(step, location.names).inner
+        body = drawing.steps(inner.steps, location.inside(step.name, names=inner.names), [(head, "item")])
     drawing.connect([(source, text or "next") for source, text in body.ends], head)
-    return Drawn(head, [(head, "done")])
+    return DrawnStep(head, [(head, "done")])
 
 
-def _cache(drawing: Drawing, step: Cache, place: Place, ends: Ends) -> Drawn:
-    kept = "for ever" if step.ttl is None else f"for {lasting(step.ttl)}"
-    with drawing.sheet.group(*_title(step, place)) as group:
-        drawing.stand((*place.path, step.name), group)
-        store = drawing.sheet.node("store", f"results are kept {kept}")
+def _cache(drawing: Flowchart, step: Cache, location: Location, ends: Ends) -> DrawnStep:
+    kept = "for ever" if step.ttl is None else f"for {duration(step.ttl)}"
+    with drawing.chart.group(*_title(step, location)) as group:
+        drawing.register((*location.path, step.name), group)
+        store = drawing.chart.node("store", f"results are kept {kept}")
         drawing.connect(ends, store)
-        (inner,) = told_of(step, place.names).inner
-        wrapped = drawing.steps(inner.steps, place.inside(step.name, knowing=inner.names), [(store, "new")])
-    return Drawn(store, [(store, "known"), *wrapped.ends])
+        (inner,) = describe_step(step, location.names).inner
+        wrapped = drawing.steps(inner.steps, location.inside(step.name, names=inner.names), [(store, "new")])
+    return DrawnStep(store, [(store, "known"), *wrapped.ends])
 
 
-def _planner(drawing: Drawing, step: AgenticLoop, place: Place, ends: Ends) -> Drawn:
-    written = step.planner
-    agent = written if isinstance(written, Agent) else place.blueprint.agents.get(written)
-    who = f"planner {written}" if isinstance(written, str) else f"planner: {model(written.model)}"
-    drawn = _node(drawing, "agent", step, place, ends, who, f"at most {counted(step.max_loops, 'turn')}")
-    person = drawing.sheet.node("question", "a person")
-    drawing.stand((*place.path, step.name, "ask_human"), person)
-    drawing.sheet.edge(drawn.first, person, "asks", dotted=True)
+def _planner(drawing: Flowchart, step: AgenticLoop, location: Location, ends: Ends) -> DrawnStep:
+    agent_or_name = step.planner
+    agent = agent_or_name if isinstance(agent_or_name, Agent) else location.blueprint.agents.get(agent_or_name)
+    label = f"planner {agent_or_name}" if isinstance(agent_or_name, str) else f"planner: {model(agent_or_name.model)}"
+    drawn = _node(drawing, "agent", step, location, ends, label, f"at most {counted(step.max_loops, 'turn')}")
+    person = drawing.chart.node("question", "a person")
+    drawing.register((*location.path, step.name, "ask_human"), person)
+    drawing.chart.edge(drawn.first, person, "asks", dotted=True)
     seen: set[str] = set()
     if agent is not None:
         for tool in step.registry:
-            _tool(drawing, drawn.first, agent, tool, place.inside(step.name), seen)
+            _tool(drawing, drawn.first, agent, tool, location.inside(step.name), seen)
     return drawn
 
 
-DRAWN: Mapping[type[Step], Callable[[Drawing, Any, Place, Ends], Drawn]] = {
+DRAWN: Mapping[type[Step], Callable[[Flowchart, Any, Location, Ends], DrawnStep]] = {
     PlainStep: _plain,
     Hitl: _hitl,
     Conditional: _conditional,

@@ -1,4 +1,4 @@
-"""Mermaid's syntax: nodes, groups, edges and classes, with any text in their labels."""
+"""Mermaid's syntax: nodes, groups, edges and classes, with labels that hold any text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from blueprint.expressions.error import shortened
+from holdfast.blueprint.expressions.error import shortened
 
 Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork", "store"]
 SHAPES: dict[Shape, tuple[str, str]] = {
@@ -32,14 +32,14 @@ LONGEST = 80
 _INDENT = "  "
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
 _READ_AS_IS = frozenset(" .,;'?!=+/()-_:")
-"""ASCII marks that mean nothing to Mermaid between quotes, but where `_MEANT` says so."""
-_MEANT = re.compile(r":(?! )|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+]|(?<=www)\.")
-"""Icons and styles after a colon; what its Markdown takes for stress, a list, a link."""
+"""ASCII punctuation without meaning to Mermaid inside quotes, except where `_MARKUP` matches."""
+_MARKUP = re.compile(r":(?! )|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+]|(?<=www)\.")
+"""Icons and styles after a colon; emphasis, lists and links of Mermaid's Markdown."""
 _NUMBERED = re.compile(r"^\d+([.)])")
 
 
 def label(*lines: str) -> str:
-    """A label in quotes: each line cut where it is long, whatever it holds.
+    """Return a label in quotes, each line shortened and escaped.
 
     >>> print(label('ask "him"', "a < b & #1;"))
     "ask #34;him#34;<br/>a #60; b #38; #35;1;"
@@ -52,11 +52,11 @@ def _plain(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Every character that Mermaid could take for more than itself as a number."""
-    meant = {match.start() for match in _MEANT.finditer(text)}
-    meant |= {match.start(1) for match in _NUMBERED.finditer(text)}
+    """Return the text with every character that Mermaid could interpret as a numeric entity."""
+    markup = {match.start() for match in _MARKUP.finditer(text)}
+    markup |= {match.start(1) for match in _NUMBERED.finditer(text)}
     return "".join(
-        f"#{ord(char)};" if index in meant or not _reads_as_is(char) else char for index, char in enumerate(text)
+        f"#{ord(char)};" if index in markup or not _reads_as_is(char) else char for index, char in enumerate(text)
     )
 
 
@@ -67,8 +67,8 @@ def _reads_as_is(char: str) -> bool:
 
 
 @dataclass
-class Sheet:
-    """A flowchart. Edges stand behind all groups: one inside would draw both of its ends in."""
+class MermaidChart:
+    """The text of a chart. Edges are written after all groups: inside one, an edge draws both of its nodes in."""
 
     nodes: list[str] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
@@ -78,11 +78,11 @@ class Sheet:
 
     @property
     def size(self) -> int:
-        """How many nodes and groups there are."""
+        """The number of nodes and groups."""
         return self._count
 
     def node(self, shape: Shape, *lines: str) -> str:
-        """A node; its id."""
+        """Add a node, and return its id."""
         opened, closed = SHAPES[shape]
         id_ = self._next("n")
         self._declare(f"{id_}{opened}{label(*lines)}{closed}")
@@ -90,7 +90,7 @@ class Sheet:
 
     @contextmanager
     def group(self, *lines: str) -> Iterator[str]:
-        """What is declared inside stands in a frame; its id."""
+        """Frame what is declared inside, and yield the id of the frame."""
         id_ = self._next("g")
         self._declare(f"subgraph {id_}[{label(*lines)}]")
         self._level += 1
@@ -100,8 +100,8 @@ class Sheet:
 
     def edge(self, source: str, target: str, text: str = "", *, dotted: bool = False) -> None:
         arrow = "-.->" if dotted else "-->"
-        told = f"|{label(text)}|" if text.strip() else ""
-        self.edges.append(f"{_INDENT}{source} {arrow}{told} {target}")
+        label_text = f"|{label(text)}|" if text.strip() else ""
+        self.edges.append(f"{_INDENT}{source} {arrow}{label_text} {target}")
 
     def mark(self, id_: str, state: str) -> None:
         self.classes.setdefault(state, []).append(id_)

@@ -1,9 +1,9 @@
 """JSON plans: what they say, laid out so that it can be run."""
 
-from blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
-from blueprint.plan.conditions import Condition, WrongType, only_list
-from blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, laid_out, spelled_id
-from blueprint.plan.references import Reference, filled
+from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
+from holdfast.blueprint.plan.conditions import Condition, WrongType, only_list
+from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, laid_out, spelled_id
+from holdfast.blueprint.plan.references import Reference, filled
 
 __all__ = [
     "Condition",

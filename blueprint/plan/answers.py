@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from blueprint.grammar.plans import PlanOption, PlanStep
-from blueprint.plan.conditions import folded
-from blueprint.plan.references import BadText, references_in
+from holdfast.blueprint.grammar.plans import Language, PlanOption, PlanStep
+from holdfast.blueprint.plan.agreement import NEGATIONS, NO_WORDS, YES_WORDS, agrees, refuses, words_of
+from holdfast.blueprint.plan.conditions import folded
+from holdfast.blueprint.plan.references import BadText, references_in
 
 CONFIRM, INFO = "CONFIRM_ACTION", "ASK_INFO"
 _MARK = re.compile(rf"[\s*_`]*(?P<mark>{CONFIRM}|{INFO})[\s*_`]*[:\uff1a][\s*_`]*", re.IGNORECASE)
@@ -16,24 +17,6 @@ _MARK_INSIDE = re.compile(rf"\b({CONFIRM}|{INFO})\b", re.IGNORECASE)
 Outcome = Literal["confirmed", "cancelled", "other"]
 ACCEPT, REFUSE, OTHER = 1, 0, 2
 OUTCOMES: dict[int, Outcome] = {ACCEPT: "confirmed", REFUSE: "cancelled", OTHER: "other"}
-_YES = (
-    "yes yep yeah ok okay sure accept accepted approve approved agree agreed confirm confirmed "
-    "oui d'accord daccord accepter accepte approuver approuve valider valide confirmer confirme"
-)
-_NO = (
-    "no nope cancel cancelled canceled refuse refused reject rejected decline declined deny denied stop abort "
-    "non annuler annule refuser refuse rejeter rejette arreter arrêter abandonner"
-)
-_NOT = (
-    "not never cannot can't don't doesn't won't without nothing nobody none neither "
-    "ne pas sans jamais rien aucun aucune surtout"
-)
-_BUT = (
-    "but wait except unless if only later first before instead however "
-    "mais attends attendez sauf si seulement tard abord avant plutôt plutot cependant"
-)
-_YES_WORDS, _NO_WORDS, _NEGATIONS = frozenset(_YES.split()), frozenset(_NO.split()), frozenset(_NOT.split())
-_HEDGES = frozenset(_BUT.split())
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 
 
@@ -72,11 +55,12 @@ def question_text(instruction: str) -> str:
     return instruction[0 if mark is None else mark.end() :].strip()
 
 
-def options_of(step: PlanStep) -> list[PlanOption]:
-    """What the question offers; one that wants a yes, and names no options, has two."""
+def options_of(step: PlanStep, language: Language | None = None) -> list[PlanOption]:
+    """What the question offers; one that wants a yes, and names no options, has two in the plan's language."""
     if step.options or not wants_a_yes(step):
         return step.options
-    return [PlanOption(text="accept", type=ACCEPT), PlanOption(text="refuse", type=REFUSE)]
+    words = words_of(language)
+    return [PlanOption(text=words.accept, type=ACCEPT), PlanOption(text=words.refuse, type=REFUSE)]
 
 
 def meaning(option: PlanOption) -> int:
@@ -101,29 +85,27 @@ def _refers(option: PlanOption) -> bool:
 
 
 def means(text: str) -> int:
-    """What words mean: a yes begins with one and denies nothing; a no stands anywhere; all else is neither.
+    """What the words of an option mean: a yes begins with one and denies nothing; a no stands anywhere.
 
     >>> [means(text) for text in ("Yes, send", "Do not send", "Ok, don't", "Send later", "Oui, annuler la fête")]
     [1, 0, 0, 2, 1]
     """
     words = _words(text)
-    denies = not _NEGATIONS.isdisjoint(words)
-    if words and words[0] in _YES_WORDS and not denies:
+    denies = not NEGATIONS.isdisjoint(words)
+    if words and words[0] in YES_WORDS and not denies:
         return ACCEPT
-    return REFUSE if denies or not _NO_WORDS.isdisjoint(words) else OTHER
+    return REFUSE if denies or not NO_WORDS.isdisjoint(words) else OTHER
 
 
 def means_by_itself(text: str) -> int:
-    """What own words mean, of which nobody has said that they are an option: a yes is one that takes nothing back.
+    """Return what own words mean, of which nobody has said that they are an option: only a whole answer is a yes.
 
-    >>> [means_by_itself(text) for text in ("Oui, envoyer", "Ok, stop", "Yes, but wait", "No!", "Oui, sans problème")]
-    [1, 2, 2, 0, 2]
+    >>> [means_by_itself(text) for text in ("Oui, envoyer", "Ok, stop", "Yes, but wait", "No!", "Perfekt")]
+    [1, 2, 2, 0, 1]
     """
-    words = _words(text)
-    begins = bool(words) and words[0] in _YES_WORDS
-    if begins and not (_NO_WORDS | _NEGATIONS | _HEDGES).isdisjoint(words):
-        return OTHER
-    return means(text)
+    if agrees(text):
+        return ACCEPT
+    return REFUSE if refuses(text) else OTHER
 
 
 def _words(text: str) -> list[str]:
@@ -146,7 +128,7 @@ def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -
     return {"response": text, "outcome": outcome, "option_index": None, "option_type": None}
 
 
-def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
+def check_question(step: PlanStep, language: Language | None = None) -> Iterator[tuple[str, str, str, str]]:
     """What is wrong with what a step says of its question: key, code, message, hint."""
     if _mark(step) is None and (mark := _MARK_INSIDE.search(step.instruction)) is not None:
         hint = f"begin the instruction with {mark[1].upper()}: and the question"
@@ -170,6 +152,6 @@ def check_question(step: PlanStep) -> Iterator[tuple[str, str, str, str]]:
         yield "timeout", "missing_key", "'on_timeout' needs a 'timeout'", "say how long to wait, such as 2d"
     if step.on_timeout == "default" and step.default is None:
         yield "default", "missing_key", "on_timeout: default needs a 'default'", "say which answer counts then"
-    offered = [folded(option.text) for option in options_of(step)]
+    offered = [folded(option.text) for option in options_of(step, language)]
     if step.default is not None and offered and folded(step.default) not in offered:
         yield "default", "bad_value", f"{step.default!r} is none of the options", "write one of them"

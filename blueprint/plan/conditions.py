@@ -9,8 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from blueprint.plan.references import BadText, Reference, leading_reference, references_in
-from blueprint.plan.texts import NoJson, read_json, read_structure
+from holdfast.blueprint.plan.references import BadText, Reference, leading_reference, references_in
+from holdfast.blueprint.plan.texts import NoJson, read_json, read_structure
 
 OPERATORS = ("not_contains", "contains", "not_equals", "equals", "is not empty", "is empty", ">=", "<=", ">", "<")
 _SPELLED = {
@@ -26,6 +26,7 @@ _SPELLED = {
     "<": "<",
 }
 _FOREIGN = {"==": "equals", "=": "equals", "!=": "not_equals", "in": "contains", "is": "equals"}
+_NOTHING = re.compile(r"is\s+(?P<not>not\s+)?(none|null)", re.IGNORECASE)
 _NOT = re.compile(r"NOT\s*\((?P<inner>.*)\)", re.IGNORECASE | re.DOTALL)
 _JOINED = re.compile(
     r"\s(AND|OR|&&|\|\|)\s+"
@@ -79,6 +80,8 @@ def parse_condition(text: str) -> Condition:
     if begin is None:
         raise BadText(f"{text[:60]!r} is no condition", _HINT)
     left, rest = begin
+    if re.match(r"-\w", rest):
+        raise BadText(f"{text.split()[0][:60]!r} is no reference", "an id has no hyphen: write it as the step does")
     if (more := _JOINED.search(_QUOTED.sub("", rest))) is not None:
         told = f"{more[1]} joins two conditions, and a condition is one comparison"
         raise BadText(told, "make two steps of it, the second depending on the first")
@@ -91,7 +94,8 @@ def _operator(rest: str) -> tuple[str, str]:
         if found := re.match(_SPELLED[operator], rest, re.IGNORECASE):
             return operator, _value(operator, rest[found.end() :])
     word = rest.split(maxsplit=1)[0] if rest else ""
-    meant = _FOREIGN.get(word.casefold())
+    nothing = _NOTHING.fullmatch(rest)
+    meant = _FOREIGN.get(word.casefold()) if nothing is None else f"is {'not ' if nothing['not'] else ''}empty"
     raise BadText(
         f"unknown operator {word!r}" if word else "the operator is missing", f"write {meant}" if meant else _HINT
     )

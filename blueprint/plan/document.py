@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from blueprint.source import PlacedDict, PlacedList
+from holdfast.blueprint.source import PlacedDict, PlacedList
 
 NAME = "plan"
 INSIDE = f"steps[0].{NAME}"
 """Where the plan stands in the blueprint that it becomes."""
 DEFAULT_MODEL = "default"
+_FENCED = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
 def is_plan(document: PlacedDict) -> bool:
@@ -17,6 +19,24 @@ def is_plan(document: PlacedDict) -> bool:
     steps = document.get("steps")
     instructed = isinstance(steps, list) and any(isinstance(step, dict) and "instruction" in step for step in steps)
     return "goal" in document or "loop_blocks" in document or instructed
+
+
+def unfenced(text: str) -> str:
+    """A text that is one block of Markdown, without its fences; what is left stands where it stood."""
+    fenced = _FENCED.fullmatch(text)
+    if fenced is None:
+        return text
+    begin, end = fenced.span("inside")
+    return re.sub(r"[^\n]", " ", text[:begin]) + text[begin:end]
+
+
+def plan_inside(document: PlacedDict) -> PlacedDict:
+    """The plan that stands under the key `plan` of a document which has no steps of its own; else the document."""
+    inner = document.get("plan")
+    if "steps" in document or not isinstance(inner, PlacedDict):
+        return document
+    inner = plan_inside(inner)
+    return inner if is_plan(inner) else document
 
 
 def blueprint_of(document: PlacedDict) -> PlacedDict:

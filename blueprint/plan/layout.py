@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from blueprint.expressions.error import did_you_mean
-from blueprint.grammar.plans import ItemRule, PlanBody, PlanLoop, PlanStep
-from blueprint.plan.answers import asks, check_question, informs, never_a_yes
-from blueprint.plan.conditions import Condition, folded, parse_condition
-from blueprint.plan.references import BadText, Reference, references_of, whole_reference
-from blueprint.plan.texts import NoJson, read_json
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar.plans import ItemRule, PlanBody, PlanLoop, PlanStep
+from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
+from holdfast.blueprint.plan.conditions import Condition, folded, parse_condition
+from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
+from holdfast.blueprint.plan.texts import NoJson, read_json
 
 MOST_LEVELS = 3
 """Loops in loops."""
@@ -82,6 +83,18 @@ class Layout:
         while (id_ := self.loop_of.get(id_, "")) != "":
             found.insert(0, id_)
         return found
+
+    def feeds_loop(self, id_: str) -> bool:
+        """Return whether a loop goes through what a step gives: then a list is wanted of it."""
+        for loop in self.loops():
+            reference = whole_reference(loop.over) if isinstance(loop.over, str) else None
+            if reference is None or reference.kind != "result":
+                continue
+            unit = self.find(reference.name or "")
+            if unit is not None and unit.id == id_:
+                around = self.loops_of(loop.id)  # from outside a step's loop its results are a list already
+                return self.loops_of(id_) == around[: len(self.loops_of(id_))]
+        return False
 
     def steps(self) -> list[StepUnit]:
         """Every step, in the order of the plan."""
@@ -333,12 +346,24 @@ class _Work:
     def _ids(self) -> list[str]:
         return [*self.steps, *(id_ for id_ in self.blocks if id_ not in self.steps)]
 
-    def _known(self, written: str, path: str, what: str) -> str | None:
+    def _known(self, written: str, path: str, what: str, text: str = "") -> str | None:
+        """The id that is meant, if there is one; `text`: where it stands in a longer one."""
         id_ = spelled_id(written, self._ids())
         if id_ is None:
-            hint = did_you_mean(written, self._ids()) or f"known: {', '.join(self._ids()) or 'none'}"
+            ids = ", ".join(self._ids()) or "none"
+            hint = self._without_hyphens(written, text or written) or did_you_mean(written, self._ids())
+            hint = hint or f"known: {ids}"
             self.fault(path, "unknown_name", f"there is no {what} {written[:60]!r}", hint)
         return id_
+
+    def _without_hyphens(self, written: str, text: str) -> str | None:
+        """A hint for an id that is written with hyphens, which no id has."""
+        whole = re.search(rf"(?P<before>(RESULT_FROM_)?){re.escape(written)}(?P<rest>[A-Za-z0-9_-]*)", text)
+        spelled = "" if whole is None else f"{written}{whole['rest']}"
+        if whole is None or "-" not in spelled:
+            return None
+        meant = spelled_id(spelled.replace("-", "_"), self._ids())
+        return "an id has no hyphen" if meant is None else f"an id has no hyphen: write {whole['before']}{meant}"
 
     def _read_step(self, id_: str, index: int, step: PlanStep) -> None:
         path = f"steps[{index}]"
@@ -356,7 +381,7 @@ class _Work:
             needs += self._references(option.text, f"{path}.options[{n}].text", id_)
         if step.condition is not None and (own == id_ or _of_item(step.condition)):
             needs += self._condition((f"{path}.condition", step.condition), id_, id_)
-        for key, code, message, hint in check_question(step):
+        for key, code, message, hint in check_question(step, self.plan.language):
             self.fault(f"{path}.{key}", code, message, hint)
         self.needs[id_] = _unique(needs)
 
@@ -398,14 +423,15 @@ class _Work:
         except BadText as error:
             self.fault(path, "bad_reference", error.message, error.hint)
             return []
-        found = [self._referred(reference, path, owner, within) for reference in references]
+        text = text_of(value)
+        found = [self._referred(reference, path, owner, within, text) for reference in references]
         return [id_ for id_ in found if id_ is not None]
 
-    def _referred(self, reference: Reference, path: str, owner: str, within: str | None) -> str | None:
+    def _referred(self, reference: Reference, path: str, owner: str, within: str | None, text: str) -> str | None:
         if reference.kind != "result":
             self._check_item(reference, path, owner, within)
             return None
-        id_ = self._known(reference.name or "", path, "step or loop")
+        id_ = self._known(reference.name or "", path, "step or loop", text)
         if id_ is not None and (id_ == owner or id_ in self._loops_around(owner)):
             told = f"{reference} is not there before {owner!r} has run"
             self.fault(path, "cycle", told, "refer to a step before it")
@@ -434,7 +460,7 @@ class _Work:
         except BadText as error:
             self.fault(path, "bad_condition", error.message, error.hint)
             return []
-        found = self._referred(condition.left, path, owner, within)
+        found = self._referred(condition.left, path, owner, within, text)
         if found is not None:
             condition = replace(condition, left=replace(condition.left, name=found))
             self._check_can_be_confirmed(condition, found, path)

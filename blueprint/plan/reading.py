@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from blueprint.core import core_of
-from blueprint.errors import BlueprintError, Problem
-from blueprint.grammar import Agent, Plan, PlanBody
-from blueprint.load import parse
-from blueprint.plan.document import INSIDE, told_of_plan
-from blueprint.plan.texts import NoJson, read_json
+from holdfast.blueprint.core import core_of
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.grammar import Agent, Plan, PlanBody
+from holdfast.blueprint.load import parse
+from holdfast.blueprint.plan.document import INSIDE, told_of_plan
+from holdfast.blueprint.plan.layout import Fault
+from holdfast.blueprint.plan.recovery import from_text, recovered, without_envelope
+from holdfast.blueprint.plan.texts import NoJson
+from holdfast.blueprint.plan.tools import check_tools
 
-_FENCED = re.compile(r"```[a-zA-Z]*\s*\n(?P<inside>.*?)\n\s*```", re.DOTALL)
-_AUTHORS = ("from", "confirm")
+_AUTHORS = ("from", "confirm", "max_revisions")
 """Keys that only the author of a blueprint may write."""
-_OWN = ("agent", "max_parallel", "fail_fast")
+_OWN = ("agent", "language", "max_parallel", "fail_fast")
 """Keys by which the author overrules the plan."""
 _STANDS_IN = {"model": "echo"}
 FILE = "plan"
+LONGEST = 256 * 1024
+"""Characters: a workflow reads a plan that a person edits three times at once, and has two seconds for all of it."""
 
 
-def read_plan(value: Any, author: PlanBody, agents: Iterable[str], *, changing: bool = False) -> PlanBody:
+def read_plan(
+    value: Any,
+    author: PlanBody,
+    agents: Mapping[str, Agent],
+    *,
+    changing: bool = False,
+    by_model: bool = False,
+    goal: str = "",
+    tools: bool = True,
+) -> PlanBody:
     """The plan in a value, with what its author says of it; `agents` are those that it may name.
 
-    Where the author has said how fast it goes, that counts; one who is `changing` the plan is told so.
+    Where the author has said how fast it goes, that counts; one who is `changing` the plan is told so. What was written
+    `by_model` may have notes of the model's own, or be a list of steps for the `goal`.
+
+    Without `tools` it is not asked which tools the plan may use: that takes the author's own plan.
 
     Raises `BlueprintError` with every problem, each by its path in the plan.
     """
-    document = _without_own_agents(_object(value), author)
+    document = _without_own_agents(_object(value, by_model, goal), author)
     problems = [*_not_allowed(document, author), *_agents_written_in(document)]
     problems += _overruled(document, author) if changing else []
     text = json.dumps(
@@ -41,6 +56,9 @@ def read_plan(value: Any, author: PlanBody, agents: Iterable[str], *, changing: 
         },
         ensure_ascii=False,
     )
+    if len(text) > LONGEST:
+        told = f"the plan has {len(text):,} characters, more than {LONGEST:,}"
+        raise BlueprintError([Problem(FILE, 0, 0, "", "bad_value", told, "keep long texts in the context or in files")])
     parsed = parse(text, file=FILE)
     problems += [
         replace(one, line=0, column=0, path=told_of_plan(one.path)) for one in parsed.problems if _is_ours(one)
@@ -49,7 +67,15 @@ def read_plan(value: Any, author: PlanBody, agents: Iterable[str], *, changing: 
         raise BlueprintError(problems)
     [step] = parsed.blueprint.steps
     assert isinstance(step, Plan)
-    return _with_author(step.plan, author)
+    plan = _with_author(step.plan, author)
+    if tools and (lacking := problems_of(check_tools(plan, author, agents))):
+        raise BlueprintError(lacking)
+    return plan
+
+
+def problems_of(faults: Iterable[Fault]) -> list[Problem]:
+    """Return what is wrong with a plan that stands in no file."""
+    return [Problem(FILE, 0, 0, fault.path, fault.code, fault.message, fault.hint) for fault in faults]
 
 
 def plain_plan(plan: PlanBody) -> dict[str, Any]:
@@ -76,16 +102,15 @@ def _own(author: PlanBody) -> dict[str, Any]:
     return {key: value for key, value in author.__dict__.items() if key in _OWN and key in author.model_fields_set}
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any, by_model: bool, goal: str) -> dict[str, Any]:
     if isinstance(value, str):
-        fenced = _FENCED.search(value)
-        text = fenced["inside"] if fenced else value
         try:
-            value = read_json(text)
+            value = from_text(value)
         except NoJson as error:
             raise BlueprintError(
                 [_problem("", "bad_value", f"no plan: this is no JSON ({error})", "give one JSON object")]
             ) from None
+    value = recovered(value, goal) if by_model else without_envelope(value)
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, list) else json.dumps(value)[:60]
         hint = 'give an object: {"goal": …, "steps": […], "loop_blocks": {…}}'

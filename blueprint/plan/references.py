@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from blueprint.expressions import text_of
+from holdfast.blueprint.expressions import text_of
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_])(?:RESULT_FROM_(?P<result>[A-Za-z0-9_]+)"

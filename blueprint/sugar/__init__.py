@@ -1,34 +1,34 @@
-"""Friendly short forms become core forms here, before validation: values to values that keep their places."""
+"""Expand short forms into core forms before validation; values keep their positions. Used by `load`."""
 
 from __future__ import annotations
 
-from blueprint.grammar import Blueprint
-from blueprint.source import PlacedDict
-from blueprint.sugar.agents import agent_core
-from blueprint.sugar.notes import Notes
-from blueprint.sugar.steps import steps_core
+from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.sugar.agents import agent_core
+from holdfast.blueprint.sugar.report import ExpansionReport
+from holdfast.blueprint.sugar.steps import steps_core
 
-__all__ = ["Notes", "core_form"]
+__all__ = ["ExpansionReport", "core_form"]
 
 
-def core_form(document: PlacedDict, notes: Notes, name: str, path: str = "") -> PlacedDict:
-    """The document with every short form spelled out, but for the imports; core form stays as it is."""
-    core = notes.spelled(document, Blueprint, path)
+def core_form(document: PlacedDict, report: ExpansionReport, name: str, path: str = "") -> PlacedDict:
+    """Return the document with every short form spelled out, without those of imports; core form stays as it is."""
+    core = report.correct_keys(document, Blueprint, path)
     if core.get("version") == 0.1:  # written without quotes
         core["version"] = "0.1"
     if "name" not in core:
         core.put("name", name, core.place)
     if isinstance(core.get("agents"), PlacedDict):
-        core["agents"] = _agents(core["agents"], notes, _below(path, "agents"))
+        core["agents"] = _agents(core["agents"], report, _below(path, "agents"))
     if "steps" in core:
-        core["steps"] = steps_core(core["steps"], core.value_place("steps"), _below(path, "steps"), notes)
+        core["steps"] = steps_core(core["steps"], core.value_place("steps"), _below(path, "steps"), report)
     return core
 
 
-def _agents(written: PlacedDict, notes: Notes, path: str) -> PlacedDict:
-    agents = written.copy()
-    for name, agent in written.items():
-        agents[name] = agent_core(agent, notes, f"{path}.{name}")
+def _agents(definitions: PlacedDict, report: ExpansionReport, path: str) -> PlacedDict:
+    agents = definitions.copy()
+    for name, agent in definitions.items():
+        agents[name] = agent_core(agent, report, f"{path}.{name}")
     return agents
 
 

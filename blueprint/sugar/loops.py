@@ -1,4 +1,4 @@
-"""Short forms of loops: conversations, exits, what is handed on, what comes out."""
+"""Short forms of loops: conversations, exits, propagation, outputs."""
 
 from __future__ import annotations
 
@@ -6,40 +6,45 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from blueprint.grammar import LoopBlock
-from blueprint.source import Place, PlacedDict
-from blueprint.spelling import nearest
-from blueprint.sugar.notes import Notes
-from blueprint.sugar.writes import writes_core
+from holdfast.blueprint.grammar import LoopBlock, Step
+from holdfast.blueprint.source import PlacedDict, Position
+from holdfast.blueprint.sugar.report import ExpansionReport
+from holdfast.blueprint.sugar.writes import writes_core
+from holdfast.blueprint.suggest import nearest
 
 AGENT_FINISHED = "context.scratchpad.last_agent_command.action == 'finish'"
 HISTORY = "context.scratchpad.history"
 JOINED_HISTORY = "{{ " + HISTORY + " | join('\\n') }}"
 _FIELDS = {"initial_prompt": "{{ input }}", "conversation_history": JOINED_HISTORY}
 _INPUTS = ("context", "previous_output", "auto")
+_ROOTS = "input|context|steps|previous_step|output|resume_input|iteration|history|item|index"
+_NAME = re.compile(rf"\s*(?:{_ROOTS})(?:\.\w+|\[[^\]]*\])*\s*(?:\|.*)?", re.DOTALL)
+"""Text that looks like a name to read; without braces it would be output as the text itself."""
+_WORD = re.compile(r"\s*\w+\s*")
+_DEFAULT_INPUT = Step.model_fields["input"].default
 
-StepsCore = Callable[[Any, Place, str, Notes], Any]
+StepsCore = Callable[[Any, Position, str, ExpansionReport], Any]
 
 
-def loop_core(written: PlacedDict, path: str, notes: Notes, steps_core: StepsCore) -> PlacedDict:
-    block = notes.spelled(written, LoopBlock, path)
+def loop_core(definition: PlacedDict, path: str, report: ExpansionReport, steps_core: StepsCore) -> PlacedDict:
+    block = report.correct_keys(definition, LoopBlock, path)
     if "body" in block:
-        block["body"] = steps_core(block["body"], block.value_place("body"), f"{path}.body", notes)
+        block["body"] = steps_core(block["body"], block.value_place("body"), f"{path}.body", report)
     for key in ("init", "state"):
         if key in block:
-            block[key] = writes_core(block[key], f"{path}.{key}", notes, presets=key == "init")
+            block[key] = writes_core(block[key], f"{path}.{key}", report, presets=key == "init")
     if block.get("conversation") is True:
         _conversation(block)
-    _exit(block, path, notes)
-    _propagation(block, path, notes)
-    _output(block)
+    _exit(block, path, report)
+    _propagation(block, path, report)
+    _output(block, path, report)
     if block.get("ai_turn_source") == "last":
-        _last_turn_source(block, path, notes)
+        _last_turn_source(block, path, report)
     return block
 
 
 def _conversation(block: PlacedDict) -> None:
-    """What a conversation means where its author says nothing else."""
+    """Set the defaults of a conversation that the author leaves out."""
     place = block.key_place("conversation")
     if "propagation" not in block and "iteration_input_mapper" not in block:
         block.put("propagation", "context", place)
@@ -47,29 +52,43 @@ def _conversation(block: PlacedDict) -> None:
         block.put("stop_when", "agent_finished", place)
     if block.get("ai_turn_source") is None and (agents := _agent_steps(block.get("body"))):
         block.put("ai_turn_source", agents[-1], place)
+    _keep_written_inputs(block.get("body"))
 
 
-def _exit(block: PlacedDict, path: str, notes: Notes) -> None:
+def _keep_written_inputs(value: Any) -> None:
+    """Keep an input that equals the default apart from none: without one an agent gets the turns alone."""
+    match value:
+        case dict():
+            if "name" in value and value.get("input") == _DEFAULT_INPUT:
+                value["input"] = "{{ output }}"  # another name of the same
+            for part in value.values():
+                _keep_written_inputs(part)
+        case list():
+            for part in value:
+                _keep_written_inputs(part)
+
+
+def _exit(block: PlacedDict, path: str, report: ExpansionReport) -> None:
     if "stop_when" not in block:
         return
     value, places = block.take("stop_when")
     if value is None:
         return
     if value != "agent_finished":
-        told, hint = f"'stop_when' must be 'agent_finished', not {value!r}", "write a condition as `exit_expression`"
-        notes.add(places[1], f"{path}.stop_when", "bad_value", told, hint)
+        message, hint = f"'stop_when' must be 'agent_finished', not {value!r}", "write a condition as `exit_expression`"
+        report.add(places[1], f"{path}.stop_when", "bad_value", message, hint)
     if block.get("exit_expression") is None and block.get("exit_condition") is None:
         block.put("exit_expression", AGENT_FINISHED, places)
 
 
-def _propagation(block: PlacedDict, path: str, notes: Notes) -> None:
+def _propagation(block: PlacedDict, path: str, report: ExpansionReport) -> None:
     match block.get("propagation"):
         case str(preset):
             place = block.value_place("propagation")
             block["propagation"] = PlacedDict(place)
             block["propagation"].put("next_input", preset, place)
-        case PlacedDict() as written:
-            block["propagation"] = written.copy()
+        case PlacedDict() as mapping:
+            block["propagation"] = mapping.copy()
         case _:
             return
     propagation = block["propagation"]
@@ -77,28 +96,44 @@ def _propagation(block: PlacedDict, path: str, notes: Notes) -> None:
         case "auto":
             updates = _updates_context(block.get("body"))
             propagation["next_input"] = "context" if updates else "previous_output"
-        case str(word) if word not in _INPUTS and re.fullmatch(r"\s*\w*\s*", word):
+        case str(word) if word not in _INPUTS and (_WORD.fullmatch(word) or not word.strip() or _NAME.fullmatch(word)):
             close = nearest(word, _INPUTS)
             hint = f"did you mean {close!r}?" if close else "a template has {{ … }}"
-            told = f"the next input must be context, previous_output, auto or a template, not {word!r}"
+            message = f"the next input must be context, previous_output, auto or a template, not {word!r}"
             place = propagation.value_place("next_input")
-            notes.add(place, f"{path}.propagation.next_input", "bad_value", told, hint)
+            report.add(place, f"{path}.propagation.next_input", "bad_value", message, hint)
             propagation["next_input"] = "previous_output"
 
 
-def _output(block: PlacedDict) -> None:
+def _output(block: PlacedDict, path: str, report: ExpansionReport) -> None:
     match block.get("output"):
         case {"text": "conversation_history", **others} if not others and "output_template" not in block:
             _, places = block.take("output")
             block.put("output_template", JOINED_HISTORY, places)
-        case {"fields": PlacedDict() as written, **others} if not others:
-            fields = block["output"] = written.copy()
-            for name, value in written.items():
+        case {"text": str(value), **others} if not others and (nearest(value, _FIELDS) or _NAME.fullmatch(value)):
+            _refuse_preset(value, block["output"].value_place("text"), f"{path}.output.text", report)
+        case {"fields": PlacedDict() as mapping, **others} if not others:
+            fields = block["output"] = mapping.copy()
+            for name, value in mapping.items():
                 if isinstance(value, str):
                     fields[name] = _FIELDS.get(value, value)
+                    if value not in _FIELDS and (_WORD.fullmatch(value) or _NAME.fullmatch(value)):
+                        _refuse_preset(value, mapping.value_place(name), f"{path}.output.fields.{name}", report)
 
 
-def _last_turn_source(block: PlacedDict, path: str, notes: Notes) -> None:
+def _refuse_preset(value: str, place: Position, path: str, report: ExpansionReport) -> None:
+    """Report a text that is no preset and no template: it would come out as it is written."""
+    close = nearest(value.strip(), _FIELDS)
+    if close is not None:
+        hint = f"did you mean {close!r}?"
+    elif _NAME.fullmatch(value):
+        hint = f"a template has {{{{ … }}}}: {{{{ {value.strip()} }}}}"
+    else:
+        hint = f"known here: {', '.join(_FIELDS)}; a text of your own is {{{{ {value.strip()!r} }}}}"
+    report.add(place, path, "bad_value", f"{value!r} is neither a preset nor a template", hint)
+
+
+def _last_turn_source(block: PlacedDict, path: str, report: ExpansionReport) -> None:
     body = block.get("body")
     if any(isinstance(step, dict) and step.get("name") == "last" for step in body or ()):
         return
@@ -106,23 +141,23 @@ def _last_turn_source(block: PlacedDict, path: str, notes: Notes) -> None:
         block["ai_turn_source"] = agents[-1]
         return
     place, hint = block.value_place("ai_turn_source"), "name the step that speaks for the assistant"
-    notes.add(place, f"{path}.ai_turn_source", "unknown_name", "no step of the body has an agent", hint)
+    report.add(place, f"{path}.ai_turn_source", "unknown_name", "no step of the body has an agent", hint)
     block.take("ai_turn_source")
 
 
 def _agent_steps(steps: Any) -> list[str]:
-    """The names of a list's steps with agents, those inside conditionals too, but not those of inner loops."""
-    found: list[str] = []
+    """Return the names of the steps with agents, those inside conditionals too, but not those of inner loops."""
+    names: list[str] = []
     for step in steps if isinstance(steps, list) else ():
         match step:
             case {"kind": "step", "agent": _, "name": str(name)}:
-                found.append(name)
+                names.append(name)
             case {"kind": "conditional"}:
                 branches = step.get("branches")
                 for branch in branches.values() if isinstance(branches, dict) else ():
-                    found += _agent_steps(branch)
-                found += _agent_steps(step.get("default_branch"))
-    return found
+                    names += _agent_steps(branch)
+                names += _agent_steps(step.get("default_branch"))
+    return names
 
 
 def _updates_context(value: Any) -> bool:

@@ -1,46 +1,46 @@
-"""Short forms of `init` and `state`: every one becomes a list of set, append and merge, in the order written."""
+"""Short forms of `init` and `state`: each becomes a list of set, append and merge, in the order written."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from blueprint.grammar import Operation
-from blueprint.source import Place, PlacedDict, PlacedList
-from blueprint.sugar.notes import Notes
+from holdfast.blueprint.grammar import Operation
+from holdfast.blueprint.source import PlacedDict, PlacedList, Position
+from holdfast.blueprint.sugar.report import ExpansionReport
 
 _VERBS = ("set", "append", "merge")
 _HISTORY = "context.scratchpad.history"
 _NOTES = "context.scratchpad.notes"
 
 
-def writes_core(written: Any, path: str, notes: Notes, *, presets: bool) -> Any:
-    match written:
+def writes_core(definition: Any, path: str, report: ExpansionReport, *, presets: bool) -> Any:
+    match definition:
         case PlacedList():
-            operations = PlacedList(written.place)
-            for index, (operation, place) in enumerate(zip(written, written.places, strict=True)):
-                operations.add(_operation(operation, f"{path}[{index}]", notes), place)
+            operations = PlacedList(definition.place)
+            for index, (operation, place) in enumerate(zip(definition, definition.places, strict=True)):
+                operations.add(_operation(operation, f"{path}[{index}]", report), place)
             return operations
-        case PlacedDict() if "value" in written:
-            operations = PlacedList(written.place)
-            operations.add(_operation(written, path, notes), written.place)
+        case PlacedDict() if "value" in definition:
+            operations = PlacedList(definition.place)
+            operations.add(_operation(definition, path, report), definition.place)
             return operations
         case PlacedDict():
-            return _from_map(written, path, notes, (*_VERBS, "history", "notes") if presets else _VERBS)
-    return written
+            return _from_map(definition, path, report, (*_VERBS, "history", "notes") if presets else _VERBS)
+    return definition
 
 
-def _operation(written: Any, path: str, notes: Notes) -> Any:
-    """`{set: "context.x", value: …}` is `{set: {target: "context.x", value: …}}`."""
-    if not isinstance(written, PlacedDict):
-        return written
-    written = _with_one_verb(notes.spelled(written, Operation, path), path, notes)
-    verbs = [verb for verb in _VERBS if isinstance(written.get(verb), str)]
+def _operation(definition: Any, path: str, report: ExpansionReport) -> Any:
+    """Expand `{set: "context.x", value: …}` to `{set: {target: "context.x", value: …}}`."""
+    if not isinstance(definition, PlacedDict):
+        return definition
+    definition = _with_one_verb(report.correct_keys(definition, Operation, path), path, report)
+    verbs = [verb for verb in _VERBS if isinstance(definition.get(verb), str)]
     if not verbs:
-        return written
-    operation = written.copy()
+        return definition
+    operation = definition.copy()
     target, places = operation.take(verbs[0])
-    write = PlacedDict(written.place)
+    write = PlacedDict(definition.place)
     write.put("target", target, places)
     if "value" in operation:
         write.put("value", *operation.take("value"))
@@ -48,71 +48,71 @@ def _operation(written: Any, path: str, notes: Notes) -> Any:
     return operation
 
 
-def _with_one_verb(written: PlacedDict, path: str, notes: Notes) -> PlacedDict:
-    verbs = [verb for verb in _VERBS if verb in written]
+def _with_one_verb(definition: PlacedDict, path: str, report: ExpansionReport) -> PlacedDict:
+    verbs = [verb for verb in _VERBS if verb in definition]
     if len(verbs) < 2:
-        return written
-    told = f"an operation is exactly one of set, append, merge, not {' and '.join(verbs)}"
-    notes.add(written.place, path, "bad_value", told, "make it an item of the list for each")
-    one = written.copy()
+        return definition
+    message = f"an operation is exactly one of set, append, merge, not {' and '.join(verbs)}"
+    report.add(definition.place, path, "bad_value", message, "make it an item of the list for each")
+    kept = definition.copy()
     for verb in verbs[1:]:
-        one.take(verb)
-    return one
+        kept.take(verb)
+    return kept
 
 
-def _from_map(written: PlacedDict, path: str, notes: Notes, known: tuple[str, ...]) -> PlacedList:
-    notes.only(written, known, path)
-    operations = PlacedList(written.place)
-    for key in [key for key in written if key in known]:
-        value, place = written[key], written.value_place(key)
+def _from_map(mapping: PlacedDict, path: str, report: ExpansionReport, allowed: tuple[str, ...]) -> PlacedList:
+    report.refuse_other_keys(mapping, allowed, path)
+    operations = PlacedList(mapping.place)
+    for key in [key for key in mapping if key in allowed]:
+        value, place = mapping[key], mapping.value_place(key)
         match key, value:
             case "history", PlacedDict():
-                _start_with(operations, value, f"{path}.history", notes)
+                _start_with(operations, value, f"{path}.history", report)
             case "notes", PlacedDict():
-                _notes(operations, value, f"{path}.notes", notes)
+                _notes(operations, value, f"{path}.notes", report)
             case (("history" | "notes"), _):
-                told = f"{key!r} must be an object"
-                notes.add(place, f"{path}.{key}", "bad_value", told, _example(key))
+                message = f"{key!r} must be an object"
+                report.add(place, f"{path}.{key}", "bad_value", message, _example(key))
             case _, PlacedList():
-                for write, at in zip(value, value.places, strict=True):
-                    operations.add(_one(key, write, at), at)
+                for write, item_place in zip(value, value.places, strict=True):
+                    operations.add(_single_write(key, write, item_place), item_place)
             case _:
-                operations.add(_one(key, value, place), place)
+                operations.add(_single_write(key, value, place), place)
     return operations
 
 
-def _start_with(operations: PlacedList, history: PlacedDict, path: str, notes: Notes) -> None:
-    """The first turn: another step's output, behind a prefix."""
-    notes.only(history, ("start_with",), path)
-    written = history.get("start_with")
-    if not isinstance(written, PlacedDict) or not isinstance(written.get("from_step"), str):
-        notes.add(history.place, path, "missing_key", "'start_with' needs 'from_step'", _example("history"))
+def _start_with(operations: PlacedList, history: PlacedDict, path: str, report: ExpansionReport) -> None:
+    """Add the first turn: another step's output, behind a prefix."""
+    report.refuse_other_keys(history, ("start_with",), path)
+    start = history.get("start_with")
+    if not isinstance(start, PlacedDict) or not isinstance(start.get("from_step"), str):
+        report.add(history.place, path, "missing_key", "'start_with' needs 'from_step'", _example("history"))
         return
-    notes.only(written, ("from_step", "prefix"), f"{path}.start_with")
-    step, place = written["from_step"], written.value_place("from_step")
-    prefix = written.get("prefix", "")
+    report.refuse_other_keys(start, ("from_step", "prefix"), f"{path}.start_with")
+    step, place = start["from_step"], start.value_place("from_step")
+    prefix = start.get("prefix", "")
     if not isinstance(prefix, str):
-        told = f"'prefix' must be text, not {prefix!r}"
-        notes.add(written.value_place("prefix"), f"{path}.start_with.prefix", "bad_value", told, "put it into quotes")
+        message = f"'prefix' must be text, not {prefix!r}"
+        report.add(start.value_place("prefix"), f"{path}.start_with.prefix", "bad_value", message, "put it into quotes")
         prefix = ""
     read = f"steps.{step}" if re.fullmatch(r"[A-Za-z_]\w*", step) else f"steps[{step!r}]"
     _put(operations, "append", _HISTORY, f"{prefix}{{{{ {read}.output }}}}", place)
 
 
-def _notes(operations: PlacedList, written: PlacedDict, path: str, notes: Notes) -> None:
-    notes.only(written, ("set",), path)
-    if "set" in written:
-        _put(operations, "set", _NOTES, written["set"], written.value_place("set"))
+def _notes(operations: PlacedList, mapping: PlacedDict, path: str, report: ExpansionReport) -> None:
+    report.refuse_other_keys(mapping, ("set",), path)
+    if "set" in mapping:
+        _put(operations, "set", _NOTES, mapping["set"], mapping.value_place("set"))
 
 
-def _put(operations: PlacedList, verb: str, target: str, value: Any, place: Place) -> None:
+def _put(operations: PlacedList, verb: str, target: str, value: Any, place: Position) -> None:
     write = PlacedDict(place)
     write.put("target", target, place)
     write.put("value", value, place)
-    operations.add(_one(verb, write, place), place)
+    operations.add(_single_write(verb, write, place), place)
 
 
-def _one(verb: str, write: Any, place: Place) -> PlacedDict:
+def _single_write(verb: str, write: Any, place: Position) -> PlacedDict:
     operation = PlacedDict(place)
     operation.put(verb, write, place)
     return operation

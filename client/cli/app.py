@@ -1,4 +1,4 @@
-"""Wires the commands together, and loads the one that is typed.
+"""The command line: the table of commands, and the group that loads the one that is used.
 
 A command's file is imported when the command is used, by `Commands.get_command` and nowhere else: Temporal, pydantic
 and rich take half a second to import, and `holdfast --help` should take a third of that.
@@ -14,45 +14,45 @@ import typer
 from typer.core import TyperGroup
 
 BROKEN_PIPE = 141
-"""As a shell says it of a process that SIGPIPE ended."""
+"""Exit code that a shell reports for a process ended by SIGPIPE."""
 GROUPS = {
     "Run": {
-        "run": ("running", "Start a run, answer what it asks, print its result."),
+        "run": ("running", "Start a run, answer its questions, print its result."),
         "start": ("running", "Start a run and print its id."),
-        "attach": ("running", "Go on with a run in this terminal."),
+        "attach": ("running", "Attend a run from this terminal."),
     },
     "Answer": {
-        "questions": ("answering", "What waits for whom; with RUN, what that run asks."),
+        "questions": ("answering", "List open questions; with RUN, those of that run."),
         "answer": ("answering", "Answer a question of a run."),
-        "history": ("answering", "Who answered what, when."),
+        "history": ("answering", "List the answers of a run: who, what, when."),
     },
     "Look": {
-        "runs": ("looking", "The runs, newest first."),
-        "show": ("looking", "A run as a tree: status, questions, steps, context."),
-        "follow": ("looking", "The events of a run as they come."),
-        "result": ("looking", "How a run ended, or how it stands."),
+        "runs": ("viewing", "List runs, newest first."),
+        "show": ("viewing", "Show a run as a tree: status, questions, steps, context."),
+        "follow": ("viewing", "Print the events of a run as they happen."),
+        "result": ("viewing", "Print the result of a run, or its status."),
     },
     "Steer": {
-        "pause": ("steering", "Start no further step of a run."),
-        "resume": ("steering", "Go on after a pause, a hold or a stop."),
-        "cancel": ("steering", "End a run."),
-        "tell": ("steering", "Say something to an agent of a run."),
+        "pause": ("steering", "Pause a run: no further step starts."),
+        "resume": ("steering", "Resume a run after a pause, a hold or a stop."),
+        "cancel": ("steering", "Cancel a run."),
+        "tell": ("steering", "Send a message to an agent of a run."),
         "edit": ("steering", "Change the context of a run that has stopped."),
-        "plan": ("planning", "The plan of a run: see where it stands, change what is left."),
+        "plan": ("planning", "Show the plan of a run, or change what has not begun."),
     },
     "Write": {
-        "create": ("creating", "A first blueprint: of your answers, or of a plan."),
-        "validate": ("authoring", "Check a blueprint; every problem at once."),
-        "explain": ("authoring", "What a blueprint will do, in plain words."),
-        "graph": ("looking", "A blueprint as a Mermaid flowchart; with --run, where it stands."),
+        "create": ("creating", "Write a first blueprint from your answers or from a plan."),
+        "validate": ("authoring", "Check a blueprint and list every problem."),
+        "explain": ("authoring", "Explain in plain words what a blueprint will do."),
+        "graph": ("viewing", "Print a blueprint as a Mermaid flowchart; --run adds statuses."),
         "test": ("testing", "Run the tests of blueprints."),
-        "schema": ("authoring", "The language's JSON Schema, for editors."),
+        "schema": ("authoring", "Print the language's JSON Schema, for editors."),
     },
     "Serve": {
-        "dev": ("serving", "Local Temporal, its UI and a worker in the foreground."),
-        "worker": ("serving", "A worker in the foreground; the same as: python worker.py."),
+        "dev": ("serving", "Run a local Temporal, its UI and a worker in the foreground."),
+        "worker": ("serving", "Run a worker in the foreground, as python worker.py does."),
         "setup": ("serving", "Prepare a Temporal namespace: search attributes, retention."),
-        "replay": ("serving", "Replay recorded histories on the code as it is now."),
+        "replay": ("serving", "Replay recorded histories on the current code."),
         "gc": ("serving", "Remove stored large values that no history refers to."),
         "down": ("serving", "Stop the embedded server."),
     },
@@ -61,21 +61,23 @@ COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in g
 
 
 class Commands(TyperGroup):
-    """Knows every command by name, and imports the file of the one that is used."""
+    """A group that knows every command by name and imports the file of the one that is used."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # the names alone, for "did you mean"
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """See base class. Bytes that are no text come from the system as half characters, which nothing can keep."""
+        """See base class. Refuses arguments that are not UTF-8: they hold surrogates, which cannot be encoded."""
         for number, word in enumerate(args, 1):
             if any("\ud800" <= character <= "\udfff" for character in word):
-                raise typer.BadParameter(f"word {number} ({ascii(word)}) is not UTF-8 text")
+                raise typer.BadParameter(f"argument {number} ({ascii(word)}) is not UTF-8 text")
+        if args[:1] == ["--json"] and len(args) > 1:  # --json is an option of each command, not of the group
+            args = [args[1], "--json", *args[2:]]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """See base class; whoever does not read on is no failed run, which is what typer would make of it."""
+        """See base class; a closed pipe exits with 141, where typer would report a failure with 1."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -89,11 +91,11 @@ class Commands(TyperGroup):
         """See base class."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"client.cli.{COMMANDS[cmd_name]}")
+        module = importlib.import_module(f"holdfast.client.cli.{COMMANDS[cmd_name]}")
         return typer.main.get_group(module.app).commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """See base class; from the table, so that nothing is imported."""
+        """See base class; reads the table, so that nothing is imported."""
         for title, group in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:9}", text) for name, (_, text) in group.items()])
@@ -102,8 +104,8 @@ class Commands(TyperGroup):
 app = typer.Typer(cls=Commands, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         try:
             version = importlib.metadata.version("holdfast")
         except importlib.metadata.PackageNotFoundError:
@@ -116,11 +118,11 @@ def _version(asked: bool) -> None:
     epilog="Exit codes: 0 done, 1 failed or cancelled, 2 usage, 3 waits for a person, 4 refused, 5 no server."
 )
 def holdfast(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print it."),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Durable agent pipelines on Temporal that stop for people."""
 
 
 def command_line() -> Any:
-    """The whole command line, to be called."""
+    """Return the command line as a callable."""
     return typer.main.get_command(app)

@@ -1,4 +1,7 @@
-"""Attending a run: what happens is shown, what it asks is answered from here, until it ends or parks."""
+"""Attend a run from a terminal: print its progress and answer its questions until it ends or parks.
+
+Used by `run`, `attach` and `create`.
+"""
 
 from __future__ import annotations
 
@@ -8,53 +11,53 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from client.answering import Sent
-from client.events import Stream
-from client.prompts import Source
-from client.render import place, progress
-from client.runs import STATUSES, Outcome, Runs, Standing
-from client.tree import NoWorker
-from protocol.answers import Answer, Receipt, Refusal
-from protocol.people import knows_groups_of, why_not
-from protocol.questions import Question
-from protocol.runs import Event
+from holdfast.client.answering import Sent
+from holdfast.client.events import Stream
+from holdfast.client.prompts import AnswerSource
+from holdfast.client.render import place, progress
+from holdfast.client.runs import STATUSES, Outcome, Runs, RunState
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.people import knows_groups_of, why_not
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import Event
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
-"""Seconds between two looks: short after something has happened, longer while nothing does."""
+"""Seconds between two polls: short after a change, longer while nothing happens."""
 AGAIN = ("invalid_answer", "question_changed")
-"""Refusals after which the same question is asked again."""
+"""Codes of refusals after which the same question is asked again."""
 ELSEWHERE = ("already_answered", "unknown_question", "expired", "run_closed")
-"""Refusals that say that the question has been closed by somebody else."""
+"""Codes of refusals that mean that the question was closed from elsewhere."""
 
 
 @dataclass
 class Parked:
-    """The run waits for a person, and nobody here answers."""
+    """A run that waits for a person who does not answer at this terminal."""
 
     questions: list[Question]
 
 
 class Attendance:
-    """One terminal with one run. `standing` is what was seen last."""
+    """One terminal attending one run."""
 
-    def __init__(self, runs: Runs, run: str, *, sources: Sequence[Source], by: str, out: Console) -> None:
+    def __init__(self, runs: Runs, run: str, *, sources: Sequence[AnswerSource], by: str, out: Console) -> None:
         self.runs, self.run, self.sources, self.by, self.out = runs, run, sources, by, out
-        self.standing: Standing | None = None
+        self.state: RunState | None = None
         self._stream = Stream(runs.tree, run)
         self._read: dict[str, int] = {}
         self._left_open: set[str] = set()
-        self._told = ""
+        self._last_notice = ""
         self._pause = SHORTEST_PAUSE
 
     async def until_rest(self) -> Outcome | Parked:
-        """Stay until the run has ended, or waits for a person who is not here."""
+        """Attend the run until it has ended, or waits for a person who does not answer here."""
         while not await self._has_ended():
             question = self._next_question()
             if question is not None:
                 await self._answer(question)
                 self._pause = SHORTEST_PAUSE
-            elif self.waits_for_a_person and self.standing:
-                return Parked(self.standing.questions)
+            elif self.waits_for_a_person and self.state:
+                return Parked(self.state.questions)
             else:
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 1.3, LONGEST_PAUSE)
@@ -62,51 +65,51 @@ class Attendance:
 
     @property
     def waits_for_a_person(self) -> bool:
-        """Whether only an answer, or the end of a pause, makes the run go on."""
-        standing = self.standing
-        return standing is not None and bool(standing.questions) and standing.status in ("waiting", "paused")
+        """True if only an answer, or the end of a pause, can make the run go on."""
+        state = self.state
+        return state is not None and bool(state.questions) and state.status in ("waiting", "paused")
 
     async def _has_ended(self) -> bool:
-        """Look at the run, and show what has happened since."""
+        """Poll the run, print its new events, and return whether it has ended."""
         try:
-            self.standing = await self.runs.standing(self.run)
-            events = await self._new_events(self.standing)
+            self.state = await self.runs.standing(self.run)
+            events = await self._new_events(self.state)
         except NoWorker as error:
-            self._tell_once(f"{error} Waiting …")
-            self.standing = None
+            self._notice_once(f"{error} Waiting …")
+            self.state = None
             return (await self.runs.handle(self.run).describe()).status in STATUSES
         if events:
             self._pause = SHORTEST_PAUSE
         for line in filter(None, map(progress, events)):
             self.out.print(line)
-        paused = self.standing.status == "paused"
-        self._tell_once(f"paused; it goes on with: holdfast resume {self.run}" if paused else "")
-        return self.standing.status in STATUSES.values()
+        paused = self.state.status == "paused"
+        self._notice_once(f"paused; resume it with: holdfast resume {self.run}" if paused else "")
+        return self.state.status in STATUSES.values()
 
-    async def _new_events(self, standing: Standing) -> list[Event]:
-        """What has happened since the last look; asked for only if a workflow of the run has more to tell."""
-        read = {view.workflow: view.next_offset for view in standing.views}
+    async def _new_events(self, state: RunState) -> list[Event]:
+        """Return the events since the last poll; they are queried only if a view's offset has moved."""
+        read = {view.workflow: view.next_offset for view in state.views}
         if read == self._read:
             return []
         self._read = read
         return await self._stream.round(closed=True)
 
-    def _tell_once(self, text: str) -> None:
-        if text != self._told and text:
+    def _notice_once(self, text: str) -> None:
+        if text != self._last_notice and text:
             self.out.print(text, style="yellow")
-        self._told = text
+        self._last_notice = text
 
     def _next_question(self) -> Question | None:
-        open_ = self.standing.questions if self.standing else []
+        open_ = self.state.questions if self.state else []
         return next((question for question in open_ if question.id not in self._left_open), None)
 
     async def _answer(self, question: Question) -> None:
-        """Answer a question from the first source that has an answer; without one it is left open.
+        """Answer a question from the first source that has an answer.
 
-        So is one that this person may not answer.
+        It is left open if no source has one, or if this person may not answer it.
         """
-        if why := self._why_not(question):
-            self.out.print(f"{place(question.address)}: {why}", style="yellow")
+        if reason := self._why_not(question):
+            self.out.print(f"{place(question.address)}: {reason}", style="yellow")
             self._left_open.add(question.id)
             return None
         for source in self.sources:
@@ -117,28 +120,28 @@ class Attendance:
         return None
 
     def _why_not(self, question: Question) -> str | None:
-        """Why there is no use in asking the person here, as far as this client's configuration tells."""
+        """Return the reason not to ask the person at this terminal, if the configuration gives one."""
         people, groups = question.people, self.runs.answering.groups
         if self.by in question.accepted_by:
-            return f"{question.so_far}; it waits for somebody else"
+            return f"{question.so_far}; it waits for another person"
         return why_not(people, self.by, groups) if knows_groups_of(people, groups) else None
 
-    async def _send(self, question: Question, answer: Answer, source: Source) -> None:
+    async def _send(self, question: Question, answer: Answer, source: AnswerSource) -> None:
         try:
             receipts = await self.runs.answer(self.run, [answer], by=self.by)
         except Refusal as refusal:
             self._refused(question, refusal, source)
             return
-        if any(isinstance(one, Receipt) and one.status == "waiting_quorum" for one in receipts):
-            self._left_open.add(question.id)  # by this person it was answered
+        if any(isinstance(receipt, Receipt) and receipt.status == "waiting_quorum" for receipt in receipts):
+            self._left_open.add(question.id)  # this person has answered it; others have not
         if any(isinstance(receipt, Sent) for receipt in receipts):
-            self.out.print("no worker answers: the answer was sent, and waits for one", style="yellow")
+            self.out.print("no worker responds: the answer was sent and is taken once one runs", style="yellow")
 
-    def _refused(self, question: Question, refusal: Refusal, source: Source) -> None:
+    def _refused(self, question: Question, refusal: Refusal, source: AnswerSource) -> None:
         if refusal.code in ELSEWHERE:
             self.out.print(f"{place(question.address)} was closed meanwhile: {refusal}", style="yellow")
         elif refusal.code in AGAIN:
             source.refused(question, str(refusal))
         else:
-            self.out.print(f"not taken ({refusal.code}): {refusal}", style="red")
+            self.out.print(f"not accepted ({refusal.code}): {refusal}", style="red")
             self._left_open.add(question.id)

@@ -1,19 +1,27 @@
-"""`validate`, `explain`, `schema`: for those who write blueprints. Nothing here needs a server."""
+"""The commands for authors of blueprints: `validate`, `explain`, `schema`. None of them starts a server."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from blueprint import Blueprint, expand
-from blueprint.explain import explain as explanation
-from blueprint.load import Parsed, examine
-from blueprint.schema import language_schema
-from client.cli.flags import AsJson, File
-from client.cli.output import DONE, USAGE, print_json, say
-from client.cli.sarif import sarif_log
+from holdfast.blueprint import Blueprint, expand
+from holdfast.blueprint.explain import explain as explanation
+from holdfast.blueprint.load import Parsed, examine
+from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.schema import language_schema
+from holdfast.client.cli.command import quiet_core
+from holdfast.client.cli.flags import AsJson, Check, File
+from holdfast.client.cli.output import DONE, USAGE, print_json, print_text, say
+from holdfast.client.cli.sarif import sarif_log
+from holdfast.client.config import Config, ConfigError, load_config
+from holdfast.client.connection import connect as connected
+from holdfast.client.connection import names_server
+from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.lookup import Checked, look_up, look_up_here
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -21,30 +29,70 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 def validate(
     file: File,
-    expanded: Annotated[bool, typer.Option("--expand", help="Print it with every short form spelled out.")] = False,
+    expanded: Annotated[
+        bool, typer.Option("--expand", help="Print the blueprint with every short form written out.")
+    ] = False,
     as_sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code hosts and editors.")] = False,
+    check: Check = True,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Connect to the blueprint's MCP servers and check their tools.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a blueprint and what it imports. Every problem is told, with its place and a way out.
+    """Check a blueprint and its imports, and list every problem with its place and a way out.
 
-    The exit code is 2 if the blueprint cannot run. A warning does not change it, and `# holdfast: ignore CODE` at the
-    end of its line, or alone above it, silences it.
+    The tools, functions, models and groups that it names are looked up: on a worker of the server that TEMPORAL_ADDRESS
+    names, else in the packages of [worker] imports, in a separate process. Names that could not be checked are listed.
+
+    The exit code is 2 if the blueprint cannot run. Warnings do not change it; `# holdfast: ignore CODE` at the end of
+    the line, or on a line of its own above, silences one.
     """
     if as_sarif and (as_json or expanded):
-        say("--sarif is a form of its own: leave out --json and --expand")
+        say("--sarif cannot be combined with --json or --expand")
         raise typer.Exit(USAGE)
     parsed = examine(file)
-    found = parsed.problems or parsed.warnings
-    for problem in found:
+    checked = asyncio.run(_looked_up(parsed, connect)) if check and not parsed.problems else Checked()
+    problems = parsed.problems or checked.problems
+    listed = problems or parsed.warnings
+    for problem in listed:
         say(str(problem))
+    if checked.unchecked is not None:
+        say(f"not checked: {checked.unchecked}")
     if as_sarif:
-        print_json(sarif_log(found))
+        print_json(sarif_log(listed))
     elif as_json:
-        problems = [problem.to_json() for problem in found]
-        print_json({"ok": not parsed.problems, "problems": problems, **_expanded(parsed, expanded)})
-    elif parsed.blueprint is not None and not parsed.problems:
-        _print_sound(file, parsed, expanded)
-    raise typer.Exit(USAGE if parsed.problems else DONE)
+        report = {"ok": not problems, "problems": [problem.to_json() for problem in listed]}
+        unchecked = {} if checked.unchecked is None else {"not_checked": checked.unchecked}
+        print_json({**report, **unchecked, **_expanded(parsed, expanded)})
+    elif parsed.blueprint is not None and not problems:
+        _print_valid(file, parsed, expanded)
+    raise typer.Exit(USAGE if problems else DONE)
+
+
+async def _looked_up(parsed: Parsed, connect: bool) -> Checked:
+    """Look up the names in the blueprint on a worker, else on this machine."""
+    if parsed.blueprint is None or not requirements_of(parsed.blueprint):
+        return Checked()
+    try:
+        config = load_config()
+        by_worker = await _on_worker(config, parsed, connect) if names_server() else None
+    except ConfigError as error:
+        return Checked(unchecked=str(error))
+    if by_worker is not None:
+        return by_worker
+    return await look_up_here(config.folder, config.worker.imports, parsed, connect=connect)
+
+
+async def _on_worker(config: Config, parsed: Parsed, connect: bool) -> Checked | None:
+    """Look the names up on a worker of the configured server; return None if none was reached."""
+    quiet_core()
+    assert parsed.blueprint is not None
+    try:
+        connection = await connected(config)
+    except ServerUnreachable:
+        return None
+    checked = await look_up(connection.client, connection.task_queue, parsed.blueprint, parsed.problem, connect=connect)
+    return None if checked.unchecked is not None else checked
 
 
 def _expanded(parsed: Parsed, wanted: bool) -> dict[str, Any]:
@@ -53,40 +101,40 @@ def _expanded(parsed: Parsed, wanted: bool) -> dict[str, Any]:
     return {"expanded": expand(parsed.blueprint)}
 
 
-def _print_sound(file: Path, parsed: Parsed, expanded: bool) -> None:
+def _print_valid(file: Path, parsed: Parsed, expanded: bool) -> None:
     assert parsed.blueprint is not None
     if expanded:
-        print(expand(parsed.blueprint), end="")
+        print_text(expand(parsed.blueprint), end="")
     else:
         count = len(parsed.warnings)
-        told = f", with {count} warning{'' if count == 1 else 's'}" if count else ""
-        say(f"{file}: {parsed.blueprint.name} is fine{told}")
+        warnings = f", with {count} warning{'' if count == 1 else 's'}" if count else ""
+        say(f"{file}: {parsed.blueprint.name} is fine{warnings}")
 
 
 @app.command()
 def explain(file: File, as_json: AsJson = False) -> None:
-    """What a blueprint will do, in plain words: step by step, who is asked what, what it may cost, what comes out."""
-    told = explanation(_sound(file, as_json))
+    """Explain in plain words what a blueprint will do: its steps, its questions to people, its cost, its result."""
+    description = explanation(_valid(file, as_json))
     if as_json:
-        print_json(told.to_json())
+        print_json(description.to_json())
     else:
-        print(told.text, end="")
+        print_text(description.text, end="")
 
 
-def _sound(file: Path, as_json: bool) -> Blueprint:
-    """The blueprint; one that is none is told as by every command, with exit code 2."""
+def _valid(file: Path, as_json: bool) -> Blueprint:
+    """Return the blueprint; if it has problems, print them and exit with code 2."""
     parsed = examine(file)
     if parsed.blueprint is not None and not parsed.problems:
         return parsed.blueprint
-    told = "\n".join(map(str, parsed.problems))
+    message = "\n".join(map(str, parsed.problems))
     if as_json:
         problems = [problem.to_json() for problem in parsed.problems]
-        print_json({"error": {"type": "blueprint_invalid", "message": told, "problems": problems}})
-    say(told)
+        print_json({"error": {"type": "blueprint_invalid", "message": message, "problems": problems}})
+    say(message)
     raise typer.Exit(USAGE)
 
 
 @app.command()
 def schema() -> None:
-    """The language's JSON Schema, for editors."""
+    """Print the language's JSON Schema, for editors."""
     print_json(language_schema())

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -9,23 +9,38 @@ import typer
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A blueprint.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
-By = Annotated[
-    str | None, typer.Option("--by", metavar="USER", help="Who answers; default: HOLDFAST_USER, else your login.")
+SomeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
+OfBlueprint = Annotated[
+    str | None, typer.Option("--blueprint", metavar="NAME", help="Every run of this blueprint that has not ended.")
 ]
-Given = Annotated[
+All = Annotated[bool, typer.Option("--all", help="Every run that has not ended.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+By = Annotated[
     str | None,
-    typer.Option("--input", metavar="JSON|@FILE|TEXT", help="The run's input; @FILE is read (.json, .yaml, text)."),
+    typer.Option("--by", metavar="USER", help="The person who answers; default: HOLDFAST_USER, else your login."),
+]
+Input = Annotated[
+    str | None,
+    typer.Option(
+        "--input", metavar="JSON|@FILE|TEXT", help="The run's input; @FILE is read from a file (.json, .yaml, text)."
+    ),
 ]
 Id = Annotated[str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a new one.")]
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="M", help="Every agent asks this model instead of its own.")
+    str | None, typer.Option("--model", metavar="M", help="Use this model for every agent, instead of its own.")
 ]
 Before = Annotated[
     list[str] | None, typer.Option("--interrupt-before", metavar="STEP", help="Stop before this step; repeatable.")
 ]
 After = Annotated[
     list[str] | None, typer.Option("--interrupt-after", metavar="STEP", help="Stop after this step; repeatable.")
+]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check/--no-check",
+        help="First check on a worker that the tools, models and groups the blueprint names exist.",
+    ),
 ]
 AnswersFile = Annotated[
     Path | None,

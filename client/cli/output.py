@@ -1,4 +1,8 @@
-"""Where words go: results to standard output, everything else to standard error; and the exit codes."""
+"""Output of the commands: results to standard output, everything else to standard error; and the exit codes.
+
+The commands print only through this module and `client.render.console`, which make text from elsewhere harmless to a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,27 @@ import json
 import sys
 from typing import Any
 
+from holdfast.protocol.display import clean, escaped_in_json
+
 DONE, FAILED, USAGE, WAITING, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
-    """One JSON value on standard output."""
+    """Print one JSON value on standard output."""
     print(json_text(value, indent=indent), flush=True)
 
 
 def json_text(value: Any, *, indent: int | None = 2) -> str:
-    """JSON as itself, not as ASCII, where standard output can say it."""
+    """Return the value as JSON; non-ASCII characters stay as they are if standard output is UTF-8."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return json.dumps(value, indent=indent, ensure_ascii=not utf8)
+    return escaped_in_json(json.dumps(value, indent=indent, ensure_ascii=not utf8))
+
+
+def print_text(text: str, *, end: str = "\n") -> None:
+    """Print a result on standard output: as it is into a file or a pipe, harmless on a terminal."""
+    print(clean(text) if sys.stdout.isatty() else text, end=end, flush=True)
 
 
 def say(text: str) -> None:
-    """A word to the person, beside the result."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message for the person on standard error."""
+    print(clean(text), file=sys.stderr, flush=True)

@@ -1,26 +1,31 @@
-"""`run`, `start`, `attach`: a run begins, and is attended from this terminal."""
+"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from blueprint import Blueprint, load
-from blueprint.changes import UnknownStep, with_model, with_stops
-from client.cli.attending import Attendance, Parked
-from client.cli.flags import After, AnswersFile, AsJson, Before, By, File, Given, Id, Model, RunName
-from client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, say
-from client.cli.perform import perform
-from client.cli.session import Session, open_session
-from client.prompts import Interrupted, Lines, Source, Terminal, Written
-from client.reading import BadUsage, input_of, person, read_entries
-from client.render import console, failure_text, waiting_text
-from client.runs import Outcome
+from holdfast.blueprint import Blueprint
+from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.load import Parsed, examine
+from holdfast.client.cli.attending import Attendance, Parked
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
+from holdfast.client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say
+from holdfast.client.cli.session import Session, open_session
+from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, PromptInterrupted, Terminal
+from holdfast.client.reading import BadUsage, input_of, person, read_entries
+from holdfast.client.render import console, done_text, failure_text, waiting_text
+from holdfast.client.runs import Done, Outcome, Runs
+from holdfast.client.tree import UnknownRun
+from holdfast.client.workers import NoWorker
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -28,59 +33,74 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command()
 def run(
     file: File,
-    input: Given = None,
+    input: Input = None,
     id: Id = None,
     answers: AnswersFile = None,
     model: Model = None,
     before: Before = None,
     after: After = None,
     by: By = None,
+    check: Check = True,
     as_json: AsJson = False,
 ) -> None:
-    """Start a run, show what it does, ask what it asks, print its result.
+    """Start a run, show its progress, ask its questions, print its result.
 
-    Questions are answered from --answers first; then a terminal is asked, or a line is read from what is piped in.
-    Where nobody answers, the run is left waiting, the command that answers it is printed, and the exit code is 3.
-    So it is after Ctrl-C, which never ends a run (130 if it was not waiting). `holdfast attach` goes on with it.
+    Questions are answered from --answers first, then at the terminal, or from piped input, one line each. If nobody
+    answers, the run stays waiting, the command that answers it is printed, and the exit code is 3. Ctrl-C never ends
+    a run: it goes on, and the exit code is 3, or 130 if it was not waiting. `holdfast attach` returns to it.
     """
-    perform(_run(_Beginning(file, input, id, model, before or [], after or []), _Here(answers, by, as_json)), as_json)
+    arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
+    perform(_run(arguments, _Attendant(answers, by, as_json)), as_json)
 
 
 @app.command()
 def start(
     file: File,
-    input: Given = None,
+    input: Input = None,
     id: Id = None,
     model: Model = None,
     before: Before = None,
     after: After = None,
     by: By = None,
+    check: Check = True,
     as_json: AsJson = False,
 ) -> None:
     """Start a run and print its id."""
-    perform(_start(_Beginning(file, input, id, model, before or [], after or []), by, as_json), as_json)
+    arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
+    perform(_start(arguments, by, as_json), as_json)
 
 
 @app.command()
 def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
-    """Go on with a run in this terminal, as `holdfast run` does after starting it."""
-    perform(_attach(run, _Here(answers, by, as_json)), as_json)
+    """Attend a run from this terminal, as `holdfast run` does after starting it."""
+    perform(_attach(run, _Attendant(answers, by, as_json)), as_json)
 
 
 @dataclass(frozen=True)
-class _Beginning:
-    """What a run is started from."""
+class _StartArguments:
+    """The arguments of a command that starts a run."""
 
     file: Path
-    given: str | None
+    input: str | None
     id: str | None
     model: str | None
     before: list[str]
     after: list[str]
+    check: bool
 
-    def blueprint(self) -> Blueprint:
-        """The file's blueprint, with what was asked for beside it. Raises `BlueprintError` or `BadUsage`."""
-        blueprint = load(self.file)
+    def read(self) -> tuple[Blueprint, Parsed]:
+        """Return the file's blueprint, changed by the options, and its source. Raises `BlueprintError` or `BadUsage`.
+
+        Prints the warnings of the file.
+        """
+        parsed = examine(self.file)
+        if parsed.blueprint is None or parsed.problems:
+            raise BlueprintError(parsed.problems)
+        for warning in parsed.warnings:
+            say(str(warning))
+        return self._changed(parsed.blueprint), parsed
+
+    def _changed(self, blueprint: Blueprint) -> Blueprint:
         if self.model is not None:
             blueprint = with_model(blueprint, _model(self.model))
         try:
@@ -90,108 +110,146 @@ class _Beginning:
 
 
 def _model(name: str) -> str:
-    """A script's path is relative to where the command was typed."""
+    """Return the model's name; a script's path is made absolute, as it is relative to the working directory."""
     kind, colon, file = name.partition(":")
     return f"{kind}:{Path(file).absolute()}" if kind == "scripted" and colon else name
 
 
 @dataclass(frozen=True)
-class _Here:
-    """How this terminal takes part in a run."""
+class _Attendant:
+    """The person at this terminal, and the sources of their answers."""
 
     answers: Path | None
     by: str | None
     as_json: bool
 
-    def sources(self) -> list[Source]:
-        """Where answers come from, in order."""
+    def sources(self) -> list[AnswerSource]:
+        """Return the sources of answers, in the order in which they are asked."""
         out = console()
-        written: list[Source] = [] if self.answers is None else [Written(read_entries(self.answers), out)]
+        files: list[AnswerSource] = [] if self.answers is None else [AnswerFile(read_entries(self.answers), out)]
         if sys.stdin is None or sys.stdin.closed:
-            return written
+            return files
         if sys.stdin.isatty():
             # The line editor writes to standard output, where nothing but JSON may appear.
-            return [*written, Terminal(out, editing=sys.stdout.isatty() and not self.as_json)]
-        return [*written, Lines(out)]
+            return [*files, Terminal(out, editing=sys.stdout.isatty() and not self.as_json)]
+        return [*files, PipedAnswers(out)]
 
 
-async def _run(beginning: _Beginning, here: _Here) -> int:
-    blueprint = beginning.blueprint()
-    input_ = input_of(beginning.given, blueprint.inputs)
-    sources = here.sources()
+async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
+    blueprint, parsed = arguments.read()
+    input_ = input_of(arguments.input, blueprint.inputs)
+    sources = attendant.sources()
     session = await open_session()
-    run = await session.runs.start(blueprint, input_, run=beginning.id, started_by=person(here.by))
+    await _look_up(session, arguments, blueprint, parsed)
+    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
-    return await _attend(session, run, sources, here)
+    return await _attend(session, run, sources, attendant)
 
 
-async def _start(beginning: _Beginning, by: str | None, as_json: bool) -> int:
-    blueprint = beginning.blueprint()
-    input_ = input_of(beginning.given, blueprint.inputs)
+async def _look_up(session: Session, arguments: _StartArguments, blueprint: Blueprint, parsed: Parsed) -> None:
+    """Raise `BlueprintError` if a worker lacks what the blueprint names; say so if no worker could be asked."""
+    if not arguments.check:
+        return
+    checked = await session.runs.look_up(blueprint, parsed.problem)
+    if checked.problems:
+        raise BlueprintError(checked.problems)
+    if checked.unchecked is not None:
+        say(f"not checked: {checked.unchecked}")
+
+
+async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
+    blueprint, parsed = arguments.read()
+    input_ = input_of(arguments.input, blueprint.inputs)
     session = await open_session()
-    run = await session.runs.start(blueprint, input_, run=beginning.id, started_by=person(by))
-    print_json({"run": run}) if as_json else print(run)
+    await _look_up(session, arguments, blueprint, parsed)
+    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
+    print_json({"run": run}) if as_json else print_text(run)
     return DONE
 
 
-async def _attach(run: str, here: _Here) -> int:
-    sources = here.sources()
+async def _attach(run: str, attendant: _Attendant) -> int:
+    sources = attendant.sources()
     session = await open_session()
     run = await session.runs.resolve(run)
-    return await _attend(session, run, sources, here)
+    return await _attend(session, run, sources, attendant)
 
 
-async def _attend(session: Session, run: str, sources: list[Source], here: _Here) -> int:
-    attendance = Attendance(session.runs, run, sources=sources, by=person(here.by), out=console())
+async def _attend(session: Session, run: str, sources: list[AnswerSource], attendant: _Attendant) -> int:
+    attendance = Attendance(session.runs, run, sources=sources, by=person(attendant.by), out=console())
+    files = [source for source in sources if isinstance(source, AnswerFile)]
     try:
         end = await attendance.until_rest()
-    except (asyncio.CancelledError, Interrupted):  # Ctrl-C
-        say(f"\nthe run goes on; come back with: holdfast attach {run}")
+    except (asyncio.CancelledError, PromptInterrupted):  # Ctrl-C
+        say(f"\nthe run goes on; return to it with: holdfast attach {run}")
         return WAITING if attendance.waits_for_a_person else INTERRUPTED
-    except BadUsage:  # a line of input that is no text
-        say(f"the run goes on; come back with: holdfast attach {run}")
+    except BadUsage:  # a line of input that is not UTF-8 text
+        say(f"the run goes on; return to it with: holdfast attach {run}")
         raise
+    finally:
+        for file in files:
+            _print_unused(file, attendant)
     if isinstance(end, Parked):
-        return _parked(run, end, here.as_json)
-    return print_outcome(end, here.as_json)
+        return _parked(run, end, attendant.as_json)
+    done = await done_before(session.runs, end) if attendant.as_json else None
+    return print_outcome(end, attendant.as_json, done)
+
+
+def _print_unused(file: AnswerFile, attendant: _Attendant) -> None:
+    """Name the answers that were not used: a misspelt step, or a run that went another way."""
+    if unused := file.left_over():
+        say(f"unused answers in {attendant.answers}: {'; '.join(unused)}")
 
 
 def _parked(run: str, parked: Parked, as_json: bool) -> int:
-    """Who waits for what, and the command that answers it."""
+    """Print the open questions and the commands that answer them; return the exit code."""
     if as_json:
         questions = [question.model_dump(mode="json") for question in parked.questions]
         print_json({"run": run, "status": "waiting", "questions": questions})
     say(f"\nrun {run} waits for a person")
     console().print(waiting_text(parked.questions), end="")
-    say(f"or go on here with: holdfast attach {run}")
+    say(f"or answer at this terminal with: holdfast attach {run}")
     return WAITING
 
 
-def print_outcome(outcome: Outcome, as_json: bool) -> int:
-    """The result of a run that has ended; its exit code."""
+async def done_before(runs: Runs, outcome: Outcome) -> list[Done] | None:
+    """Return the finished steps of a run that did not complete; None if it did, or if no worker can be asked."""
+    if outcome.status == "completed":
+        return None
+    try:
+        return await runs.done(outcome.run)
+    except (NoWorker, UnknownRun):
+        return None
+
+
+def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None = None) -> int:
+    """Print the result of a run that has ended, or its failure and the steps it has done; return the exit code."""
     if as_json:
-        print_json(outcome_json(outcome))
+        print_json(outcome_json(outcome, done))
     elif outcome.status == "completed":
         output = outcome.output
-        print(output if isinstance(output, str) else json_text(output), flush=True)
+        print_text(output if isinstance(output, str) else json_text(output))
     else:
         say(failure_text(outcome.run, outcome.status, outcome.error))
+        if done:
+            console().print(done_text(done), end="")
     return DONE if outcome.status == "completed" else FAILED
 
 
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """What `run --json` and `result --json` print."""
+def outcome_json(outcome: Outcome, done: Sequence[Done] | None = None) -> dict[str, Any]:
+    """Return the JSON object of `run --json` and `result --json`."""
+    steps = {"done": None if done is None else [asdict(step) for step in done]}
     return {
         "run": outcome.run,
         "status": outcome.status,
         "output": outcome.output,
         "context": outcome.context,
         "error": error_json(outcome),
+        **({} if outcome.status not in ("failed", "cancelled") else steps),
     }
 
 
 def error_json(outcome: Outcome) -> dict[str, Any] | None:
-    """Why a run did not complete: type, message, address, reason."""
-    shown = {"type", "message", "address", "reason"}
-    return None if outcome.error is None else outcome.error.model_dump(mode="json", include=shown)
+    """Return why a run did not complete: type, message, address, reason; None if it did."""
+    fields = {"type", "message", "address", "reason"}
+    return None if outcome.error is None else outcome.error.model_dump(mode="json", include=fields)

@@ -1,4 +1,4 @@
-"""Problems as SARIF 2.1.0, which code hosts and editors show at their lines."""
+"""SARIF 2.1.0 output of `validate --sarif`, which code hosts and editors show at the lines of the problems."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from blueprint.codes import CODES, ERRORS
-from blueprint.errors import Problem
+from holdfast.blueprint.codes import CODES, ERRORS
+from holdfast.blueprint.errors import Problem
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = list(CODES)
 
 
 def sarif_log(problems: Sequence[Problem]) -> dict[str, Any]:
-    """The whole log; its rules are all codes there are, whatever was found."""
+    """Return the log of these problems; its rules list every code, also those without a problem."""
     rules = [_rule(code, meaning) for code, meaning in CODES.items()]
     driver = {"name": "holdfast", **_version(), "rules": rules}
     results = [_result(problem) for problem in problems]
@@ -37,22 +37,22 @@ def _rule(code: str, meaning: str) -> dict[str, Any]:
 
 
 def _result(problem: Problem) -> dict[str, Any]:
-    told = problem.message + (f" ({problem.hint})" if problem.hint else "")
+    text = problem.message + (f" ({problem.hint})" if problem.hint else "")
     place: dict[str, Any] = {"physicalLocation": _physical(problem)}
     if problem.path:
         place["logicalLocations"] = [{"fullyQualifiedName": problem.path}]
-    known = {"ruleIndex": _RULES.index(problem.code)} if problem.code in CODES else {}
+    rule = {"ruleIndex": _RULES.index(problem.code)} if problem.code in CODES else {}
     return {
         "ruleId": problem.code,
-        **known,
+        **rule,
         "level": problem.severity,
-        "message": {"text": told},
+        "message": {"text": text},
         "locations": [place],
     }
 
 
 def _physical(problem: Problem) -> dict[str, Any]:
-    """A file without a text has no region."""
+    """Return the place; a problem without a line, as of an unreadable file, has no region."""
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(problem.file)}}
     if problem.line:
         place["region"] = {"startLine": problem.line, "startColumn": problem.column}
@@ -60,7 +60,8 @@ def _physical(problem: Problem) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    """
+    """Return a path as a URI.
+
     >>> _uri("flows/my brief.yaml")
     'flows/my%20brief.yaml'
     """

@@ -1,4 +1,4 @@
-"""`dev`, `worker`, `setup`, `replay`, `gc`, `down`: what runs need, and what they leave."""
+"""The commands for operating: `dev`, `worker`, `setup`, `replay`, `gc`, `down`."""
 
 from __future__ import annotations
 
@@ -17,47 +17,54 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNa
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from blueprint.durations import seconds_of
-from client import embedded
-from client.cli.flags import AsJson
-from client.cli.output import DONE, print_json, say
-from client.cli.perform import perform
-from client.cli.session import open_session
-from client.config import load_config
-from client.connection import ensure_search_attributes, missing_search_attributes, payload_place
-from client.embedded.server import RETENTION
-from client.embedded.worker import WORKER
-from client.history import histories
-from client.payloads import folder_of
-from client.payloads.clearing import Amount, clear
-from client.reading import BadUsage, from_json, text_of_file
+from holdfast.blueprint.durations import seconds_of
+from holdfast.client import embedded
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.flags import AsJson
+from holdfast.client.cli.output import DONE, print_json, say
+from holdfast.client.cli.session import open_session
+from holdfast.client.config import load_config
+from holdfast.client.connection import ensure_search_attributes, missing_search_attributes, payload_place
+from holdfast.client.embedded.server import RETENTION
+from holdfast.client.embedded.worker import WORKER
+from holdfast.client.history import histories
+from holdfast.client.payloads import folder_of
+from holdfast.client.payloads.collection import StoredAmount, clear
+from holdfast.client.reading import BadUsage, from_json, text_of_file
 
 app = typer.Typer(rich_markup_mode=None)
 
 SHORTEST = 60.0
-"""Seconds that a payload surely needs from its file to its event."""
+"""Seconds: the smallest --older-than, as a payload is stored before the event that refers to it is written."""
 
 
 @app.command()
 def dev(
-    db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="The server's database.")] = None,
-    ui_port: Annotated[int | None, typer.Option("--ui-port", metavar="N", min=1, max=65535, help="For the UI.")] = None,
+    db: Annotated[Path | None, typer.Option("--db", metavar="FILE", help="Database file of the server.")] = None,
+    ui_port: Annotated[
+        int | None, typer.Option("--ui-port", metavar="N", min=1, max=65535, help="Port of the UI.")
+    ] = None,
 ) -> None:
-    """Local Temporal, its UI and a worker in the foreground, brought back if they die; Ctrl-C stops them."""
+    """Run a local Temporal, its UI and a worker in the foreground; restart them if they die. Ctrl-C stops them."""
     perform(_dev(db, ui_port))
 
 
 @app.command()
-def worker() -> None:
-    """A worker in the foreground, for the server that TEMPORAL_ADDRESS names; the same as: python worker.py."""
+def worker(
+    make_current: Annotated[
+        bool, typer.Option("--make-current", help="Make this worker's version, HOLDFAST_BUILD_ID, the current one.")
+    ] = False,
+) -> None:
+    """Run a worker in the foreground for the server that TEMPORAL_ADDRESS names, as python worker.py does."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, str(WORKER)])
+    options = ["--make-current"] if make_current else []
+    os.execv(sys.executable, [sys.executable, *WORKER, *options])
 
 
 @app.command()
 def setup(as_json: AsJson = False) -> None:
-    """Prepare a namespace: register the search attributes, keep closed runs for 90 days. Doing it again is fine."""
+    """Prepare a namespace: register the search attributes, keep closed runs for 90 days. Can be repeated."""
     perform(_setup(as_json), as_json)
 
 
@@ -66,7 +73,7 @@ def replay(
     run: Annotated[str, typer.Argument(metavar="RUN|HISTORY.json", help="A run, or a file of histories.")],
     as_json: AsJson = False,
 ) -> None:
-    """Replay recorded histories on the code as it is now: exit code 0 if each is followed, 1 if one is not.
+    """Replay recorded histories on the current code: exit code 0 if all replay, 1 if one does not.
 
     A file holds one history, as Temporal's UI and CLI save it, or {"histories": [{"workflow": ID, "events": […]}, …]}.
     """
@@ -76,17 +83,17 @@ def replay(
 @app.command()
 def gc(
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="Keep what was stored later, whoever needs it.")
+        str, typer.Option("--older-than", metavar="TIME", help="Remove only values older than this.")
     ] = "1h",
     as_json: AsJson = False,
 ) -> None:
-    """Remove the large values in the payloads' folder that no history of the namespace refers to any longer."""
+    """Remove the large values in the payloads folder that no history of the namespace refers to any more."""
     perform(_gc(older_than, as_json), as_json)
 
 
 @app.command()
 def down(as_json: AsJson = False) -> None:
-    """Stop the embedded server and its worker. Runs are kept, and go on when a command starts it again."""
+    """Stop the embedded server and its worker. Runs are kept and go on when a command starts it again."""
     perform(_down(as_json), as_json)
 
 
@@ -100,7 +107,11 @@ async def _down(as_json: bool) -> int:
     if as_json:
         print_json({"stopped": stopped})
     else:
-        say("stopped; runs are kept, and go on with the next command" if stopped else "nothing was running")
+        say(
+            "stopped; runs are kept and go on with the next command"
+            if stopped
+            else "The embedded server was not running."
+        )
     return DONE
 
 
@@ -115,17 +126,17 @@ async def _setup(as_json: bool) -> int:
         print_json(done)
     else:
         say(f"namespace {client.namespace} at {client.service_client.config.target_host}")
-        say(f"search attributes: {'registered ' + ', '.join(missing) if missing else 'were registered before'}")
+        say(f"search attributes: {'registered ' + ', '.join(missing) if missing else 'already registered'}")
         say(f"closed runs are kept for {days} days" + (f" ({trouble})" if trouble else ""))
     return DONE
 
 
 async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
-    """Raise the namespace's retention where that is allowed: how many days it is now, and what was in the way."""
+    """Raise the namespace's retention if that is permitted; return its days now, and the reason if it was not."""
     days: int | None = None
     try:
         request = DescribeNamespaceRequest(namespace=client.namespace)
-        described = await client.workflow_service.describe_namespace(request)
+        described = await client.workflow_service.describe_namespace(request, retry=True)
         days = described.config.workflow_execution_retention_ttl.ToTimedelta().days
         if days >= RETENTION.days:
             return days, None
@@ -133,11 +144,11 @@ async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
         ttl.FromTimedelta(RETENTION)
         config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
         change = UpdateNamespaceRequest(namespace=client.namespace, config=config)
-        await client.workflow_service.update_namespace(change)
+        await client.workflow_service.update_namespace(change, retry=True)
     except RPCError as error:
         if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
             raise
-        return days, f"{RETENTION.days} were wanted, but this is not permitted here: {error.message}"
+        return days, f"{RETENTION.days} were requested, but this is not permitted: {error.message}"
     return RETENTION.days, None
 
 
@@ -148,22 +159,22 @@ async def _gc(older_than: str, as_json: bool) -> int:
     if as_json:
         print_json({"folder": str(folder), "removed": vars(done.removed), "kept": vars(done.kept)})
     else:
-        say(f"{folder}: removed {_told(done.removed)}, kept {_told(done.kept)}")
+        say(f"{folder}: removed {_format_amount(done.removed)}, kept {_format_amount(done.kept)}")
     return DONE
 
 
 def _folder_to_clear() -> Path:
-    """The payloads' folder, if they go to one."""
+    """Return the payloads folder. Raises `BadUsage` if payloads are not kept in one."""
     place = payload_place(load_config())
     folder = folder_of(place)
     if folder is None and place:
         raise BadUsage(
-            f"gc clears folders; {place} is cleared by the bucket's own lifecycle rules: let one remove objects that "
+            f"gc clears folders only; for {place} use a lifecycle rule of the bucket: let it remove objects that "
             "are older than your longest run and the namespace's retention together"
         )
     if folder is None:
         raise BadUsage(
-            "every value is kept in Temporal here, so there is nothing to remove: neither external in [payloads] of "
+            "nothing to remove: every value is kept in Temporal, as neither external in [payloads] of "
             "holdfast.toml nor HOLDFAST_PAYLOADS names a folder"
         )
     return folder
@@ -175,16 +186,18 @@ def _age(text: str) -> float:
     except ValueError as error:
         raise BadUsage(f"--older-than: {error}") from None
     if age < SHORTEST:
-        raise BadUsage(f"--older-than {text}: must be a minute or more: a value is stored before its history says so")
+        raise BadUsage(
+            f"--older-than {text}: must be a minute or more: a value is stored before its history refers to it"
+        )
     return age
 
 
-def _told(amount: Amount) -> str:
+def _format_amount(amount: StoredAmount) -> str:
     return f"{amount.files} file{'' if amount.files == 1 else 's'} ({amount.bytes / 1000:,.1f} kB)"
 
 
 async def _replay(run: str, as_json: bool) -> int:
-    """In a process of its own: a client knows no workflows."""
+    """Replay in a separate process: the client must not import workflows."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(run)
         if path.suffix == ".json" or path.is_file():
@@ -192,12 +205,12 @@ async def _replay(run: str, as_json: bool) -> int:
         else:
             path = await _saved(run, Path(folder))
         options = ["--json"] if as_json else []
-        process = await asyncio.create_subprocess_exec(sys.executable, str(WORKER), "--replay", str(path), *options)
+        process = await asyncio.create_subprocess_exec(sys.executable, *WORKER, "--replay", str(path), *options)
         return await process.wait()
 
 
 def _check_histories(path: Path) -> None:
-    """Refuse what is no file of histories before another process tries."""
+    """Raise `BadUsage` if the file holds no histories, before a process is started for it."""
     try:
         value = from_json(text_of_file(path))
     except ValueError as error:
@@ -207,10 +220,11 @@ def _check_histories(path: Path) -> None:
 
 
 async def _saved(run: str, folder: Path) -> Path:
-    """The histories of a run, as a file."""
+    """Write the histories of a run to a file and return its path."""
     session = await open_session()
     run = await session.runs.resolve(run)
-    found = [one async for one in histories(session.connection.client, run)]
+    recorded = [history async for history in histories(session.connection.client, run)]
     path = folder / "histories.json"
-    path.write_text(json.dumps({"histories": [{"workflow": one.workflow_id, **one.to_json_dict()} for one in found]}))
+    entries = [{"workflow": history.workflow_id, **history.to_json_dict()} for history in recorded]
+    path.write_text(json.dumps({"histories": entries}))
     return path

@@ -1,53 +1,61 @@
-"""`pause`, `resume`, `cancel`, `tell`, `edit`: how a run goes on."""
+"""The commands that steer a run: `pause`, `resume`, `cancel`, `tell`, `edit`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from client.cli.flags import AsJson, By, RunName
-from client.cli.output import DONE, print_json, say
-from client.cli.perform import perform
-from client.cli.session import open_session
-from client.reading import BadUsage, person, value_of
-from client.render import place
-from client.runs import STATUSES, Runs
-from protocol.answers import Refusal
+from holdfast.blueprint.durations import seconds_of
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
+from holdfast.client.cli.output import DONE, FAILED, print_json, say
+from holdfast.client.cli.session import open_session
+from holdfast.client.reading import BadUsage, person, value_of
+from holdfast.client.render import place
+from holdfast.client.runs import STATUSES, Runs
+from holdfast.client.stopping import Left, at_once
+from holdfast.protocol.answers import Refusal
 
 app = typer.Typer(rich_markup_mode=None)
-CANCEL_PATIENCE = 5.0
-"""Seconds that `cancel` waits to see the run end."""
+QUIET_SECONDS = 2.0
+"""Time after which `cancel` says that it is waiting."""
 
 
 @app.command()
-def pause(run: RunName, as_json: AsJson = False) -> None:
-    """Start no further step or activity of a run; answers are still taken, deadlines still run."""
-    perform(_steer(run, _pause, as_json), as_json)
+def pause(run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, as_json: AsJson = False) -> None:
+    """Pause a run: no further step or activity starts. Answers are still accepted, deadlines still run."""
+    perform(_each(Target(run, blueprint, all_), _pause, as_json), as_json)
 
 
 @app.command()
-def resume(run: RunName, as_json: AsJson = False) -> None:
-    """Go on after a pause, a hold or a stop, and where a tool waits for no answer in particular; never an approval."""
-    perform(_steer(run, _resume, as_json), as_json)
+def resume(run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, as_json: AsJson = False) -> None:
+    """Resume a run after a pause, a hold or a stop, or from a tool's interrupt that takes no answer; approves nothing.
+
+    With several runs, only pauses are ended.
+    """
+    target = Target(run, blueprint, all_)
+    perform(_each(target, _resume if target.is_one_run else _unpause, as_json), as_json)
 
 
 @app.command()
 def tell(
     run: RunName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is to know.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message for the agent.")],
     agent: Annotated[
         str | None,
         typer.Option(
-            "--agent", metavar="STEP", help="Which one, if several are at work: its step's name, or its address."
+            "--agent", metavar="STEP", help="The agent's step name or address; needed if several are at work."
         ),
     ] = None,
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say something to an agent of a run, for its next turn."""
+    """Send a message to an agent of a run, for its next turn."""
     perform(_tell(run, text, agent, person(by), as_json), as_json)
 
 
@@ -55,51 +63,149 @@ def tell(
 def edit(
     run: RunName,
     changes: Annotated[
-        list[str], typer.Option("--set", metavar="PATH=JSON", help="A path of the context, and its value; repeatable.")
+        list[str],
+        typer.Option("--set", metavar="PATH=JSON", help="A path in the context and its new value; repeatable."),
     ],
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the context of a run that has stopped before or after a step, and let it go on."""
+    """Change the context of a run that has stopped before or after a step, and resume it."""
     perform(_edit(run, changes, person(by), as_json), as_json)
 
 
 @app.command()
-def cancel(run: RunName, as_json: AsJson = False) -> None:
-    """End a run; its questions close. Cancelling twice is fine."""
-    perform(_steer(run, _cancel, as_json), as_json)
+def cancel(
+    run: SomeRun = None,
+    blueprint: OfBlueprint = None,
+    all_: All = False,
+    wait: Annotated[
+        str,
+        typer.Option(
+            "--wait", metavar="TIME", help="How long to wait until the run and everything below it has ended."
+        ),
+    ] = "30s",
+    force: Annotated[
+        bool, typer.Option("--force", help="Terminate the run: no clean-up, running activities are not told.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a run and everything below it; its questions are closed. Cancelling twice is fine.
+
+    Workflows that have not ended in time are listed with the reason, and the exit code is 1.
+    """
+    perform(_each(Target(run, blueprint, all_), partial(_cancel, _seconds(wait), force), as_json), as_json)
 
 
-async def _steer(run: str, deed: Callable[[Runs, str], Awaitable[tuple[str, str]]], as_json: bool) -> int:
-    session = await open_session()
-    run = await session.runs.resolve(run)
-    status, text = await deed(session.runs, run)
+@dataclass(frozen=True)
+class Target:
+    """The runs that a command is for: one run, those of a blueprint, or all that have not ended."""
+
+    run: str | None
+    blueprint: str | None
+    all: bool
+
+    @property
+    def is_one_run(self) -> bool:
+        """Return whether a single run was named. Raises `BadUsage` unless exactly one of the three was."""
+        if [self.run is not None, self.blueprint is not None, self.all].count(True) != 1:
+            raise BadUsage("name one run, or give --blueprint NAME or --all")
+        return self.run is not None
+
+    async def names(self, runs: Runs) -> list[str]:
+        """Return the full ids of the runs."""
+        if self.is_one_run:
+            return [await runs.resolve(self.run or "")]
+        return await runs.running(self.blueprint)
+
+
+@dataclass(frozen=True)
+class SteeringResult:
+    """The effect of a command on one run."""
+
+    run: str
+    status: str
+    text: str
+    remaining: list[Left]
+    """Workflows that were not reached, or have not ended."""
+    undone: list[Left] = field(default_factory=list)
+    """Workflows that were terminated at work: whether their activities took effect is not known."""
+
+    def json(self) -> dict[str, Any]:
+        """Return the JSON object that the command prints for this run."""
+        return {
+            "run": self.run,
+            "status": self.status,
+            "left": [asdict(workflow) for workflow in self.remaining],
+            **({"undone": [asdict(workflow) for workflow in self.undone]} if self.undone else {}),
+        }
+
+
+async def _each(target: Target, action: Callable[[Runs, str], Awaitable[SteeringResult]], as_json: bool) -> int:
+    """Apply the action to each of the runs; the exit code says whether every workflow was reached."""
+    is_one_run = target.is_one_run
+    runs = (await open_session()).runs
+    results = await at_once(partial(_unless_closed, is_one_run, action, runs), await target.names(runs))
     if as_json:
-        print_json({"run": run, "status": status})
+        print_json(results[0].json() if is_one_run else [result.json() for result in results])
     else:
-        say(text)
-    return DONE
+        for result in results:
+            _print_result(result)
+        if not results:
+            say("No matching run is running.")
+    return FAILED if any(result.remaining for result in results) else DONE
 
 
-async def _pause(runs: Runs, run: str) -> tuple[str, str]:
+async def _unless_closed(
+    is_one_run: bool, action: Callable[[Runs, str], Awaitable[SteeringResult]], runs: Runs, run: str
+) -> SteeringResult:
+    """Apply the action to one run; if it is one of several, it may have ended since they were listed."""
+    try:
+        return await action(runs, run)
+    except Refusal as refusal:
+        if is_one_run or refusal.code != "run_closed":
+            raise
+        return SteeringResult(run, "closed", refusal.message, [])
+
+
+def _print_result(result: SteeringResult) -> None:
+    say(result.text)
+    for workflow in result.remaining:
+        say(f"  {workflow.workflow}: {workflow.reason}")
+    for workflow in result.undone:
+        activities = ", ".join(workflow.in_flight)
+        say(f"  {workflow.workflow}: at work when it was terminated: {activities} (outcome unknown)")
+
+
+async def _pause(runs: Runs, run: str) -> SteeringResult:
     await _check_open(runs, run)
-    await runs.pause(run)
-    return "paused", f"run {run} is paused; it goes on with: holdfast resume {run}"
+    remaining = await runs.pause(run, person(None))
+    if remaining:
+        return SteeringResult(run, "pausing", f"run {run} was asked to pause; not reached:", remaining)
+    return SteeringResult(run, "paused", f"run {run} is paused; resume it with: holdfast resume {run}", [])
 
 
-async def _resume(runs: Runs, run: str) -> tuple[str, str]:
+async def _unpause(runs: Runs, run: str) -> SteeringResult:
     await _check_open(runs, run)
-    resumed = await runs.resume(run, person(None))
+    remaining = await runs.unpause(run, person(None))
+    if remaining:
+        return SteeringResult(run, "resuming", f"run {run} was asked to go on; not reached:", remaining)
+    return SteeringResult(run, "running", f"run {run} goes on", [])
+
+
+async def _resume(runs: Runs, run: str) -> SteeringResult:
+    await _check_open(runs, run)
+    if await runs.is_paused(run):
+        result = await _unpause(runs, run)
+        return result if result.remaining else replace(result, status=(await runs.standing(run)).status)
+    held = await runs.go_on(run, person(None))
     status = (await runs.standing(run)).status
-    if isinstance(resumed, list):
-        places = ", ".join(place(question.address) for question in resumed)
-        return status, f"goes on: {places}" if resumed else f"run {run} was not held; it is {status}"
-    return status, f"run {run} goes on"
+    places = ", ".join(place(question.address) for question in held)
+    return SteeringResult(run, status, f"goes on: {places}" if held else f"run {run} was not held; it is {status}", [])
 
 
 async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) -> int:
     if not text.strip():
-        raise BadUsage("there is nothing to tell: TEXT is blank")
+        raise BadUsage("TEXT is blank: give the message for the agent")
     session = await open_session()
     run = await session.runs.resolve(run)
     await _check_open(session.runs, run)
@@ -107,7 +213,7 @@ async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) 
     if as_json:
         print_json({"run": run, "agent": address})
     else:
-        say(f"{place(address)} hears it in its next turn")
+        say(f"{place(address)} gets the message in its next turn")
     return DONE
 
 
@@ -120,12 +226,12 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
-        say(f"run {run} goes on with {', '.join(values)} changed")
+        say(f"run {run} goes on; changed: {', '.join(values)}")
     return DONE
 
 
 def _change(text: str) -> tuple[str, Any]:
-    """A path and its value; what is no JSON is text."""
+    """Return the path and the value of a PATH=JSON; a value that is not JSON is text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise BadUsage(f"--set {text}: write PATH=JSON, such as --set stats.total=3")
@@ -135,15 +241,28 @@ def _change(text: str) -> tuple[str, Any]:
 async def _check_open(runs: Runs, run: str) -> None:
     status = (await runs.handle(run).describe()).status
     if status in STATUSES:
-        raise Refusal("run_closed", f"run {run} is {STATUSES[status]}; nothing of it can go on")
+        raise Refusal("run_closed", f"run {run} is {STATUSES[status]}; it has ended")
 
 
-async def _cancel(runs: Runs, run: str) -> tuple[str, str]:
-    """Ask it to end, and wait a little for that: what it has begun to do may take longer."""
-    await runs.cancel(run)
+async def _cancel(seconds: float, force: bool, runs: Runs, run: str) -> SteeringResult:
+    work = asyncio.create_task(runs.cancel(run, wait=seconds, force=force))
+    await asyncio.wait([work], timeout=QUIET_SECONDS)
+    if not work.done():
+        say(f"waiting up to {seconds:g} s for run {run} to end")
+    stopped = await work
+    text = f"run {run} is {stopped.status}"
+    if stopped.left:
+        hint = "" if force else f" (holdfast cancel {run} --force terminates it)"
+        text = f"run {run} was asked to end; these have not ended{hint}:"
+    elif force and stopped.undone:
+        text = f"run {run} was terminated; these may not be finished:"
+    elif force:
+        text = f"run {run} was terminated; no activity was running"
+    return SteeringResult(run, stopped.status, text, stopped.left, stopped.undone)
+
+
+def _seconds(text: str) -> float:
     try:
-        async with asyncio.timeout(CANCEL_PATIENCE):
-            outcome = await runs.result(run)
-    except TimeoutError:
-        return "running", f"run {run} was asked to end, and will once a worker has seen to it"
-    return outcome.status, f"run {run} is {outcome.status}"
+        return 0.0 if text in ("0", "0s") else seconds_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--wait") from None

@@ -1,4 +1,4 @@
-"""New files for a person: never over what is there; and the command that runs what was written."""
+"""Write new files for `create`, never over existing ones, and print the command that runs them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from client.cli.output import print_json, say
-from client.reading import BadUsage
+from holdfast.client.cli.output import print_json, print_text, say
+from holdfast.client.reading import BadUsage
 
 
 def check_free(path: Path) -> None:
-    """Raises `BadUsage` if something is there already, or if there is no such folder."""
+    """Raise `BadUsage` if the path exists, or its folder does not."""
     if path.exists() or path.is_symlink():
-        raise BadUsage(f"{path} is there already, and is not overwritten")
+        raise BadUsage(f"{path} already exists and is not overwritten")
     if not path.parent.is_dir():
         raise BadUsage(f"{path} cannot be written: there is no folder {path.parent}")
 
 
 def write_all(texts: Mapping[Path, str]) -> None:
-    """Write these files; none of them, if one cannot be. Raises `BadUsage`."""
+    """Write these files; none, if one of them exists. Raises `BadUsage`."""
     for path in texts:
         check_free(path)
     for path, text in texts.items():
@@ -30,17 +30,17 @@ def write_all(texts: Mapping[Path, str]) -> None:
 
 def _write_new(path: Path, text: str) -> None:
     try:
-        with path.open("x", encoding="utf-8") as opened:
-            opened.write(text)
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
     except OSError as error:
         raise BadUsage(f"{path} cannot be written: {error.strerror}") from error
 
 
-def tell_command(file: Path, as_json: bool, **more: Any) -> None:
-    """Say how the file is run; with JSON, that and whatever else is to be told."""
+def print_command(file: Path, as_json: bool, **more: Any) -> None:
+    """Print the command that runs the file; with `as_json` a JSON object of it and `more`."""
     command = shlex.join(["holdfast", "run", str(file)])
     if as_json:
         print_json({**more, "command": command})
     else:
         say("run it with:")
-        print(command)
+        print_text(command)

@@ -1,7 +1,7 @@
-"""The embedded server: one local Temporal with one worker, which commands start on demand and find again.
+"""The embedded server: one local Temporal with one worker, started on demand by the commands.
 
-Both outlive the command that started them. They are found by their command lines, which name the state folder, so a
-lost state file, a reused process id or a killed command cannot mislead anyone.
+Both outlive the command that started them. They are found again by their command lines, which contain the state
+folder, so that a lost state file, a reused process id or a killed command does no harm.
 """
 
 from __future__ import annotations
@@ -9,44 +9,51 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from temporalio.client import Client
 
-from client.config import Config
-from client.embedded import home as state_folder
-from client.embedded.home import ServerUnreachable, alone
-from client.embedded.processes import stop
-from client.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
-from client.embedded.worker import ensure_worker, find_workers, grace
+from holdfast.client.config import Config
+from holdfast.client.embedded import home as state_folder
+from holdfast.client.embedded.home import ServerUnreachable, locked
+from holdfast.client.embedded.processes import stop
+from holdfast.client.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
+from holdfast.client.embedded.worker import ensure_worker, find_workers, grace
 
 __all__ = ["Embedded", "ServerUnreachable", "down", "ensure", "foreground"]
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """Where the embedded server is."""
+    """The addresses of the embedded server."""
 
     address: str
     namespace: str
     ui_url: str
 
 
-async def ensure(config: Config) -> Embedded:
-    """Make sure that server and worker run, on the database there is. Raises ServerUnreachable."""
-    async with alone(config.home):
+async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> Embedded:
+    """Start the server and the worker unless they run. Raises `ServerUnreachable`.
+
+    `tell` is called with a message before anything that takes some seconds.
+    """
+    tell = tell or _ignore
+    async with locked(config.home):
+        if find_server(config.home) is None:
+            tell(f"Starting a local Temporal server in {_display(config.home)} …")
         server, client = await _ensure_server(config)
-        await ensure_worker(config, server, client)
+        await ensure_worker(config, server, client, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
 
 
 async def down(config: Config) -> bool:
-    """Stop worker and server; False when neither ran."""
+    """Stop worker and server; return False if neither ran."""
     if not config.home.is_dir():
         return False
-    async with alone(config.home):
+    async with locked(config.home):
         server, workers = find_server(config.home), find_workers(config.home)
         await stop(workers, grace())
         await stop([server.pid] if server else [], 10)
@@ -55,9 +62,9 @@ async def down(config: Config) -> bool:
 
 
 async def foreground(config: Config, db: Path | None = None, ui_port: int | None = None) -> None:
-    """Run server and worker until SIGINT, SIGTERM or `holdfast down`, bringing back what dies."""
-    seen = state_folder.size(config.home / "worker.log")
-    async with alone(config.home):
+    """Run server and worker until SIGINT, SIGTERM or `holdfast down`; restart what dies."""
+    offset = state_folder.size(config.home / "worker.log")
+    async with locked(config.home):
         server, _ = await _ensure_server(config, db, ui_port)
         state_folder.change(config.home, stopped=False)
     leave = asyncio.Event()
@@ -67,8 +74,8 @@ async def foreground(config: Config, db: Path | None = None, ui_port: int | None
     try:
         trouble: str | None = None
         while not leave.is_set():
-            trouble = await _bring_back(config, db, ui_port, trouble)
-            seen = _echo(config.home / "worker.log", seen)
+            trouble = await _restart(config, db, ui_port, trouble)
+            offset = _echo(config.home / "worker.log", offset)
             with suppress(TimeoutError):
                 await asyncio.wait_for(leave.wait(), 5 if trouble else 1)
     except StoppedElsewhere:
@@ -78,17 +85,17 @@ async def foreground(config: Config, db: Path | None = None, ui_port: int | None
 
 
 class StoppedElsewhere(Exception):
-    """`holdfast down` ended what `holdfast dev` was keeping."""
+    """`holdfast down` stopped the server that `holdfast dev` keeps running."""
 
 
-async def _bring_back(config: Config, db: Path | None, ui_port: int | None, trouble: str | None) -> str | None:
-    """Start what does not run; what prevents that, told once."""
-    async with alone(config.home):
+async def _restart(config: Config, db: Path | None, ui_port: int | None, trouble: str | None) -> str | None:
+    """Start what does not run; return the error that prevents it, which is printed once."""
+    async with locked(config.home):
         if state_folder.read(config.home).stopped:
             raise StoppedElsewhere
         try:
             server, client = await _ensure_server(config, db, ui_port)
-            await ensure_worker(config, server, client)
+            await ensure_worker(config, server, client, _ignore)
         except ServerUnreachable as error:
             if str(error) != trouble:
                 _say(str(error))
@@ -97,7 +104,7 @@ async def _bring_back(config: Config, db: Path | None, ui_port: int | None, trou
 
 
 async def _ensure_server(config: Config, db: Path | None = None, ui_port: int | None = None) -> tuple[Server, Client]:
-    """The server that runs, if it is what is asked for; else a new one."""
+    """Return the running server if its options are as wanted; start one if none runs."""
     while (server := find_server(config.home)) is not None:
         if (db and db.resolve() != server.db) or (ui_port and ui_port != server.ui_port):
             raise ServerUnreachable(
@@ -109,12 +116,22 @@ async def _ensure_server(config: Config, db: Path | None = None, ui_port: int | 
     return await start_server(config.home, (db or config.home / "temporal.db").resolve(), ui_port)
 
 
-def _echo(log: Path, seen: int) -> int:
-    """Pass on what the worker wrote since; how far it is read now."""
-    written = log.read_bytes() if log.exists() else b""
-    sys.stderr.write(written[min(seen, len(written)) :].decode(errors="replace"))
+def _echo(log: Path, offset: int) -> int:
+    """Print the worker's log from this offset on; return the new offset."""
+    content = log.read_bytes() if log.exists() else b""
+    # A log that has grown large is emptied when a worker starts: the offset may lie behind its end.
+    sys.stderr.write(content[min(offset, len(content)) :].decode(errors="replace"))
     sys.stderr.flush()
-    return len(written)
+    return len(content)
+
+
+def _ignore(text: str) -> None:
+    """Stand in for `tell` where no message is wanted."""
+
+
+def _display(home: Path) -> str:
+    folder = Path.cwd()
+    return f"{home.relative_to(folder)}/" if home.is_relative_to(folder) else f"{home}/"
 
 
 def _say(text: str) -> None:

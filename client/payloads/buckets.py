@@ -18,14 +18,14 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from client.config import ConfigError
-from client.payloads.directory import PayloadsUnreachable
+from holdfast.client.config import ConfigError
+from holdfast.client.payloads.directory import PayloadsUnreachable
 
 S3, GCS = "aws.s3driver", "gcp.gcsdriver"
 
 
 def driver(place: str) -> StorageDriver:
-    """The driver for `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. Raises ConfigError."""
+    """Return the driver for `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. Raises `ConfigError`."""
     scheme, _, rest = place.partition("://")
     bucket, _, prefix = rest.partition("/")
     prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -46,17 +46,17 @@ def _check(place: str, extra: str, *modules: str) -> None:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether it could be imported, which takes long and is left for when it is used."""
+    """Return whether a module could be imported. The import itself is slow, and happens when it is used."""
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package it would be in
+    except ModuleNotFoundError:  # its parent package is missing too
         return False
 
 
 class Bucket(StorageDriver):
-    """One of the SDK's drivers, in a part of its bucket, telling what goes wrong as the rest of Holdfast does.
+    """One of the SDK's drivers with a key prefix, raising `PayloadsUnreachable` for its errors.
 
-    A claim names bucket and whole key, so that what was stored is found after the setting has changed.
+    A claim holds bucket and full key, so that stored values are found after the setting has changed.
     """
 
     def __init__(self, inner: StorageDriver, key: str, prefix: str, place: str) -> None:
@@ -76,7 +76,7 @@ class Bucket(StorageDriver):
             claims = await self._inner.store(context, payloads)
         except (RuntimeError, ValueError) as error:
             raise self._unreachable("stored", error) from error
-        return [StorageDriverClaim(self._whole(claim.claim_data)) for claim in claims]
+        return [StorageDriverClaim(self._with_prefix(claim.claim_data)) for claim in claims]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
@@ -87,20 +87,20 @@ class Bucket(StorageDriver):
         except (RuntimeError, ValueError, KeyError) as error:
             raise self._unreachable("read", error) from error
 
-    def _whole(self, claim: Mapping[str, str]) -> dict[str, str]:
-        """The claim with the key as the bucket has it: the SDK's driver knows no prefix."""
+    def _with_prefix(self, claim: Mapping[str, str]) -> dict[str, str]:
+        """Return the claim with the full key: the SDK's driver knows no prefix."""
         return {**claim, self._key: self._prefix + claim[self._key]}
 
-    def _unreachable(self, what: str, error: Exception) -> PayloadsUnreachable:
+    def _unreachable(self, action: str, error: Exception) -> PayloadsUnreachable:
         cause = f": {error.__cause__}" if error.__cause__ else ""
         return PayloadsUnreachable(
-            f"a large value cannot be {what} in {self._place}: {error}{cause}; check that the bucket exists, that "
+            f"a large value cannot be {action} in {self._place}: {error}{cause}; check that the bucket exists, that "
             "this process has credentials for it, and that no lifecycle rule removes what runs need"
         )
 
 
-class _Opened:
-    """Opens the connection to the service when it is needed first: most commands never need it."""
+class _LazyService:
+    """A connection to a service that is opened when first needed: most commands never need it."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -111,14 +111,14 @@ class _Opened:
     async def _open(self, connection: Callable[[], AsyncGenerator[Any, None]]) -> Any:
         async with self._opening:
             if self._service is None:
-                # Nobody closes a converter. A generator that is left open is closed by `asyncio.run` at its end.
+                # A converter is never closed. `asyncio.run` closes the generators that are still open at its end.
                 self._connection = connection()
                 self._service = await anext(self._connection)
         return self._service
 
 
-class S3Client(_Opened, S3StorageDriverClient):
-    """S3 by aioboto3, which finds region and credentials as AWS's tools do."""
+class S3Client(_LazyService, S3StorageDriverClient):
+    """S3 client of aioboto3, which finds region and credentials as AWS's tools do."""
 
     async def object_exists(self, *, bucket: str, key: str) -> bool:
         """See base class."""
@@ -131,13 +131,13 @@ class S3Client(_Opened, S3StorageDriverClient):
         await service.put_object(bucket=bucket, key=self._prefix + key, data=data)
 
     async def get_object(self, *, bucket: str, key: str) -> bytes:
-        """See base class; the key of a claim is whole."""
+        """See base class; the key of a claim already has the prefix."""
         service = await self._open(_s3)
         return bytes(await service.get_object(bucket=bucket, key=key))
 
 
-class GcsClient(_Opened, GCSStorageDriverClient):
-    """GCS by gcloud-aio-storage, which finds credentials as Google's tools do."""
+class GcsClient(_LazyService, GCSStorageDriverClient):
+    """GCS client of gcloud-aio-storage, which finds credentials as Google's tools do."""
 
     async def object_exists(self, *, bucket: str, object_name: str) -> bool:
         """See base class."""
@@ -150,7 +150,7 @@ class GcsClient(_Opened, GCSStorageDriverClient):
         await service.put_object(bucket=bucket, object_name=self._prefix + object_name, data=data)
 
     async def get_object(self, *, bucket: str, object_name: str) -> bytes:
-        """See base class; the name of a claim is whole."""
+        """See base class; the name of a claim already has the prefix."""
         service = await self._open(_gcs)
         return bytes(await service.get_object(bucket=bucket, object_name=object_name))
 

@@ -1,4 +1,4 @@
-"""Large payloads as files: each under the SHA-256 of its bytes, written once by whoever comes first.
+"""Storage driver for large payloads as files, each named by the SHA-256 of its bytes and written once.
 
 `<folder>/3f/3f9a…`       a payload: protobuf, as Temporal would hold it
 `<folder>/namespaces/…`   one file for each namespace whose histories refer to payloads here
@@ -23,10 +23,10 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from client.embedded.home import ServerUnreachable
+from holdfast.client.embedded.home import ServerUnreachable
 
 NAME = "holdfast.dir"
-"""Stands in every claim, so it never changes. The folder stands in none: it may be moved."""
+"""Part of every claim, so it never changes. The folder is in no claim: it may be moved."""
 DIGEST = "sha256"
 NAMESPACES = "namespaces"
 DRAFT, GOING = ".new", ".going"
@@ -34,11 +34,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class PayloadsUnreachable(ServerUnreachable):
-    """A payload cannot be stored or found; the message names place, reason and way out."""
+    """A payload cannot be stored or read; the message names place, reason and way out."""
 
 
-class Directory(StorageDriver):
-    """Stores payloads in a folder that clients and workers share."""
+class PayloadDirectory(StorageDriver):
+    """A storage driver for a folder that clients and workers share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,8 +50,8 @@ class Directory(StorageDriver):
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See base class. Raises PayloadsUnreachable."""
         # Deterministic, so that equal payloads are one file: a payload's metadata is an unordered map.
-        written = [payload.SerializeToString(deterministic=True) for payload in payloads]
-        return await asyncio.to_thread(lambda: [self._store(raw) for raw in written])
+        serialized = [payload.SerializeToString(deterministic=True) for payload in payloads]
+        return await asyncio.to_thread(lambda: [self._store(raw) for raw in serialized])
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
@@ -61,11 +61,11 @@ class Directory(StorageDriver):
         return await asyncio.to_thread(lambda: [self._retrieve(digest) for digest in digests])
 
     def path(self, digest: str) -> Path:
-        """Where the payload of this digest lies."""
+        """Return the path of the payload with this digest."""
         return self.folder / digest[:2] / digest
 
     def files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Every file that is a payload, or was to become one."""
+        """Yield every payload file and every draft of one, with its status."""
         for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
             with suppress(FileNotFoundError):  # removed, or finished, meanwhile
                 yield path, path.stat()
@@ -78,14 +78,13 @@ class Directory(StorageDriver):
         return StorageDriverClaim({DIGEST: digest})
 
     def _write(self, path: Path, raw: bytes) -> None:
-        """A file appears whole or not at all, however many write it at the same time."""
+        """Write a file atomically, however many write it at the same time."""
         draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}{DRAFT}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(raw)
+            _write_new(self.folder, draft, raw)
             draft.replace(path)
         except OSError as error:
-            with suppress(OSError):  # what cannot be written can seldom be removed; gc takes it
+            with suppress(OSError):  # the folder may be read-only by now; gc removes the draft later
                 draft.unlink(missing_ok=True)
             raise PayloadsUnreachable(
                 f"{self.folder}: a large value cannot be stored: {error.strerror}; make room there, make it writable "
@@ -116,32 +115,43 @@ class Directory(StorageDriver):
 
 
 def _renewed(path: Path, size: int) -> bool:
-    """Whether the payload is there whole; its age then begins anew, so that gc leaves it to the history to come."""
+    """Return whether the payload exists in full; its age is then reset, so that gc keeps it for the new event."""
     try:
-        if path.stat().st_size != size:  # a machine lost power before it had written all
+        if path.stat().st_size != size:  # a machine lost power while writing it
             return False
         os.utime(path)
-        return path.exists()  # gc may have taken it before the new age was there to see
-    except OSError:  # it is not there, or is somebody else's; if more is wrong, writing it will tell
+        return path.exists()  # gc may have removed it before it saw the new age
+    except OSError:  # missing, or owned by another user; any other fault shows when it is written
         return False
 
 
 def _read(path: Path) -> bytes:
-    """The file's bytes, also while `remove` has it in hand."""
+    """Return the file's bytes, also while `remove` has renamed it."""
     for place in (path, path.with_name(path.name + GOING)):
         with suppress(FileNotFoundError):
             return place.read_bytes()
     return path.read_bytes()
 
 
-def enter(folder: Path, namespace: str, told: str) -> None:
-    """Note that histories of this namespace, by its id, refer to payloads of the folder: gc must know all of them."""
+def _write_new(folder: Path, path: Path, raw: bytes) -> None:
+    """Write a file with the folder's permissions; a folder that is created here is private to its owner."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = folder.stat().st_mode
+    path.parent.mkdir(mode=mode & 0o777, exist_ok=True)
+    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode & 0o666)) as file:
+        file.write(raw)
+
+
+def enter(folder: Path, namespace: str, label: str) -> None:
+    """Record that histories of this namespace (an id) refer to payloads in the folder: gc checks all of them.
+
+    `label` names the namespace to people.
+    """
     note = folder / NAMESPACES / namespace
     if note.exists():
         return
     try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(f"{told}\n")
+        _write_new(folder, note, f"{label}\n".encode())
     except OSError as error:
         raise PayloadsUnreachable(
             f"{folder}: large values cannot be stored there: {error.strerror}; make it writable for clients and "
@@ -150,7 +160,7 @@ def enter(folder: Path, namespace: str, told: str) -> None:
 
 
 def mend(path: Path) -> Path:
-    """The payload itself, where a `remove` was killed that had it in hand."""
+    """Return the payload's own path, renaming it back if a `remove` was killed half-way."""
     whole = path.with_name(path.name.removesuffix(GOING))
     if path != whole:
         with suppress(FileNotFoundError):  # a `remove` at work has finished
@@ -159,10 +169,10 @@ def mend(path: Path) -> Path:
 
 
 def remove(path: Path, before: float) -> bool:
-    """Remove a payload unless somebody has stored it again since `before`; whether it is gone.
+    """Remove a payload unless it was stored again since `before`; return whether it was removed.
 
-    It is moved away first and looked at then: who stores it meanwhile either renewed it, which is seen here, or does
-    not find it and writes it anew.
+    It is renamed first and checked then: a process that stores it meanwhile has either reset its age, which is seen
+    here, or does not find it and writes it again.
     """
     going = path.with_name(path.name + GOING)
     try:

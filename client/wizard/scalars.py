@@ -1,4 +1,4 @@
-"""Texts as YAML scalars: plain where nothing can be misread, else in double quotes."""
+"""Format text as YAML scalars for the wizard: plain if YAML reads it as text, else in double quotes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def scalar(text: str) -> str:
-    r"""The text as it may stand in a block or between braces.
+    r"""Return the text as a scalar for block or flow style.
 
     >>> scalar("Who is it for?"), scalar("true"), scalar('Say "a: b"\n')
     ('Who is it for?', '"true"', '"Say \\"a: b\\"\\n"')
     """
     if _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _READ_AS_VALUES:
         return text
-    return '"' + "".join(_ESCAPES.get(char, _shown(char)) for char in text) + '"'
+    return '"' + "".join(_ESCAPES.get(char, _escape(char)) for char in text) + '"'
 
 
-def _shown(char: str) -> str:
+def _escape(char: str) -> str:
     return char if char.isprintable() else f"\\U{ord(char):08x}"
 
 
 def literal(text: str) -> str:
-    """A person's text inside a template: what looks like a template is shown as it was typed.
+    """Return a person's text for a template, with template markers escaped.
 
     >>> literal("Pay {{ this }}?")
     "Pay {{ '{' }}{ this }}?"

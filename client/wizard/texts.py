@@ -7,15 +7,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from client.wizard.scalars import literal, scalar
+from holdfast.client.wizard.scalars import literal, scalar
 
 SCRIPTED = "scripted"
 NEVER = "never"
 _COMMENTS_FROM = 43
 
 
-class Wanted(BaseModel):
-    """What a person told the wizard; a pattern leaves empty what it does not need."""
+class WizardAnswers(BaseModel):
+    """A person's answers to the wizard; fields that the pattern does not need are empty."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,7 +31,7 @@ class Wanted(BaseModel):
 
     @property
     def is_scripted(self) -> bool:
-        """Whether its replies come from a file that is written beside it."""
+        """True if the model's replies come from a file written beside the blueprint."""
         return self.model == SCRIPTED
 
 
@@ -148,9 +148,8 @@ steps:
         history:
           start_with: {from_step: get_goal, prefix: "User: "}
       body:
-        - name: think
+        - name: think                      # gets the turns so far, as messages
           agent: asker
-          input: "{{ history | join('\\n') }}"
           updates_context: true
         - name: say
           input: "{{ context.say }}"
@@ -215,80 +214,80 @@ draft:
 }
 
 
-def blueprint_text(wanted: Wanted, replies: str = "") -> str:
-    """The blueprint's YAML; `replies` is the file name of its scripted replies."""
-    common = {"name": scalar(wanted.name), "description": scalar(wanted.goal)}
-    match wanted.pattern:
+def blueprint_text(answers: WizardAnswers, replies: str = "") -> str:
+    """Return the blueprint's YAML; `replies` is the file name of its scripted replies."""
+    common = {"name": scalar(answers.name), "description": scalar(answers.goal)}
+    match answers.pattern:
         case "clarify":
-            return _CLARIFY.substitute(common, **_clarify(wanted))
+            return _CLARIFY.substitute(common, **_clarify(answers))
         case "feedback":
-            return _FEEDBACK.substitute(common, **_feedback(wanted, replies))
+            return _FEEDBACK.substitute(common, **_feedback(answers, replies))
         case "approval":
-            return _APPROVAL.substitute(common, **_approval(wanted))
+            return _APPROVAL.substitute(common, **_approval(answers))
         case "conversation":
-            return _CONVERSATION.substitute(common, **_conversation(wanted, replies))
+            return _CONVERSATION.substitute(common, **_conversation(answers, replies))
         case "items":
-            return _ITEMS.substitute(common, **_items(wanted, replies))
+            return _ITEMS.substitute(common, **_items(answers, replies))
 
 
-def replies_text(wanted: Wanted) -> str | None:
-    """The file of scripted replies; None where no model, or a real one, is asked."""
-    if not wanted.is_scripted:
+def replies_text(answers: WizardAnswers) -> str | None:
+    """Return the text of the scripted replies; None if no model, or a real one, is used."""
+    if not answers.is_scripted:
         return None
-    told = f"# The model's replies, step by step; the last one repeats. A real model: `model:` in {wanted.name}.\n"
-    return told + _REPLIES[wanted.pattern]
+    header = f"# The model's replies, step by step; the last one repeats. A real model: `model:` in {answers.name}.\n"
+    return header + _REPLIES[answers.pattern]
 
 
-def _clarify(wanted: Wanted) -> dict[str, str]:
-    names = _names(wanted.facts)
-    asked = {name: name.replace("_", " ").capitalize() + "?" for name in names}
-    lines = [f"        {scalar(name)}: {{type: string, description: {scalar(asked[name])}}}" for name in names]
-    return {"goal": scalar(literal(wanted.goal)), "facts": _listed(names), "properties": "\n".join(lines)}
+def _clarify(answers: WizardAnswers) -> dict[str, str]:
+    names = _names(answers.facts)
+    questions = {name: name.replace("_", " ").capitalize() + "?" for name in names}
+    lines = [f"        {scalar(name)}: {{type: string, description: {scalar(questions[name])}}}" for name in names]
+    return {"goal": scalar(literal(answers.goal)), "facts": _flow_list(names), "properties": "\n".join(lines)}
 
 
-def _feedback(wanted: Wanted, replies: str) -> dict[str, str]:
+def _feedback(answers: WizardAnswers, replies: str) -> dict[str, str]:
     return {
-        "model": _model(wanted, replies),
-        "instructions": _instructions(wanted, "Take the feedback into account."),
-        "question": _question(wanted, "\n\n{{ context.draft }}"),
-        "deadline": _deadline(wanted, 10, {"keep": "good"}),
+        "model": _model(answers, replies),
+        "instructions": _instructions(answers, "Take the feedback into account."),
+        "question": _question(answers, "\n\n{{ context.draft }}"),
+        "deadline": _deadline(answers, 10, {"keep": "good"}),
     }
 
 
-def _approval(wanted: Wanted) -> dict[str, str]:
+def _approval(answers: WizardAnswers) -> dict[str, str]:
     about = "{% if input %}\n{{ input }}{% endif %}"
     return {
-        "question": _question(wanted, about),
-        "deadline": _deadline(wanted, 4, {"refuse": "refuse"}),
-        "done": scalar(f"Done: {literal(wanted.goal)}"),
-        "left": scalar(f"Not done: {literal(wanted.goal)}"),
+        "question": _question(answers, about),
+        "deadline": _deadline(answers, 4, {"refuse": "refuse"}),
+        "done": scalar(f"Done: {literal(answers.goal)}"),
+        "left": scalar(f"Not done: {literal(answers.goal)}"),
     }
 
 
-def _conversation(wanted: Wanted, replies: str) -> dict[str, str]:
+def _conversation(answers: WizardAnswers, replies: str) -> dict[str, str]:
     go_on = {"decide": "Decide for me."}
     return {
-        "model": _model(wanted, replies),
-        "asking": _instructions(wanted, "Ask one short question at a time. Finish when you know enough."),
-        "instructions": _instructions(wanted, "Write the result from the conversation."),
-        "question": _question(wanted),
-        "deadline_first": _deadline(wanted, 4, go_on),
-        "deadline": _deadline(wanted, 10, go_on),
+        "model": _model(answers, replies),
+        "asking": _instructions(answers, "Ask one short question at a time. Finish when you know enough."),
+        "instructions": _instructions(answers, "Write the result from the conversation."),
+        "question": _question(answers),
+        "deadline_first": _deadline(answers, 4, go_on),
+        "deadline": _deadline(answers, 10, go_on),
     }
 
 
-def _items(wanted: Wanted, replies: str) -> dict[str, str]:
+def _items(answers: WizardAnswers, replies: str) -> dict[str, str]:
     return {
-        "items": _listed(_names(wanted.items)),
-        "model": _model(wanted, replies),
-        "instructions": _instructions(wanted, "You get one item."),
-        "question": _question(wanted, "\n\n{{ item }}: {{ steps.draft.output }}"),
-        "deadline": _deadline(wanted, 10, {"keep": "keep", "drop": "drop"}),
+        "items": _flow_list(_names(answers.items)),
+        "model": _model(answers, replies),
+        "instructions": _instructions(answers, "You get one item."),
+        "question": _question(answers, "\n\n{{ item }}: {{ steps.draft.output }}"),
+        "deadline": _deadline(answers, 10, {"keep": "keep", "drop": "drop"}),
     }
 
 
 def _names(typed: str) -> list[str]:
-    """What is between the commas, each once.
+    """Return the names between the commas, each once.
 
     >>> _names("tea, milk,, tea ")
     ['tea', 'milk']
@@ -296,34 +295,34 @@ def _names(typed: str) -> list[str]:
     return list(dict.fromkeys(filter(None, map(str.strip, typed.split(",")))))
 
 
-def _listed(texts: list[str]) -> str:
+def _flow_list(texts: list[str]) -> str:
     return f"[{', '.join(map(scalar, texts))}]"
 
 
-def _model(wanted: Wanted, replies: str) -> str:
-    return scalar(f"scripted:{replies}" if wanted.is_scripted else wanted.model)
+def _model(answers: WizardAnswers, replies: str) -> str:
+    return scalar(f"scripted:{replies}" if answers.is_scripted else answers.model)
 
 
-def _instructions(wanted: Wanted, more: str) -> str:
-    """The goal as a sentence, then what the pattern adds."""
-    goal = literal(wanted.goal.strip())
+def _instructions(answers: WizardAnswers, more: str) -> str:
+    """Return the goal as a sentence, followed by the pattern's instructions."""
+    goal = literal(answers.goal.strip())
     return scalar(f"{goal}{'' if goal.endswith(('.', '!', '?')) else '.'} {more}")
 
 
-def _question(wanted: Wanted, about: str = "") -> str:
-    """The question as it was worded, then what it is about (a template)."""
-    return scalar(literal(wanted.question) + about)
+def _question(answers: WizardAnswers, about: str = "") -> str:
+    """Return the person's question, followed by its subject (a template)."""
+    return scalar(literal(answers.question) + about)
 
 
-def _deadline(wanted: Wanted, indent: int, defaults: dict[str, str]) -> str:
-    """The lines of a question that say by when, and what counts as the answer then; none without a deadline."""
-    if wanted.deadline == NEVER:
+def _deadline(answers: WizardAnswers, indent: int, defaults: dict[str, str]) -> str:
+    """Return the lines of a question for its timeout and default answer; empty without a deadline."""
+    if answers.deadline == NEVER:
         return ""
-    default = defaults.get(wanted.unanswered)
+    default = defaults.get(answers.unanswered)
     if default is None:
-        return "\n" + _commented(indent, f"timeout: {wanted.deadline}", "then the run fails")
+        return "\n" + _commented(indent, f"timeout: {answers.deadline}", "then the run fails")
     answer = _commented(indent, f"default: {scalar(default)}", "what counts as the answer then")
-    return f"\n{' ' * indent}timeout: {wanted.deadline}\n{answer}"
+    return f"\n{' ' * indent}timeout: {answers.deadline}\n{answer}"
 
 
 def _commented(indent: int, line: str, why: str) -> str:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from activities import tool
+from holdfast import tool
 
 LEDGER = Path(".holdfast/ledger.txt")
 

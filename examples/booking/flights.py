@@ -4,7 +4,7 @@ from datetime import date
 
 from pydantic import BaseModel
 
-from activities import Input, Interrupt, resumed, tool
+from holdfast import Input, Interrupt, resumed, tool
 
 
 class Found(BaseModel):

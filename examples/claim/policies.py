@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from activities import tool
+from holdfast import tool
 
 POLICIES = {"P-1": {"holder": "Ana", "covers_up_to": 1000}}
 

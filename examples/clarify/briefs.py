@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from activities import tool
+from holdfast import tool
 
 FOLDER = Path("briefs")
 

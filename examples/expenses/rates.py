@@ -1,6 +1,6 @@
 """A tool that knows what a currency is worth; a real one would ask a bank."""
 
-from activities import tool
+from holdfast import tool
 
 RATES = {"EUR": 1.0, "USD": 0.9, "CHF": 1.05}
 

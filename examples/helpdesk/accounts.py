@@ -1,6 +1,6 @@
 """What a help desk works with: a handbook, and accounts."""
 
-from activities import tool
+from holdfast import tool
 
 
 @tool

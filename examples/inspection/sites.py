@@ -1,6 +1,6 @@
 """The sites of a district, and somebody who repairs them."""
 
-from activities import tool
+from holdfast import tool
 
 
 @tool(idempotent=True)

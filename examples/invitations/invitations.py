@@ -10,9 +10,9 @@ import asyncio
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
-from client import connect
 from examples.invitations.workflow import Invitations
-from workflows import RUNNER
+from holdfast import connect
+from holdfast.workflows import RUNNER
 
 RUN = "invitations-1"
 QUEUE = "invitations"

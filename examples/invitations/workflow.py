@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from temporalio import workflow
 
-from workflows import HumanInTheLoop
+from holdfast import HumanInTheLoop
 
 
 @workflow.defn

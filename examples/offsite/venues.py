@@ -1,6 +1,6 @@
 """A tool that books a house for a team, and pays for it with a card that nobody else gets to see."""
 
-from activities import secret, tool
+from holdfast import secret, tool
 
 
 @tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from activities import tool
+from holdfast import tool
 
 EVENTS = [
     {"id": "evt_1", "summary": "Meeting", "status": "confirmed", "guest": "ana@example.org"},

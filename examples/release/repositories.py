@@ -1,6 +1,6 @@
 """What has happened in three repositories since the last release, and where their packages are published."""
 
-from activities import tool
+from holdfast import tool
 
 CHANGES = {
     "server": [("Ana", "faster start"), ("Ben", "fewer errors")],

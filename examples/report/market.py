@@ -1,6 +1,6 @@
 """Figures of a market; a real tool would look into a data base."""
 
-from activities import tool
+from holdfast import tool
 
 
 @tool(idempotent=True)

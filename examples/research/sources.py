@@ -2,7 +2,7 @@
 
 import asyncio
 
-from activities import Interrupt, level, resumed, tool
+from holdfast import Interrupt, level, resumed, tool
 
 
 @tool

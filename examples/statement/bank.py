@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from activities import tool
+from holdfast import tool
 
 PAGES = [[{"text": "Rent", "amount": -900.0}, {"text": "Wages", "amount": 2500.0}], [{"text": "Tea", "amount": -4.5}]]
 

@@ -1,6 +1,6 @@
 """Sources that tell about suppliers; real ones would be asked over the network."""
 
-from activities import tool
+from holdfast import tool
 
 REGISTER = {"AT1": {"name": "Oak and Sons Ltd", "address": "Mill Lane 3"}}
 WEBSITES = {"AT1": {"name": "OAK!", "phone": "0123", "address": "the mill"}}

@@ -59,6 +59,10 @@ class Reply:
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs: bool = False
+    resets: bool = False
+    """Whether the connection is cut in the place of an answer."""
+    cut: float | None = None
+    """Which part of the body is missing at its end, as the connection closes."""
 
 
 Answer = Reply | Callable[[Request], Reply]
@@ -144,17 +148,35 @@ class Provider:
             await reader.read()
             self._left.set()
             return
-        body = json.dumps(_body(reply, request)).encode()
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **reply.headers}
+        if reply.resets:
+            writer.transport.abort()
+            return
+        body, headers = self.encoded(reply, request)
+        headers |= reply.headers
         lines = [f"HTTP/1.1 {reply.status} Said", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        writer.write("\r\n".join(lines).encode() + body)
+        whole = "\r\n".join(lines).encode() + body
+        writer.write(whole if reply.cut is None else whole[: len(whole) - round(len(body) * reply.cut)])
         await writer.drain()
+        if headers.get("Connection") == "close" or reply.cut is not None:
+            writer.close()
 
     def _next(self, request: Request) -> Reply:
         answer = self._replies.popleft() if self._replies else self._always
         if answer is None:
             return Reply(status=400, body={"error": {"message": "the test queued no further reply"}})
         return answer if isinstance(answer, Reply) else answer(request)
+
+    def encoded(self, reply: Reply, request: Request) -> tuple[bytes, dict[str, str]]:
+        """The body with the headers that describe it."""
+        body = json.dumps(self.body_of(reply, request)).encode()
+        return body, {"Content-Type": "application/json", "Content-Length": str(len(body))}
+
+    def body_of(self, reply: Reply, request: Request) -> Any:
+        """What is sent: the reply's own body, else its words as the API has them."""
+        if reply.body is not None:
+            return reply.body
+        model = reply.model or request.body["model"]
+        return response(reply, model) if request.path.endswith("/responses") else completion(reply, model)
 
 
 async def _read(reader: asyncio.StreamReader, connection: int) -> Request | None:
@@ -170,14 +192,8 @@ async def _read(reader: asyncio.StreamReader, connection: int) -> Request | None
     return Request(path, headers, json.loads(body or b"null"), connection)
 
 
-def _body(reply: Reply, request: Request) -> Any:
-    if reply.body is not None:
-        return reply.body
-    model = reply.model or request.body["model"]
-    return _response(reply, model) if request.path.endswith("/responses") else _completion(reply, model)
-
-
-def _completion(reply: Reply, model: str) -> Any:
+def completion(reply: Reply, model: str) -> Any:
+    """A reply of chat completions."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.reasoning is not None:
         message["reasoning_content"] = reply.reasoning
@@ -198,7 +214,8 @@ def _completion(reply: Reply, model: str) -> Any:
     }
 
 
-def _response(reply: Reply, model: str) -> Any:
+def response(reply: Reply, model: str) -> Any:
+    """A reply of the responses API."""
     output: list[Any] = [
         {"type": "function_call", "id": f"fc_{id_}", "call_id": id_, "name": name, "arguments": _written(args)}
         for name, args, id_ in reply.calls

@@ -21,12 +21,20 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities import all_activities
-from activities.cache import LARGEST_BYTES, PREFIX, CacheActivities, CacheStore, RedisStore, SqliteStore, store_at
-from client.config import ConfigError, load_config
-from protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.activities import all_activities
+from holdfast.activities.cache import (
+    LARGEST_BYTES,
+    PREFIX,
+    CacheActivities,
+    CacheStore,
+    RedisStore,
+    SqliteStore,
+    store_at,
+)
+from holdfast.client.config import ConfigError, load_config
+from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.worker import main
 from tests.test_architecture import HOME
-from worker import main
 
 MISS = CacheHit()
 NESTED = {
@@ -181,8 +189,8 @@ async def test_a_restart_keeps_what_is_in_the_file(file: Path) -> None:
 
 WRITER = """
 import asyncio, sys
-from activities.cache import store_at
-from protocol.agents import CacheEntry
+from holdfast.activities.cache import store_at
+from holdfast.protocol.agents import CacheEntry
 
 async def write(path, who):
     store = store_at(f"sqlite:{path}")
@@ -204,7 +212,7 @@ async def test_processes_that_write_the_same_key_leave_one_whole_value(file: Pat
 
 
 async def test_a_file_that_another_process_holds_may_be_tried_again(file: Path, monkeypatch) -> None:
-    monkeypatch.setattr("activities.cache.SECONDS", 0.01)
+    monkeypatch.setattr("holdfast.activities.cache.SECONDS", 0.01)
     async with opened(store_at(f"sqlite:{file}")) as store:
         await store.put(CacheEntry(key="k", value=1))
         other = sqlite3.connect(file, isolation_level=None)
@@ -344,7 +352,7 @@ async def test_a_connection_that_died_meanwhile_is_opened_anew_unnoticed() -> No
 
 
 async def test_redis_that_never_answers_is_given_up(monkeypatch) -> None:
-    monkeypatch.setattr("activities.cache.SECONDS", 0.05)
+    monkeypatch.setattr("holdfast.activities.cache.SECONDS", 0.05)
     silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     async with opened(store_at(f"redis://127.0.0.1:{silent.sockets[0].getsockname()[1]}")) as store:
         assert (await failure(store)).type == "cache_unreachable"

@@ -19,9 +19,9 @@ import pytest
 import pytest_asyncio
 from temporalio.exceptions import ApplicationError
 
-from activities import mcp_servers
-from activities.mcp_servers import McpServer, McpServers
-from client.config import ConfigError, load_config
+from holdfast.activities import mcp_servers
+from holdfast.activities.mcp_servers import McpServer, McpServers
+from holdfast.client.config import ConfigError, load_config
 
 SCRIPT = str(Path(__file__).with_name("mcp_server.py"))
 STDIO = McpServer(command=(sys.executable, SCRIPT))

@@ -20,9 +20,9 @@ import pytest_asyncio
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.models import ModelActivities, ModelAlias
-from client.config import ConfigError, load_config
-from protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
+from holdfast.activities.models import ModelActivities, ModelAlias
+from holdfast.client.config import ConfigError, load_config
+from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
 from tests.activities.provider import Provider, Reply
 
 KEY = "sk-test-0123456789"
@@ -240,8 +240,9 @@ async def test_a_conversation_without_raw_replies_is_built_from_what_was_said(pr
 async def test_a_raw_reply_that_cannot_be_read_any_more_is_built_anew(provider: Provider) -> None:
     provider.text("done")
     said = Message(role="assistant", content="let me see", raw={"kind": "response", "parts": [{"part_kind": "old"}]})
-    await call(alias(provider), asked(messages=[said, Message(role="user", content="go on")]))
-    assert [m["content"] for m in provider.requests[0].messages[1:]] == ["let me see", "go on"]
+    before, after = Message(role="user", content="begin"), Message(role="user", content="go on")
+    await call(alias(provider), asked(messages=[before, said, after]))
+    assert [m["content"] for m in provider.requests[0].messages[1:]] == ["begin", "let me see", "go on"]
 
 
 async def test_thinking_is_no_output_but_kept_in_the_raw_reply(provider: Provider) -> None:
@@ -324,11 +325,14 @@ async def test_a_text_is_an_output_even_where_tools_were_offered(provider: Provi
     assert (await call(alias(provider), asked(tools=[SEARCH]))).output == "no need to search"
 
 
-@pytest.mark.parametrize(("schema", "text"), [(None, ""), (POEM, '{"title": "Fi')])
-async def test_a_reply_that_was_cut_off_is_a_problem(provider: Provider, schema: Any, text: str) -> None:
-    provider.text(text, finish="length")
+@pytest.mark.parametrize("schema", [None, POEM])
+@pytest.mark.parametrize(("text", "ended", "finish"), [("", "stop", "empty"), ('{"title": "Fi', "length", "cut_off")])
+async def test_a_reply_that_is_not_whole_is_told_as_such(
+    provider: Provider, schema: Any, text: str, ended: str, finish: str
+) -> None:
+    provider.text(text, finish=ended)
     reply = await call(alias(provider), asked(output_schema=schema))
-    assert reply.problem and "max_tokens" in reply.problem
+    assert (reply.finish, reply.problem) == (finish, None)
 
 
 async def test_no_tool_may_be_named_like_the_output(provider: Provider) -> None:
@@ -460,15 +464,14 @@ async def test_a_page_of_html_is_not_told(provider: Provider) -> None:
 
 
 @BOTH
-async def test_a_withheld_reply_is_no_output(provider: Provider, api: str) -> None:
+async def test_a_refusal_is_told_as_one(provider: Provider, api: str) -> None:
     refusal = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "refusal": "No."}}]}
     content = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
     output = {"output": [{**content, "content": [{"type": "refusal", "refusal": "No."}]}], "status": "completed"}
     whole = {"id": "x", "object": "chat.completion", "created": 1, "created_at": 1, "model": "small"}
     provider.reply(Reply(body=whole | (refusal if api == "chat" else output)))
-    error = await failed(alias(provider, api))
-    assert (error.type, error.non_retryable) == ("content_filter", True)
-    assert "No." in str(error)
+    reply = await call(alias(provider, api), asked())
+    assert (reply.finish, reply.output) == ("refused", "No.")
 
 
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
@@ -518,7 +521,7 @@ async def test_first_calls_at_the_same_time_share_the_client(provider: Provider)
     provider.always(Reply(text="x"))
     models = ModelActivities({"fast": alias(provider)})
     await asyncio.gather(*(call(models, asked()) for _ in range(5)))
-    assert models._models is not None and len(models._models._made) == 1
+    assert models._models is not None and len(models._models._models) == 1
 
 
 # Which models there are
@@ -527,7 +530,7 @@ async def test_first_calls_at_the_same_time_share_the_client(provider: Provider)
 async def test_a_name_that_nobody_knows_lists_what_there_is() -> None:
     error = await failed(ModelActivities({"fast": ModelAlias("echo")}), asked(model="fats"))
     assert (error.type, error.non_retryable) == ("unknown_model", True)
-    assert "no model 'fats'; this worker knows: fast, provider:NAME" in str(error)
+    assert "no model 'fats'; did you mean 'fast'? this worker knows: fast, provider:NAME" in str(error)
 
 
 async def test_a_provider_that_nobody_knows_is_an_unknown_model() -> None:

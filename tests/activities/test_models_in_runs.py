@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
+import pytest
 import pytest_asyncio
 
-from tests.activities.provider import Provider
+import tests.tools  # noqa: F401 registers the tools
+from holdfast.client.trace import Trace
+from tests.activities.provider import Provider, Reply
 from tests.conftest import Harness
 
 
@@ -16,9 +20,10 @@ async def provider() -> AsyncIterator[Provider]:
         yield provider
 
 
-def blueprint(provider: Provider) -> str:
+def blueprint(provider: Provider, *more: str, tools: str = "") -> str:
+    keys = "".join(f", {one}" for one in (*more, tools) if one)
     return f"""
-agents: {{drafter: {{model: "openai-compatible:small@{provider.url}", instructions: Be brief.}}}}
+agents: {{drafter: {{model: "openai-compatible:small@{provider.url}", instructions: Be brief.{keys}}}}}
 steps:
   - {{name: draft, agent: drafter, input: fish}}
 output: "{{{{ steps.draft.output }}}}"
@@ -49,3 +54,85 @@ async def test_cancelling_a_run_ends_its_request(house: Harness, provider: Provi
     await house.runs.cancel(run)
     await provider.left()
     assert (await house.result(run)).status == "cancelled"
+
+
+# What a reply may be
+
+
+async def replied(house: Harness, run: str) -> list[Any]:
+    """How each reply of a run ended."""
+    return [event.data["finish"] for event in await house.runs.events(run) if event.type == "model.replied"]
+
+
+BAD = [
+    pytest.param(Reply(text="The total is 1,2", finish="length"), "cut_off", id="cut off"),
+    pytest.param(Reply(text=""), "empty", id="empty"),
+    pytest.param(Reply(text=" \n"), "empty", id="blank"),
+    pytest.param(Reply(calls=(("stringy", '{"tex', "c1"),), finish="length"), "cut_off", id="call cut off"),
+    pytest.param(Reply(calls=(("stringy", {"text": "a"}, "c1"),), finish="length"), "cut_off", id="perhaps cut off"),
+]
+
+
+@pytest.mark.parametrize("with_tools", [False, True])
+@pytest.mark.parametrize(("bad", "finish"), BAD)
+async def test_a_reply_that_is_not_whole_is_asked_for_again(
+    house: Harness, provider: Provider, bad: Reply, finish: str, with_tools: bool
+) -> None:
+    provider.reply(bad, Reply(text="The total is 1,200."))
+    run = await house.start(blueprint(provider, tools="tools: [stringy]" if with_tools else ""))
+    assert await house.output(run) == "The total is 1,200."
+    assert await replied(house, run) == [finish, "finished"]
+    assert (await house.runs.standing(run)).usage.requests == 2
+    first, again = (request.messages for request in provider.requests)
+    # Messages of one role that follow each other are sent as one.
+    assert [message["role"] for message in again] == ["system", "user"], "nothing of the bad reply goes back"
+    assert again[1]["content"].startswith(first[1]["content"]) and again[1]["content"] != first[1]["content"]
+
+
+@pytest.mark.parametrize("with_tools", [False, True])
+@pytest.mark.parametrize(("bad", "finish"), BAD)
+async def test_one_that_never_is_fails_the_step_after_three(
+    house: Harness, provider: Provider, bad: Reply, finish: str, with_tools: bool
+) -> None:
+    provider.always(bad)
+    run = await house.start(blueprint(provider, tools="tools: [stringy]" if with_tools else ""))
+    outcome = await house.result(run)
+    assert outcome.error and outcome.error.type == f"reply_{finish}"
+    usage = (await house.runs.standing(run)).usage
+    assert (len(provider.requests), usage.requests, usage.tokens) == (3, 3, 54)
+
+
+async def test_an_output_that_was_cut_off_is_asked_for_again(house: Harness, provider: Provider) -> None:
+    cut = Reply(calls=(("final_result", '{"sum": 1', "c1"),), finish="length")
+    provider.reply(cut, Reply(calls=(("final_result", {"sum": 1200}, "c2"),)))
+    schema = "output_schema: {type: object, required: [sum], properties: {sum: {type: number}}}"
+    run = await house.start(blueprint(provider, schema))
+    assert await house.output(run) == {"sum": 1200}
+    assert await replied(house, run) == ["cut_off", "finished"]
+
+
+async def test_a_filtered_reply_fails_at_once_and_counts(house: Harness, provider: Provider) -> None:
+    provider.text("Half of a", finish="content_filter")
+    run = await house.start(blueprint(provider))
+    outcome = await house.result(run)
+    assert outcome.error and outcome.error.type == "content_filter"
+    assert await replied(house, run) == ["filtered"]
+    assert (await house.runs.standing(run)).usage.tokens == 18
+
+
+async def test_the_end_of_a_reply_stands_in_the_trace(house: Harness, provider: Provider) -> None:
+    provider.always(Reply(text=""))
+    run = await house.start(blueprint(provider))
+    await house.result(run)
+    trace = Trace("test", "pipeline:test", "failed")
+    for event in await house.runs.events(run):
+        trace.take(event)
+    [draft] = trace.root["steps"]
+    assert draft["replies"] == {"empty": 3}
+
+
+async def test_a_script_may_end_a_reply_as_a_model_may(house: Harness) -> None:
+    house.script("[{output: Half, finish: cut_off}]")
+    run = await house.start("steps: [{name: draft, agent: {model: 'scripted:replies.yaml'}}]")
+    outcome = await house.result(run)
+    assert outcome.error and outcome.error.type == "reply_cut_off"

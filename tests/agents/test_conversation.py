@@ -9,10 +9,10 @@ from pathlib import Path
 
 from temporalio.client import Client, WorkflowHistory
 
-from activities import tool
-from client.connection import converter
-from client.payloads import THRESHOLD
-from client.payloads.directory import Directory
+from holdfast.activities import tool
+from holdfast.client.connection import converter
+from holdfast.client.payloads import THRESHOLD
+from holdfast.client.payloads.directory import PayloadDirectory
 from tests.agents.test_turns import agent, call, turn
 from tests.client.test_payloads import replay, storing
 from tests.conftest import Harness, worker_for
@@ -56,7 +56,7 @@ def sizes(history: WorkflowHistory) -> list[int]:
 async def test_200_turns_with_8_kb_results_leave_small_payloads_and_small_histories(
     temporal: Client, tmp_path: Path
 ) -> None:
-    folder = Directory(tmp_path / "payloads")
+    folder = PayloadDirectory(tmp_path / "payloads")
     place = f"dir:{folder.folder}"
     async with house_of(storing(temporal, place), tmp_path) as house:
         run = await converse(house, 200)

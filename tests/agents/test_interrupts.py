@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tests.interrupting  # noqa: F401 registers the tools
-from protocol.answers import Answer
+from holdfast.protocol.answers import Answer
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -194,7 +194,7 @@ async def test_a_library_that_asks_for_leave_again_is_told_only_once_it_was_give
     await house.answer(run, "savings")
     await house.answer(run, YES)
     error = (await house.result(run)).error
-    assert (error.type, "though it was given" in error.message) == ("bad_interrupt", True)
+    assert (error.type, "although it was granted" in error.message) == ("bad_interrupt", True)
 
 
 async def test_what_is_done_elsewhere_needs_an_answer_that_is_one(house: Harness) -> None:
@@ -221,8 +221,8 @@ async def test_a_group_of_tasks_with_a_failure_tells_it(house: Harness) -> None:
 @pytest.mark.parametrize(
     ("what", "type_", "reason"),
     [
-        ("result", "tool_output", "surrogates"),
-        ("key", "tool_output", "surrogates"),
+        ("result", "tool_output", "surrogate"),
+        ("key", "tool_output", "surrogate"),
         ("text", "bad_interrupt", "no JSON"),
         ("info", "bad_interrupt", "no JSON"),
         ("state", "bad_interrupt", "no JSON"),

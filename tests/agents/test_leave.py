@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, Field
 
-from activities import tool
+from holdfast.activities import tool
 from tests.agents.test_turns import DONE, agent, call, turn
 from tests.conftest import Harness
 from tests.tools import calls, count

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from client.errors import BadInput
-from protocol.agents import Message, ToolCall
+from holdfast.client.errors import BadInput
+from holdfast.protocol.agents import Message, ToolCall
+from holdfast.workflows.agent import conversation as talk
 from tests.agents.test_turns import DONE, agent, call, document, turn
 from tests.conftest import Harness, until
 from tests.tools import calls
-from workflows.agent import conversation as talk
 
 LOOKED = "{% for m in messages if m.role == 'tool' %}{{ m.content }}|{% endfor %}"
 

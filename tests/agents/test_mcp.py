@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest_asyncio
 from temporalio.client import Client
 
-from activities import McpServer, McpServers, all_activities
+from holdfast.activities import McpServer, McpServers, all_activities
+from holdfast.worker import create_worker
 from tests.agents.test_turns import agent, call, turn
 from tests.conftest import TOOLS, Harness
 from tests.test_architecture import HOME
-from worker import create_worker
 
 SERVER = McpServer(command=(sys.executable, str(HOME / "tests" / "activities" / "mcp_server.py")))
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import tests.interrupting  # noqa: F401 registers the tools
-from blueprint import loads
-from blueprint.changes import UnknownStep, with_model, with_stops
-from client.errors import BadInput
-from protocol.answers import Answer, Refusal
+from holdfast.blueprint import loads
+from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.client.errors import BadInput
+from holdfast.protocol.answers import Answer, Refusal
 from tests.conftest import Harness
 
 TWO = """

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import tests.interrupting  # noqa: F401 registers the tools
-from protocol.answers import Answer, Refusal
+from holdfast.protocol.answers import Answer, Refusal
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -378,7 +378,7 @@ steps:
 
 async def test_an_agent_in_a_loop_works_in_every_iteration(house: Harness) -> None:
     house.script(
-        yaml.safe_dump({"boss": [turn(call("request_user_info", question="More?")), "{{ messages[-1].content }}"]})
+        yaml.safe_dump({"boss": [turn(call("request_user_info", question="More?")), "{{ messages[-1].content }}"] * 2})
     )
     loop = {"exit_expression": "output == 'stop'", "body": [{"name": "boss", "agent": "boss"}]}
     steps = [{"kind": "loop", "name": "l", "loop": loop}]

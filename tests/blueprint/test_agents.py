@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from blueprint import loads
-from blueprint.load import parse
+from holdfast.blueprint import loads
+from holdfast.blueprint.load import parse
 
 AGENTS = "agents: {{a: {{model: echo, {}}}, b: {{model: echo, tools: [agent:a]}}}}\nsteps: [{{name: s, agent: b}}]"
 
@@ -31,7 +31,7 @@ def test_a_tool_may_be_named_alone_or_with_what_a_person_has_to_say() -> None:
     [
         ("tools: [agent:x]", "agents.a.tools[0].name: unknown_name: unknown agent 'x'"),
         ("tools: [imports.x]", "agents.a.tools[0].name: unknown_name: unknown import 'x'"),
-        ("tools: [s, s]", "agents.a.tools[1].name: duplicate_name: the tool 's' is there twice"),
+        ("tools: [s, s]", "agents.a.tools[1].name: duplicate_name: the tool 's' appears twice"),
         ("tools: ['mcp:']", "agents.a.tools[0].name: bad_value: 'mcp:' names no MCP server"),
         ("tools: ['a b:c']", "agents.a.tools[0].name: bad_value: 'a b:c' names no function"),
         ("tools: [stringify]", "agents.a.tools[0].name: bad_value: 'stringify' is a built-in"),

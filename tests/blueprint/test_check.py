@@ -2,8 +2,8 @@
 
 import pytest
 
-from blueprint import BlueprintError, Problem, loads
-from blueprint.jsonschemas import misfit, problems_of
+from holdfast.blueprint import BlueprintError, Problem, loads
+from holdfast.blueprint.jsonschemas import misfit, problems_of
 from tests.blueprint.written import yaml
 
 LOOP = "steps: [{{kind: loop, name: l, loop: {{body: [{{name: a, agent: e}}], {}}}}}]"
@@ -24,6 +24,16 @@ def only(text: str) -> Problem:
     problems = found(text)
     assert len(problems) == 1, "\n".join(map(str, problems))
     return problems[0]
+
+
+@pytest.mark.parametrize("value", ["no object", "'[1]'", "[1]", "3"])
+def test_a_constant_that_is_no_object_cannot_be_merged(value: str) -> None:
+    merge = f"init: {{merge: {{target: context.metrics, value: {value}}}}}, max_loops: 1"
+    problem = only(LOOP.format(merge))
+    assert (problem.path, problem.code) == ("steps[0].loop.init[0].merge.value", "bad_value")
+    assert "value: {count: 1}" in str(problem.hint)
+    problem = only(STEP.format(f"updates_context: true, input: {value}"))
+    assert (problem.path, problem.code) == ("steps[0].input", "bad_value")
 
 
 NAMES = yaml(
@@ -79,7 +89,7 @@ def test_an_unknown_name_is_told_at_its_column(expression: str, column: int, mes
 
 def test_a_step_inside_a_branch_is_not_seen_outside() -> None:
     problem = only(NAMES.replace("EXPRESSION", "steps.inside.output"))
-    assert problem.message == "the step 'inside' is not seen from here: it stands inside steps[1].branches.left"
+    assert problem.message == "the step 'inside' is not visible here: it is inside steps[1].branches.left"
 
 
 def test_a_loops_body_reads_its_own_steps_and_those_around_it() -> None:
@@ -100,7 +110,7 @@ def test_init_runs_before_the_body() -> None:
 
 def test_steps_of_a_body_are_not_seen_after_the_loop() -> None:
     text = LOOP.format("max_loops: 2").replace("}}]", "}}, {name: z, input: '{{ steps.a.output }}'}]")
-    assert "stands inside steps[0].loop.body" in only(text).message
+    assert "is inside steps[0].loop.body" in only(text).message
 
 
 def test_a_fallback_reads_the_error_and_the_failed_step() -> None:
@@ -172,9 +182,9 @@ def test_a_line_of_a_block_text_is_told() -> None:
         (STEP.format("uses: t, config: {}"), "conflict", "'config' belongs to steps that run an import"),
         (STEP.format("timeout: 5s"), "conflict", "this one only passes its input on"),
         (STEP.format("uses: stringify, retry: {}"), "conflict", "stringify runs in the workflow itself"),
-        (STEP.format("sink_to: a..b"), "bad_value", "'a..b' is no path into the context"),
-        (STEP.format("sink_to: context"), "bad_value", "'context' is no path into the context"),
-        (STEP.format("sink_to: 'a.{{ input }}'"), "bad_value", "is no path into the context"),
+        (STEP.format("sink_to: a..b"), "bad_value", "'a..b' is not a path in the context"),
+        (STEP.format("sink_to: context"), "bad_value", "'context' is not a path in the context"),
+        (STEP.format("sink_to: 'a.{{ input }}'"), "bad_value", "is not a path in the context"),
         (CONDITIONAL.format("branches: {a: []}"), "missing_key", "'condition_expression' is missing"),
         (CONDITIONAL.format("condition: nope, branches: {a: []}"), "bad_value", "'nope' names no function"),
         (CONDITIONAL.format("condition: 'm:f', condition_expression: input, branches: {a: []}"), "conflict", "both"),
@@ -203,8 +213,8 @@ def test_rules_of_steps_and_conditionals(text: str, code: str, said: str) -> Non
             "max_loops: 1, history_management: {strategy: truncate_turns, max_turns: 2}",
             *("conflict", "history_management", "belongs to loops with a conversation"),
         ),
-        ("max_loops: 1, state: {set: n, value: 1}", "bad_target", "state[0].set.target", "stands outside the context"),
-        ("max_loops: 1, state: {set: 'context.', value: 1}", "bad_value", "state[0].set.target", "is no path"),
+        ("max_loops: 1, state: {set: n, value: 1}", "bad_target", "state[0].set.target", "is outside the context"),
+        ("max_loops: 1, state: {set: 'context.', value: 1}", "bad_value", "state[0].set.target", "is not a path"),
         (
             "max_loops: 1, init: [{set: context.a, append: context.a, value: 1}]",
             "bad_value",
@@ -235,8 +245,8 @@ def test_a_mapper_beside_a_conversation_is_no_conflict_with_what_nobody_wrote() 
         ("timeout: 1h, options: [a, b, c], multiple: 2, default: [a, b, c]", "bad_value", "default", "at most 2"),
         ("timeout: 1h, input_schema: {type: integer}, default: x", "bad_value", "default", "must be a whole number"),
         ("timeout: 1h, default: 5", "bad_value", "default", "it must be text"),
-        ("options: [a, A]", "duplicate_name", "options[1].id", "the option 'A' is there twice"),
-        ("options: [{id: a, label: X}, {id: b, label: x}]", "duplicate_name", "options[1].label", "'x' is there twice"),
+        ("options: [a, A]", "duplicate_name", "options[1].id", "the option 'A' appears twice"),
+        ("options: [{id: a, label: X}, {id: b, label: x}]", "duplicate_name", "options[1].label", "'x' appears twice"),
         ("message: ' '", "bad_value", "message", "the message is empty"),
         ("multiple: 0", "bad_value", "multiple", "must be at least 1"),
         ("options: a", "bad_value", "options", "options must be a list"),
@@ -349,3 +359,24 @@ def test_a_fact_that_is_required_is_one_of_those_that_are_asked() -> None:
     problem = only(f"steps: [{{kind: clarify, name: c, goal: g, schema: {schema}}}]")
     assert (problem.path, problem.code) == ("steps[0].schema.required", "bad_value")
     assert "'q' is required, but none of the properties" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "code"),
+    [
+        ("{properties: {n: {reduce: apend}}}", "properties.n.reduce", "bad_value"),
+        ("{properties: {n: {reduce: 3}}}", "properties.n.reduce", "bad_value"),
+        ("{properties: {n: {type: integer, reduce: append}}}", "properties.n.reduce", "conflict"),
+        ("{properties: {n: {items: {reduce: append}}}}", "properties.n.items.reduce", "conflict"),
+        ("{reduce: append}", "reduce", "conflict"),
+    ],
+)
+def test_a_reducer_that_cannot_work_is_told_at_its_place(schema: str, path: str, code: str) -> None:
+    problem = only(f"context_schema: {schema}\n{STEP.format('input: 1')}")
+    assert (problem.path, problem.code) == (f"context_schema.{path}", code)
+
+
+@pytest.mark.parametrize("type_", ["", "type: integer, ", "type: number, ", "type: [number, 'null'], "])
+def test_a_reducer_that_fits_its_property_is_taken(type_: str) -> None:
+    schema = f"{{properties: {{reduce: {{properties: {{n: {{{type_}reduce: sum}}}}}}}}}}"
+    assert found(f"context_schema: {schema}\n{STEP.format('input: 1')}") == []

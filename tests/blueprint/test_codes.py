@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from blueprint.codes import CODES, ERRORS
+from holdfast.blueprint.codes import CODES, ERRORS
+from holdfast.protocol import lookup
 from tests.test_architecture import HOME
 
 PAGE = (HOME / "docs" / "validate.md").read_text()
@@ -24,7 +25,7 @@ WHERE = {
     "_problem": [1],
 }
 """Functions that make problems, and which of their arguments may be the code."""
-TOLD = re.compile(r"unused_\{what\}")
+TOLD = re.compile(r"unused_\{kind\}")
 """A code that is put together."""
 
 
@@ -39,7 +40,7 @@ def used_in(path: Path) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args) if name in WHERE:
                 found = [args[index] for index in WHERE[name] if index < len(args)]
-            case ast.Call(func=ast.Name(id="_told"), args=[_, code, *_]):
+            case ast.Call(func=ast.Name(id="_warning"), args=[_, code, *_]):
                 found = [code]
             case ast.Return(value=ast.Tuple(elts=[code, *_])) | ast.Assign(targets=[ast.Name(id="code")], value=code):
                 found = [code.body, code.orelse] if isinstance(code, ast.IfExp) else [code]
@@ -56,7 +57,7 @@ def is_code(value: object) -> bool:
 
 
 def test_every_code_that_is_used_is_in_the_table_and_the_reverse() -> None:
-    assert sorted(set(used())) == sorted(CODES)
+    assert sorted({*used(), *lookup.CODES}) == sorted(CODES)
 
 
 def test_every_code_is_in_the_docs_and_the_reverse() -> None:

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueprint import Blueprint, load, loads
-from blueprint.explain import cost, explain
-from blueprint.explain.steps import WORDS
-from blueprint.explain.words import RUN, Names, condition, filled, value
-from blueprint.grammar import KINDS
+from holdfast.blueprint import Blueprint, load, loads
+from holdfast.blueprint.explain import cost, explain
+from holdfast.blueprint.explain.steps import WORDS
+from holdfast.blueprint.explain.words import RUN, Vocabulary, condition, filled, value
+from holdfast.blueprint.grammar import KINDS
+from holdfast.workflows.agents import MOST_MISFITS
+from holdfast.workflows.clarify import MOST_READINGS
+from holdfast.workflows.plan.errors import MOST_RETRIES
+from holdfast.workflows.steps.plan import _ROOM as DRIVER
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER, HOME
 from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
 from tests.blueprint.written import ALL, yaml
-from workflows.agents import MOST_MISFITS
-from workflows.clarify import MOST_READINGS
-from workflows.plan.errors import MOST_RETRIES
-from workflows.steps.plan import _ROOM as DRIVER
 
 PLAN = "{name: work, kind: plan, plan: {goal: Invite them, steps: [{id: guests, instruction: List the guests}]}}"
 OF_EVERY_KIND = {"plan": PLAN, **SAMPLES}
@@ -192,7 +192,10 @@ def test_a_loop_says_what_ends_it_how_often_at_most_and_what_then() -> None:
     assert loop(f"{ends}, max_loops: 9, on_max_loops: ask").startswith(
         "repeats these steps until what round gave is 'stop', at most 9 times; then a person says whether to go on."
     )
-    assert loop(ends) == "repeats these steps until what round gave is 'stop', however often that takes."
+    assert loop(ends) == (
+        "repeats these steps until what round gave is 'stop', at most 100 rounds in a row without asking anybody; "
+        "if that is not enough, it fails."
+    )
     assert loop("max_loops: 3") == "repeats these steps 3 times."
     assert loop("max_loops: 1, on_max_loops: fail").endswith("steps at most 1 time; if that is not enough, it fails.")
 
@@ -545,7 +548,7 @@ def test_a_question_of_a_plan_says_its_choices_what_they_mean_and_what_if_nobody
 
 def test_a_question_before_tools_is_asked_first() -> None:
     assert question(tools=["send_mail", "mcp:files/read"]).endswith(
-        "Declining is a no. Unless the answer is a no, it then calls send_mail and read of the MCP server files."
+        "Declining is a no. After a yes it calls send_mail and read of the MCP server files."
     )
 
 
@@ -852,7 +855,7 @@ def test_the_bounds_are_those_of_the_workflows() -> None:
     ],
 )
 def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: str) -> None:
-    assert condition(written, Names(RUN.roots, {"ask": "input"}, RUN.keys)) == words
+    assert condition(written, Vocabulary(RUN.roots, {"ask": "input"}, RUN.keys)) == words
 
 
 @pytest.mark.parametrize(
@@ -874,7 +877,7 @@ def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: 
     ],
 )
 def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
-    assert filled(written, Names(RUN.roots, {"ask": "input"}, RUN.keys)) == words
+    assert filled(written, Vocabulary(RUN.roots, {"ask": "input"}, RUN.keys)) == words
 
 
 @settings(deadline=None)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueprint import Blueprint, load, loads
-from blueprint.grammar import KINDS
-from blueprint.graph import Marks, graph
-from blueprint.graph.kinds import DRAWN, LARGEST
-from blueprint.graph.mermaid import LONGEST, SHAPES, label
+from holdfast.blueprint import Blueprint, load, loads
+from holdfast.blueprint.grammar import KINDS
+from holdfast.blueprint.graph import RunOverlay, graph
+from holdfast.blueprint.graph.kinds import DRAWN, LARGEST
+from holdfast.blueprint.graph.mermaid import LONGEST, SHAPES, label
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
@@ -23,7 +23,7 @@ from tests.blueprint.test_explain import OF_EVERY_KIND, flow
 from tests.blueprint.written import ALL, yaml
 
 
-def chart(text: str, marks: Marks | None = None) -> Flowchart:
+def chart(text: str, marks: RunOverlay | None = None) -> Flowchart:
     return read_flowchart(graph(loads(yaml(text), name="test"), marks))
 
 
@@ -153,7 +153,7 @@ def test_imports_stay_closed_where_a_graph_would_be_too_large() -> None:
 # Plans
 
 
-def plan(steps: list[dict[str, Any]], marks: Marks | None = None, **keys: Any) -> Flowchart:
+def plan(steps: list[dict[str, Any]], marks: RunOverlay | None = None, **keys: Any) -> Flowchart:
     """The chart of a plan file."""
     document = {"goal": "Invite them", "agent": "echo", "steps": steps, **keys}
     return read_flowchart(graph(loads(json.dumps(document), file="plan.json", name="test"), marks))
@@ -366,7 +366,7 @@ def test_a_run_colours_what_it_has_done_where_it_is_and_where_it_waits() -> None
         ("again", "way", "anything else", "other", "pay"): "failed",
         ("again", "ask"): "running",
     }
-    drawn = chart(FLOW, Marks(states, {("again",): 3}, frozenset({("again", "ask")})))
+    drawn = chart(FLOW, RunOverlay(states, {("again",): 3}, frozenset({("again", "ask")})))
     assert {drawn.labels[id_].split("\n")[0]: state for id_, state in drawn.classes.items()} == {
         "test": "done",
         "first": "done",
@@ -383,14 +383,14 @@ def test_a_run_colours_what_it_has_done_where_it_is_and_where_it_waits() -> None
 
 def test_a_question_without_a_node_of_its_own_waits_at_the_nearest() -> None:
     waiting = frozenset({("again", "way", "else", "other", "pay", "price")})
-    drawn = chart(FLOW, Marks({(): "running"}, {}, waiting))
+    drawn = chart(FLOW, RunOverlay({(): "running"}, {}, waiting))
     assert drawn.state("pay") == "waiting"
 
 
 def test_the_end_tells_how_a_run_has_ended() -> None:
-    assert chart(FLOW, Marks({(): "done"})).state("end") == "done"
-    assert chart(FLOW, Marks({(): "failed"})).state("end") == "failed"
-    assert chart(FLOW, Marks({(): "running"})).state("end") is None
+    assert chart(FLOW, RunOverlay({(): "done"})).state("end") == "done"
+    assert chart(FLOW, RunOverlay({(): "failed"})).state("end") == "failed"
+    assert chart(FLOW, RunOverlay({(): "running"})).state("end") is None
 
 
 STOPS = yaml(
@@ -416,7 +416,7 @@ STOPS = yaml(
     ],
 )
 def test_a_run_that_has_stopped_waits_at_its_stop(states: Any, stopped: Any, waits: str) -> None:
-    drawn = chart(STOPS, Marks({(): "running", **states}, {}, frozenset(), frozenset({stopped})))
+    drawn = chart(STOPS, RunOverlay({(): "running", **states}, {}, frozenset(), frozenset({stopped})))
     assert [drawn.labels[id_].split("\n")[0] for id_, state in drawn.classes.items() if state == "waiting"] == [waits]
 
 
@@ -434,7 +434,7 @@ def test_a_run_colours_the_steps_of_a_plan_and_tells_the_item_of_a_loop() -> Non
     }
     waiting = frozenset({("plan", "1_reconnect")})
     blocks = {"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}}
-    drawn = plan(steps, Marks(states, {("plan", "all"): 2}, waiting), loop_blocks=blocks)
+    drawn = plan(steps, RunOverlay(states, {("plan", "all"): 2}, waiting), loop_blocks=blocks)
     names = ("plan", "step 1", "loop all", "step 4", "step 5", "loop_6", "step 6")
     assert [drawn.state(name) for name in names] == [
         *("running", "waiting", "running", "done", "failed", "skipped", None),
@@ -460,7 +460,7 @@ def test_a_question_of_a_plan_waits_where_it_is_asked(asked: Any, waits: str) ->
             plan: {goal: g, driver: agent, confirm: true, steps: [{id: a, instruction: "ASK_INFO: Which?"}]}
         """
     )
-    assert chart(text, Marks({(): "running"}, {}, frozenset({asked}))).state(waits) == "waiting"
+    assert chart(text, RunOverlay({(): "running"}, {}, frozenset({asked}))).state(waits) == "waiting"
 
 
 def test_without_a_run_there_are_no_colours() -> None:

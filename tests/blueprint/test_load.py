@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blueprint import Blueprint, BlueprintError, Problem, expand, load, loads
-from blueprint.load import parse
+from holdfast.blueprint import Blueprint, BlueprintError, Problem, expand, load, loads
+from holdfast.blueprint.load import examine, parse
 from tests.blueprint.written import ALL, FULL, yaml
 
 D5 = yaml(
@@ -48,7 +48,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
         " map, parallel, clarify, cache, agentic_loop, plan)",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
         "brief.yaml:11:7 steps[2].loop.max_lops: unknown key 'max_lops' (did you mean 'max_loops'?)",
-        "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' stands outside the context"
+        "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' is outside the context"
         " (did you mean 'context.notes'?)",
         "brief.yaml:13:64 steps[2].loop.init[0].set.value: unknown filter 'jion' (did you mean 'join'?)",
         "brief.yaml:15:40 steps[2].loop.body[0].input: unknown name 'drfat' (did you mean 'steps.draft.output'?)",
@@ -117,9 +117,9 @@ def test_a_json_document_is_a_blueprint() -> None:
 
 def test_a_typical_blueprint_loads_in_under_30_ms() -> None:
     loads(FULL)
-    start = time.perf_counter()
+    start = time.process_time()
     loads(FULL.replace("tone", "tint"))
-    assert time.perf_counter() - start < 0.03
+    assert time.process_time() - start < 0.03
 
 
 def test_the_name_is_the_files_stem_by_default(tmp_path: Path) -> None:
@@ -167,19 +167,19 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("steps: [{name: a b}]", "1:16 steps[0].name: 'a b' is no name (a name has letters, digits, _ and -)"),
+        ("steps: [{name: a b}]", "1:16 steps[0].name: 'a b' is not a valid name (a name has letters, digits, _ and -"),
         ("steps: [{name: 5}]", "1:16 steps[0].name: 'name' must be text, not 5 (put it into quotes)"),
         ("steps: [{uses: t}]", "1:9 steps[0].name: 'name' is missing (Unique in its list and the lists around it:"),
         ("steps: [7]", "1:9 steps[0]: an item here must be a step, not 7"),
         ("steps: [{name: a, updates_context: yes}]", "must be true or false, not 'yes' (write true)"),
-        ("steps: [{name: a, uses: t, timeout: soon}]", "steps[0].timeout: 'soon' is no duration; write it like"),
+        ("steps: [{name: a, uses: t, timeout: soon}]", "steps[0].timeout: 'soon' is not a duration; write it like"),
         ("steps: [{name: a, on_error: contineu}]", "must be 'fail', 'continue' or 'ask', not 'contineu'"),
         ("steps: [{name: a, on_error: contineu}]", "(did you mean 'continue'?)"),
         ("steps: [{name: a, on_error: {fallbck: {}}}]", "unknown key 'fallbck' (did you mean 'fallback'?)"),
         ("steps: [{kind: hitl, name: a, ask: descision}]", "(did you mean 'decision'?)"),
         ("version: '0.2'\nsteps: [{name: a}]", "version: 'version' must be '0.1', not '0.2'"),
         ("steps: [{name: a, agent: {modl: echo}}]", "steps[0].agent.modl: unknown key 'modl' (did you mean 'model'?)"),
-        ("agents: {a b: {model: echo}}\nsteps: [{name: a}]", "1:10 agents.a b: 'a b' is no name"),
+        ("agents: {a b: {model: echo}}\nsteps: [{name: a}]", "1:10 agents.a b: 'a b' is not a valid name"),
         ("steps: [{kind: loop, name: l, loop: {body: [], max_loops: 1}}]", "steps[0].loop.body: 'body' is empty"),
         ("steps: [{kind: loop, name: l, loop: {body: [{name: a}], max_loops: 0}}]", "must be at least 1, not 0"),
         (
@@ -315,6 +315,14 @@ def test_problems_of_an_inline_import_are_told_by_their_path() -> None:
     assert problem.path == "imports.r.steps[0].when"
 
 
+def test_a_file_that_is_no_utf_8_is_told_to_be_saved_so(tmp_path: Path) -> None:
+    (tmp_path / "k.yaml").write_text("steps: [{name: a}]")
+    (tmp_path / "j.yaml").write_bytes("# größe\nsteps: [{name: a}]".encode("latin-1"))
+    with pytest.raises(BlueprintError) as caught:
+        load(tmp_path / "j.yaml")
+    assert caught.value.problems[0].hint == "save it as UTF-8"
+
+
 def test_parsing_gives_problems_as_a_value() -> None:
     parsed = parse("steps: [{name: a, when: nope}]")
     assert [problem.code for problem in parsed.problems] == ["unknown_name"]
@@ -358,7 +366,11 @@ def named(value: Any, count: list[int]) -> Any:
     match value:
         case {"kind": _}:
             count[0] += 1
-            return {"name": f"s{count[0]}", **{key: named(part, count) for key, part in value.items()}}
+            name = f"s{count[0]}"
+            parts = {key: named(part, count) for key, part in value.items()}
+            if value["kind"] == "step" and "uses" not in value:
+                parts["updates_context"] = False  # a constant that is no object is refused
+            return {"name": name, **parts}
         case dict():
             return {key: named(part, count) for key, part in value.items()}
         case list():
@@ -378,3 +390,28 @@ def test_any_core_form_loads_again_to_an_equal_blueprint(steps: list[Any], conte
     core = expand(blueprint)
     assert loads(core) == blueprint
     assert expand(loads(core)) == core
+
+
+def test_an_unknown_kind_is_one_problem() -> None:
+    found = parse("steps: [{kind: lop, name: again}]").problems
+    assert [(one.code, one.path) for one in found] == [("unknown_kind", "steps[0].kind")]
+
+
+def test_what_is_missing_beside_an_unknown_kind_elsewhere_is_told() -> None:
+    found = parse("steps: [{kind: lop, name: again}, {kind: loop, name: other}]").problems
+    assert [(one.code, one.path) for one in found] == [
+        ("unknown_kind", "steps[0].kind"),
+        ("missing_key", "steps[1].loop"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["steps: [{name: a, when: 1 ==}]", "steps: [{name: a, input: '{{ 1 == }}'}]"])
+def test_an_expression_that_is_cut_short_is_told_in_words_of_the_language(text: str) -> None:
+    [problem] = parse(text).problems
+    assert "cut short" in problem.message and "template" not in problem.message
+
+
+def test_a_file_of_toml_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text("[worker]\nhold = true\n\n[x]\n")
+    [problem] = examine(tmp_path / "holdfast.toml").problems
+    assert (problem.code, "no blueprint" in problem.message) == ("unreadable_file", True)

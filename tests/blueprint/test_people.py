@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from blueprint import BlueprintError, loads
-from blueprint.errors import Problem
+from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.errors import Problem
 
 ASK = "steps: [{kind: hitl, name: ask, message: Go?, %s}]"
 RUNG = "escalate: [{after: 1d, assignees: [user:bob]}]"
@@ -25,17 +25,17 @@ GOOD = [
 ]
 BAD = [
     ("assignees: ana", "assignees", "bad_value", "assignees must be a list, not 'ana'"),
-    ("assignees: [ana]", "assignees[0]", "bad_value", "'ana' is no user and no group"),
-    ("assignees: [requester]", "assignees[0]", "bad_value", "'requester' is no user and no group"),
-    ("assignees: ['user: ']", "assignees[0]", "bad_value", "is no user and no group"),
-    ("not_by: [user:ana, bob]", "not_by[1]", "bad_value", "'bob' is no user and no group"),
+    ("assignees: [ana]", "assignees[0]", "bad_value", "'ana' is neither a user nor a group"),
+    ("assignees: [requester]", "assignees[0]", "bad_value", "'requester' is neither a user nor a group"),
+    ("assignees: ['user: ']", "assignees[0]", "bad_value", "is neither a user nor a group"),
+    ("not_by: [user:ana, bob]", "not_by[1]", "bad_value", "'bob' is neither a user nor a group"),
     ("assignees: ['{{ inptu }}']", "assignees[0]", "unknown_name", "'inptu'"),
     ("assignees: [user:ana], quorum: 2", "quorum", "bad_value", "a quorum of 2 cannot be reached: user:ana may answer"),
     ("assignees: [user:ana, user:ana], quorum: 2", "quorum", "bad_value", "cannot be reached: user:ana"),
     ("assignees: [user:ana, user:b], not_by: [user:b], quorum: 2", "quorum", "bad_value", "cannot be reached"),
     ("assignees: [user:ana], not_by: [user:ana]", "not_by", "bad_value", "nobody may answer"),
-    ("ask: permission, timeout: 1d, default: {granted: true}", "default", "bad_value", "silence is no yes"),
-    ("ask: review, timeout: 1d, default: {verdict: unchanged}", "default", "bad_value", "silence is no yes"),
+    ("ask: permission, timeout: 1d, default: {granted: true}", "default", "bad_value", "it may not approve"),
+    ("ask: review, timeout: 1d, default: {verdict: unchanged}", "default", "bad_value", "it may not approve"),
     ("quorum: 0", "quorum", "bad_value", "1"),
     ("remind_every: 14m", "remind_every", "bad_value", "reminders must be at least 15m apart, not 840s"),
     ("on_timeout: escalate", "on_timeout", "missing_key", "needs a ladder"),

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from blueprint import BlueprintError, loads
-from blueprint.grammar import Plan, PlanBody
-from blueprint.load import parse
-from blueprint.plan import Layout, LoopUnit, StepUnit, laid_out
-from blueprint.plan.answers import meaning
-from blueprint.plan.conditions import WrongType, parse_condition
-from blueprint.plan.reading import plain_plan, read_plan
-from blueprint.plan.references import BadText, filled, references_in
+from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.grammar import Agent, Plan, PlanBody
+from holdfast.blueprint.load import parse
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, laid_out
+from holdfast.blueprint.plan.answers import meaning
+from holdfast.blueprint.plan.conditions import WrongType, parse_condition
+from holdfast.blueprint.plan.reading import plain_plan, read_plan
+from holdfast.blueprint.plan.references import BadText, filled, references_in
 
 Json = dict[str, Any]
 
@@ -352,7 +352,7 @@ AUTHOR = PlanBody(source="{{ input }}")
 
 def test_a_plan_is_read_from_a_text_with_a_fence_around() -> None:
     text = 'Here it is:\n```json\n{"goal": "x", "steps": [{"id": 1, "instruction": "y"}]}\n```'
-    assert [one.id for one in read_plan(text, AUTHOR, []).steps] == ["1"]
+    assert [one.id for one in read_plan(text, AUTHOR, {}).steps] == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -372,13 +372,13 @@ def test_a_plan_is_read_from_a_text_with_a_fence_around() -> None:
 )
 def test_a_value_that_is_no_plan_is_told_by_its_paths(value: Any, message: str) -> None:
     with pytest.raises(BlueprintError) as caught:
-        read_plan(value, AUTHOR, ["clerk"])
+        read_plan(value, AUTHOR, {"clerk": Agent(model="echo")})
     assert message in str(caught.value)
 
 
 def test_a_plan_reads_again_what_it_is_shown_as() -> None:
-    plan = read_plan({"goal": "x", "steps": [step("1", "ASK_INFO: y", options=["a"]), step("2")]}, AUTHOR, [])
-    assert read_plan(plain_plan(plan), AUTHOR, []) == plan
+    plan = read_plan({"goal": "x", "steps": [step("1", "ASK_INFO: y", options=["a"]), step("2")]}, AUTHOR, {})
+    assert read_plan(plain_plan(plan), AUTHOR, {}) == plan
 
 
 def test_units_tell_where_they_stand_in_the_plan() -> None:
@@ -389,3 +389,9 @@ def test_units_tell_where_they_stand_in_the_plan() -> None:
         "2": "steps[1]",
     }
     assert all(isinstance(unit, StepUnit | LoopUnit) for unit in layout.units_by_id.values())
+
+
+def test_a_plan_too_long_to_be_read_in_a_workflow_is_refused() -> None:
+    plan = {"goal": "x", "steps": [step("1", "word " * 60_000)]}
+    with pytest.raises(BlueprintError, match="more than 262,144"):
+        read_plan(plan, AUTHOR, {})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from blueprint import BlueprintError, loads
-from blueprint.grammar import Plan
-from blueprint.plan.importers import imported, recognised
+from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.grammar import Plan
+from holdfast.blueprint.plan.importers import imported, recognised
 
 REWOO = """\
 Task: Where was the winner born?
@@ -149,7 +149,7 @@ def test_hugginggpt_refers_in_texts_and_in_lists() -> None:
         ('[{"task": "a", "id": 0, "args": []}]', "1:33 [0].args: 'args' is an object"),
         ('[{"task": "a", "id": 0, "args": {"t": "<GENERATED>-5"}}]', "1:39: <GENERATED>-5 is the result of no step"),
         ('[{"task": "a", "id": 0, "args": {"t": "<GENERATED>-x"}}]', "[0].args.t: '<GENERATED>-x' is no reference"),
-        ('[{"task": "a", "id": 0}', "2:1: invalid YAML: did not find expected ',' or ']'"),
+        ('[{"task": "a", "id": 0}', "1:24: invalid JSON"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_place_value_and_way_out(text: str, told: str) -> None:

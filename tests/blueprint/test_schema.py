@@ -6,10 +6,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from blueprint import expand, loads
-from blueprint.expressions import check_expression, check_template
-from blueprint.schema import language_schema
-from blueprint.source import plain, read
+from holdfast.blueprint import expand, loads
+from holdfast.blueprint.expressions import check_expression, check_template
+from holdfast.blueprint.schema import language_schema
+from holdfast.blueprint.source import plain, read
 from tests.blueprint.written import ALL
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(language_schema())

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from blueprint.errors import Problem
-from blueprint.source import MAX_NODES, plain, read
+from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.source import MAX_NODES, plain, read
 
 
 def value_of(text: str) -> Any:
@@ -104,8 +104,8 @@ def test_a_document_over_a_mebibyte_is_refused() -> None:
         ("a: 1\n? [b]\n: 2", 2, 3, "a key must be text"),
         ("a: 'x", 1, 6, "invalid YAML: found unexpected end of stream"),
         ("a:\n  b: \x07", 2, 6, "the character U+0007 cannot stand in YAML"),
-        ("a: .nan", 1, 4, "'.nan' is no number that JSON has"),
-        ("a: 1e999", 1, 4, "'1e999' is no number that JSON has"),
+        ("a: .nan", 1, 4, "'.nan' is not a number in JSON"),
+        ("a: 1e999", 1, 4, "'1e999' is not a number in JSON"),
         ("a: 99999999999999999999", 1, 4, "the number '99999999999999999999' is over 2^63"),
     ],
 )

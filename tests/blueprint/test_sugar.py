@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from blueprint import Blueprint, BlueprintError, Problem, expand, loads
-from blueprint.grammar import Conditional, Hitl, Loop, LoopBlock, PlainStep
+from holdfast.blueprint import Blueprint, BlueprintError, Problem, expand, loads
+from holdfast.blueprint.grammar import Conditional, Hitl, Loop, LoopBlock, PlainStep
 
 JOINED = "{{ context.scratchpad.history | join('\\n') }}"
 FINISHED = "context.scratchpad.last_agent_command.action == 'finish'"
@@ -246,6 +246,40 @@ def test_output_fields_know_the_prompt_and_the_conversation() -> None:
 @pytest.mark.parametrize("output", [{"text": "x"}, {"text": "conversation_history", "n": "y"}, {"fields": "x"}])
 def test_an_output_of_any_other_shape_is_plain_fields(output: dict[str, str]) -> None:
     assert loop(f"max_loops: 1, output: {output}").output == output
+
+
+@pytest.mark.parametrize(
+    ("more", "path", "hint"),
+    [
+        ("output: {text: conversation_histroy}", "output.text", "did you mean 'conversation_history'?"),
+        ("output: {text: context.draft}", "output.text", "a template has {{ … }}: {{ context.draft }}"),
+        ("output: {fields: {a: intial_prompt}}", "output.fields.a", "did you mean 'initial_prompt'?"),
+        ("output: {fields: {a: steps.c.output}}", "output.fields.a", "a template has {{ … }}: {{ steps.c.output }}"),
+        ("output: {fields: {a: 'output | upper'}}", "output.fields.a", "a template has {{ … }}: {{ output | upper }}"),
+        (
+            "output: {fields: {a: done}}",
+            "output.fields.a",
+            "known here: initial_prompt, conversation_history; a text of your own is {{ 'done' }}",
+        ),
+        ("propagation: {next_input: steps.c.output}", "propagation.next_input", "a template has {{ … }}"),
+    ],
+)
+def test_what_is_neither_a_preset_nor_a_template_is_refused(more: str, path: str, hint: str) -> None:
+    text = f"steps:\n - {{kind: loop, name: l, loop: {{max_loops: 1, {BODY}, {more}}}}}"
+    problem = only_problem(text)
+    assert (problem.code, problem.path, problem.hint) == ("bad_value", f"steps[0].loop.{path}", hint)
+    assert (problem.line, problem.column) == (3, text.splitlines()[1].index(more) + more.rindex(": ") + 3)
+
+
+def test_a_sentence_in_output_fields_is_a_constant() -> None:
+    assert loop("max_loops: 1, output: {fields: {a: 'All is done.'}}").output == {"a": "All is done."}
+
+
+def test_an_input_that_names_the_step_before_is_kept_in_a_conversation() -> None:
+    text = "steps: [{kind: loop, name: l, loop: {conversation: true, body: [{name: a, input: '{{ previous_step }}'}]}}]"
+    blueprint = load(text)
+    assert blueprint.steps[0].loop.body[0].input == "{{ output }}"  # type: ignore[union-attr]
+    assert loads(expand(blueprint)) == blueprint
 
 
 def test_output_fields_named_fields_survive_the_core_form() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from blueprint import Problem
-from blueprint.codes import COMMENTS, WARNINGS
-from blueprint.load import examine, load
-from blueprint.source import Source, comments
+from holdfast.blueprint import Problem
+from holdfast.blueprint.codes import COMMENTS, WARNINGS
+from holdfast.blueprint.load import examine, load
+from holdfast.blueprint.source import Source, comments
 from tests.blueprint.written import yaml
 
 
@@ -124,6 +124,21 @@ def test_a_loop_that_nothing_ends_is_told(warned, before, body, more, warns) -> 
 @pytest.mark.parametrize(
     ("more", "warns"),
     [
+        ("", True),
+        (", max_loops: 51", True),
+        (", max_loops: 50", False),
+        (", history_management: {strategy: truncate_turns, max_turns: 20}", False),
+    ],
+)
+def test_a_conversation_that_keeps_every_turn_is_told(warned, more, warns) -> None:
+    assert [one.code for one in warned(LOOP % ("", PERSON, f", conversation: true{more}"))] == [
+        "unlimited_history"
+    ] * warns
+
+
+@pytest.mark.parametrize(
+    ("more", "warns"),
+    [
         ("", False),
         ("max_questions: 1", True),
         ("max_questions: 2", False),
@@ -221,6 +236,20 @@ def test_a_blueprint_with_errors_has_no_warnings_and_one_with_warnings_loads(tmp
     assert load(path).agents.keys() == {"a"}
 
 
+def test_revisions_that_nobody_is_asked_about_are_told(warned) -> None:
+    plan = '{goal: g, agent: {model: echo}, max_revisions: 2, steps: [{id: "1", instruction: Go}]}'
+    [found] = warned(f"steps:\n  - kind: plan\n    name: p\n    plan: {plan}")
+    assert found.code == "unused_revisions"
+
+
 def test_each_warning_is_seen_in_these_tests() -> None:
     text = Path(__file__).read_text()
     assert [code for code in (*WARNINGS, *COMMENTS) if f'"{code}"' not in text] == []
+
+
+def test_access_of_an_import_is_told_where_it_is_imported(warned, tmp_path) -> None:
+    (tmp_path / "inner.yaml").write_text('access: {steer: ["group:ops"]}\nsteps: [{name: a}]')
+    inline = 'three: {access: {steer: ["user:ana"]}, steps: [{name: a}]}'
+    uses = [f"{{name: s{n}, uses: imports.{name}}}" for n, name in enumerate(("one", "three"))]
+    found = warned(f"imports: {{one: ./inner.yaml, {inline}}}\nsteps: [{', '.join(uses)}]")
+    assert told(found) == [("unused_access", 1, "imports.one"), ("unused_access", 1, "imports.three")]

@@ -92,7 +92,7 @@ class Holdfast:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def command(self, words: tuple[str, ...]) -> list[str]:
-        return [sys.executable, "-m", "client", *words]
+        return [sys.executable, "-m", "holdfast", *words]
 
     def place(self) -> dict[str, Any]:
         return {"cwd": self.folder, "env": self.environment}

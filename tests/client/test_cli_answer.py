@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from client.cli.answering import Typed
-from client.reading import BadUsage
+from holdfast.client.cli.answering import Typed
+from holdfast.client.reading import BadUsage
 from tests.client.command import FORM, LOOP, TONE, Holdfast
 
 
@@ -59,10 +59,10 @@ def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) ->
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (Typed([]), "no answer was typed"),
-        (Typed(["tone", "warm", "kind"]), "too much was typed: 'kind'"),
+        (Typed([]), "No answer: give a VALUE"),
+        (Typed(["tone", "warm", "kind"]), "Too many arguments: 'kind'"),
         (Typed(["warm"], decline=True, cancel=True), "give only one of"),
-        (Typed(["warm"], file=Path("answers.yaml")), "too much was typed: 'warm'"),
+        (Typed(["warm"], file=Path("answers.yaml")), "Too many arguments: 'warm'"),
     ],
 )
 def test_what_cannot_be_meant_is_bad_usage(typed: Typed, told: str) -> None:
@@ -81,17 +81,17 @@ def test_what_is_no_text_is_bad_usage_that_names_the_place(holdfast: Holdfast) -
     bytes_ = b"a\xff".decode(errors="surrogateescape")
     for words in (["answer", "r", bytes_], ["tell", "r", bytes_], ["start", "x.yaml", "--input", bytes_]):
         said = holdfast(*words)
-        assert (said.code, f"word {len(words)} ('a\\udcff') is not UTF-8 text" in said.err) == (2, True), said
+        assert (said.code, f"argument {len(words)} ('a\\udcff') is not UTF-8 text" in said.err) == (2, True), said
     parked = holdfast.park("steps: [{kind: hitl, name: ask, message: Go?}]")
     said = holdfast("answer", parked["run"], "--content", r'{"a": "\ud800"}')
-    assert (said.code, "--content: a holds half a character" in said.err) == (2, True), said
+    assert (said.code, "--content: a: half a character" in said.err) == (2, True), said
     said = holdfast("start", "parked.yaml", "--input", r'"\ud800"')
     assert (said.code, "half a character" in said.err) == (2, True), said
 
 
 def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
-    assert holdfast("cancel", run, "--json").json == {"run": run, "status": "cancelled"}
+    assert holdfast("cancel", run, "--json").json == {"run": run, "status": "cancelled", "left": []}
     closed = holdfast("answer", run, "warm", "--json")
     assert (closed.code, closed.json["error"]["type"]) == (4, "run_closed")
     assert holdfast("pause", run).code == 4
@@ -99,12 +99,26 @@ def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
 
 def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
-    assert holdfast("pause", run, "--json").json == {"run": run, "status": "paused"}
+    assert holdfast("pause", run, "--json").json == {"run": run, "status": "paused", "left": []}
     assert holdfast("answer", run, "warm").code == 0
     seen = holdfast("show", run, "--json").json
     assert (seen["status"], seen["questions"]) == ("paused", [])
+    assert {row["run"]: row["status"] for row in holdfast("runs", "--json").json}[run] == "paused"
     assert holdfast("resume", run[:-2]).code == 0
     assert holdfast.rest(run)["questions"][0]["message"] == "A title?"
+
+
+def test_all_runs_of_a_blueprint_are_paused_resumed_and_cancelled_at_once(holdfast: Holdfast) -> None:
+    text = "name: batch\nsteps: [{kind: hitl, name: ask, message: Go?}]"
+    runs = sorted(holdfast.park(text)["run"] for _ in range(2))
+    for word, status in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+        done = holdfast(word, "--blueprint", "batch", "--json")
+        assert done.code == 0, done
+        expected = [{"run": run, "status": status, "left": []} for run in runs]
+        assert sorted(done.json, key=lambda one: one["run"]) == expected
+    assert holdfast("cancel", "--blueprint", "batch", "--json").json == []
+    assert holdfast("cancel", runs[0], "--all").code == 2
+    assert holdfast("pause").code == 2
 
 
 def test_questions_without_a_run_tell_who_waits_where(holdfast: Holdfast) -> None:
@@ -122,3 +136,12 @@ def test_an_answer_by_signal_says_sent_and_names_the_owner(holdfast: Holdfast) -
     assert [(one["status"], one["owner"]) for one in sent.json] == [("sent", run)]
     assert holdfast.rest(run)["questions"][0]["message"] == "A title?"
     assert [one["via"] for one in holdfast("history", run, "--json").json] == ["signal"]
+
+
+@pytest.mark.parametrize("content", ['{"city": "Rome", "days": 1e999}', '{"city": "Rome", "city": "Oslo"}'])
+def test_what_would_be_changed_in_silence_is_refused_before_it_is_sent(holdfast: Holdfast, content: str) -> None:
+    run = holdfast.park(FORM)["run"]
+    said = holdfast("answer", run, "--content", content)
+    assert (said.code, "days" in said.err or "city" in said.err) == (2, True), said
+    assert holdfast("run", FORM, "--input", content).code == 2
+    assert holdfast("answer", run, "--content", '{"city": "Rome", "days": 2}').code == 0

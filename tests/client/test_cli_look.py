@@ -3,8 +3,8 @@
 import pytest
 from temporalio.client import Client
 
-from client.embedded.server import find_server
-from client.history import histories
+from holdfast.client.embedded.server import find_server
+from holdfast.client.history import histories
 from tests.client.command import LOOP, TONE, Holdfast
 
 
@@ -113,3 +113,15 @@ def test_schema_version_and_an_unknown_command(holdfast: Holdfast) -> None:
 def test_down_stops_and_the_next_command_finds_every_run(holdfast: Holdfast, waiting: str) -> None:
     assert holdfast("down", "--json").json == {"stopped": True}
     assert holdfast("questions", waiting, "--json").json[0]["message"] == "Round 2?"
+
+
+def test_json_may_be_asked_for_before_the_command_and_says_who_is_awaited(holdfast: Holdfast) -> None:
+    run = holdfast.park(TONE)["run"]
+    [listed] = [one for one in holdfast("--json", "runs", "--waiting").json if one["run"] == run]
+    assert (listed["status"], listed["waiting_for"]) == ("waiting", ["anyone"])
+
+
+def test_the_history_names_the_steps_that_asked(holdfast: Holdfast) -> None:
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "tone", "warm")
+    assert "brief · tone" in holdfast("history", run).out

@@ -58,7 +58,7 @@ def test_what_waits_for_a_user_is_listed_and_what_the_user_has_accepted_is_not(o
     while not waits_for("bob"):  # visibility lags behind
         pass
     assert [waits_for(user) for user in ("ana", "user:bob", "zoe", "group:editors")] == [False, True, False, True]
-    assert office("questions", "--for", "nobody").err.strip() == "nothing waits for user:nobody"
+    assert office("questions", "--for", "nobody").err.strip() == "No open questions for user:nobody."
     assert [one["id"] for one in office("questions", run, "--for", "bob", "--json").json] == [
         one["id"] for one in office("questions", run, "--json").json
     ]

@@ -28,7 +28,7 @@ FAILING = {
     "agent": "echo",
     "steps": [
         {"id": "1", "instruction": "List"},
-        {"id": "2", "instruction": "Do it", "tools": ["no_such_tool"]},
+        {"id": "2", "instruction": "Do it", "condition": "RESULT_FROM_1 > 5"},
         {"id": "3", "instruction": "RESULT_FROM_2"},
     ],
 }
@@ -101,7 +101,7 @@ def editing(holdfast: Holdfast, script: str) -> Holdfast:
 
 
 def kept_file(ran: Ran) -> Path:
-    return Path(ran.err.partition("what you wrote is in ")[2].partition(";")[0])
+    return Path(ran.err.partition("your text is in ")[2].partition(";")[0])
 
 
 def test_a_plan_under_way_is_shown_with_the_items_of_its_loops(holdfast: Holdfast, waiting: str) -> None:
@@ -179,7 +179,7 @@ def test_what_has_begun_stays(holdfast: Holdfast, waiting: str) -> None:
 def test_what_is_no_json_is_refused_too(holdfast: Holdfast, waiting: str) -> None:
     refused = holdfast("plan", waiting, "--file", holdfast.write("broken.json", "{'a"), "--json")
     assert (refused.code, refused.json["error"]["type"]) == (4, "invalid_answer")
-    assert "this is no JSON" in refused.json["error"]["message"]
+    assert "this is not JSON" in refused.json["error"]["message"]
 
 
 def test_a_plan_is_changed_in_an_editor(holdfast: Holdfast) -> None:
@@ -188,7 +188,7 @@ def test_a_plan_is_changed_in_an_editor(holdfast: Holdfast) -> None:
     done = edited("plan", run, "--edit", "--reason", "nicer", "--json")
     assert (done.code, done.json) == (0, {"run": run, "address": "pipeline:parked;plan:plan", "revision": 2}), done
     assert "○ 7  Sing" in holdfast("plan", run).out
-    file = Path(done.err.partition("you edit ")[2].partition(";")[0])
+    file = Path(done.err.partition("editing ")[2].partition(";")[0])
     assert not file.exists()
 
 
@@ -213,7 +213,7 @@ def test_a_change_made_meanwhile_is_not_undone(holdfast: Holdfast) -> None:
 
 def test_an_editor_that_changes_nothing_changes_nothing(holdfast: Holdfast, waiting: str) -> None:
     same = editing(holdfast, "")("plan", waiting, "--edit")
-    assert (same.code, "nothing was changed" in same.err) == (0, True)
+    assert (same.code, "No changes." in same.err) == (0, True)
     given_up = editing(holdfast, "sys.exit(1)")("plan", waiting, "--edit")
     assert (given_up.code, "ended with code 1" in given_up.err) == (2, True)
 
@@ -232,15 +232,15 @@ def test_a_run_with_several_plans_says_their_addresses(holdfast: Holdfast) -> No
     assert "name one with --plan: pipeline:two;plan:one, pipeline:two;plan:other" in several.err
     assert "? 1  Who?  waits for a person" in holdfast("plan", run, "--plan", "other").out
     over = send(holdfast, run, {"goal": "x", "steps": [{"id": "1", "instruction": "x"}]}, "--plan", "one")
-    assert (over.code, "the plan is over (completed)" in over.err) == (4, True)
+    assert (over.code, "the plan has ended (completed)" in over.err) == (4, True)
     assert "it has " in holdfast("plan", run, "--plan", "third").err
 
 
 def test_a_plan_that_is_not_agreed_on_is_changed_by_the_answer(holdfast: Holdfast) -> None:
     run = holdfast.park(AGREED)["run"]
-    assert "has not begun; holdfast questions" in holdfast("plan", run).out
+    assert "not started; holdfast questions" in holdfast("plan", run).out
     early = send(holdfast, run, {"goal": "x", "steps": [{"id": "1", "instruction": "x"}]})
-    assert (early.code, "not agreed on yet" in early.err) == (4, True)
+    assert (early.code, "not approved yet" in early.err) == (4, True)
 
 
 def test_a_loop_that_an_agent_works_on_takes_the_change(holdfast: Holdfast) -> None:
@@ -289,7 +289,7 @@ def test_a_failed_plan_gives_what_its_steps_gave(holdfast: Holdfast) -> None:
     result = holdfast("result", "failing-plan", "--json").json
     assert result["output"]["steps"]["1"]["response"] == "List"
     assert result["error"]["type"] == "plan_failed"
-    assert "✗ 2  Do it  no tool named 'no_such_tool'" in holdfast("plan", "failing-plan").out
+    assert "✗ 2  Do it  RESULT_FROM_1 > 5: " in holdfast("plan", "failing-plan").out
     shown = holdfast("show", "failing-plan").out
     assert "    · 3  dependency_failed" in shown
     assert holdfast("show", "failing-plan", "--json").json["children"] == [

@@ -58,6 +58,16 @@ def test_a_file_of_answers_is_used_in_order_of_asking(holdfast: Holdfast) -> Non
     assert "clarify 3" in ran.err
 
 
+def test_answers_that_are_left_over_are_named(holdfast: Holdfast) -> None:
+    holdfast.write(
+        "answers.yaml",
+        "- {question: tone, content: warm}\n- {question: titel, content: x}\n- {question: title, content: A, times: 3}",
+    )
+    ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--answers", "answers.yaml", "--json")
+    assert (ran.code, ran.json["status"]) == (0, "completed")
+    assert "unused answers in answers.yaml: [1] titel; [2] title, 2 of 3 times" in ran.err
+
+
 def test_a_question_that_the_file_does_not_answer_parks(holdfast: Holdfast) -> None:
     holdfast.write("answers.yaml", "- {question: tone, content: cold}\n- {question: nobody, content: x}")
     ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--answers", "answers.yaml", "--json")
@@ -71,6 +81,17 @@ def test_a_declined_question_fails_the_run(holdfast: Holdfast) -> None:
     assert (ran.code, ran.json["status"], ran.json["output"]) == (1, "failed", None)
     assert ran.json["error"].keys() == {"type", "message", "address", "reason"}
     assert ran.json["error"]["type"] == "question_declined"
+
+
+def test_a_run_that_failed_tells_its_context_and_what_it_has_done(holdfast: Holdfast) -> None:
+    steps = "[{name: first, input: one, sink_to: first}, {name: boom, input: '{{ 1 / 0 }}'}]"
+    ran = holdfast("run", holdfast.write("boom.yaml", f"steps: {steps}"), "--json")
+    done = [{"address": "pipeline:boom;step:first", "name": "first", "kind": "step", "output": "one"}]
+    assert (ran.code, ran.json["context"], ran.json["done"]) == (1, {"first": "one"}, done)
+    again = holdfast("result", ran.json["run"], "--json")
+    assert (again.code, again.json) == (1, ran.json)
+    assert "✓ boom · first  'one'" in holdfast("result", ran.json["run"]).err
+    assert "first" in holdfast("show", ran.json["run"]).out
 
 
 def test_the_answer_of_a_form_is_a_line_of_json(holdfast: Holdfast) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from blueprint.codes import CODES
-from blueprint.jsonschemas import problems_of
-from client.cli.sarif import sarif_log
+from holdfast.blueprint.codes import CODES
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.client.cli.sarif import sarif_log
 from tests.client.command import Holdfast
 
 WARNED = "name: flow\nagents:\n  old: {model: echo}\nsteps: [{name: greet}]\n"

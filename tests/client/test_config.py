@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from client.config import ConfigError, load_config
+from holdfast.client.config import ConfigError, load_config
+from holdfast.protocol.guard import Key
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     config = load_config(tmp_path)
     assert (config.path, config.folder, config.home) == (None, tmp_path, tmp_path / ".holdfast")
     assert (config.worker.imports, config.worker.task_queue) == ([], "holdfast")
-    assert config.answer_key() is None
+    assert config.answer_keys() == []
 
 
 def test_the_file_of_a_parent_folder_is_found_and_the_state_lies_beside_it(tmp_path: Path) -> None:
@@ -55,6 +56,16 @@ def test_the_environment_wins_and_an_empty_variable_does_not_count(
     assert config.home == tmp_path / "elsewhere"
 
 
+def test_a_worker_is_on_hold_by_file_or_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "holdfast.toml").write_text("[worker]\nhold = true\n")
+    assert load_config(tmp_path).worker.hold
+    monkeypatch.setenv("HOLDFAST_HOLD", "false")
+    assert not load_config(tmp_path).worker.hold
+    monkeypatch.setenv("HOLDFAST_HOLD", "perhaps")
+    with pytest.raises(ConfigError, match="HOLDFAST_HOLD=perhaps"):
+        load_config(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -66,7 +77,10 @@ def test_the_environment_wins_and_an_empty_variable_does_not_count(
         ('[worker]\nimports = ["a b"]\n', r"holdfast.toml:2: worker.imports.0: .*match.*, not 'a b'"),
         ('[models.fast]\napi_key_env = "X"\n', r"holdfast.toml:1: models.fast.model: missing; add model = "),
         ('[models."fast"]\nmodle = "x"\nmodel = "x"\n', r"holdfast.toml:2: models.fast.modle: unknown key"),
-        ("answers.key = 1\n", r"holdfast.toml:1: answers.key: unknown key \(did you mean 'key_env'\?\)"),
+        ("[limits.answr]\nbytes = 1\n", r"holdfast.toml:1: limits.answr: unknown key \(did you mean 'answer'\?\)"),
+        ("[limits.answer]\nbyte = 1\n", r"holdfast.toml:2: limits.answer.byte: unknown key .*mean 'bytes'\?\)"),
+        ('[limits.answer]\nbytes = "1"\n', r"holdfast.toml:2: limits.answer.bytes: .* valid integer, not '1'"),
+        ("answers.key = 1\n", r"holdfast.toml:1: answers.key: unknown key \(did you mean 'keys'\?\)"),
         ('[mcp.files]\nurl = "u"\n', r"holdfast.toml:2: mcp.files.url: must be an http:// or https:// URL"),
         ("[mcp.files]\n", r'holdfast.toml:1: mcp.files: must have either command = \["…"\] or url = "…"'),
         ('[payloads]\nextrenal = ""\n', r"holdfast.toml:2: payloads.extrenal: unknown key .*mean 'external'\?\)"),
@@ -100,9 +114,40 @@ def test_an_answer_key_that_is_named_must_be_set(tmp_path: Path, monkeypatch: py
     (tmp_path / "holdfast.toml").write_text('[answers]\nkey_env = "MY_ANSWER_KEY"\n')
     monkeypatch.delenv("MY_ANSWER_KEY", raising=False)
     with pytest.raises(ConfigError, match="answers.key_env: MY_ANSWER_KEY is not set; export"):
-        load_config(tmp_path).answer_key()
+        load_config(tmp_path).answer_keys()
     monkeypatch.setenv("MY_ANSWER_KEY", "secret")
-    assert load_config(tmp_path).answer_key() == "secret"
+    assert load_config(tmp_path).answer_keys() == [Key("default", "secret")]
+
+
+def test_a_client_may_have_some_of_the_answer_keys_and_a_worker_needs_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = '{id = "inbox", env = "INBOX_KEY", proves = "person"}, {id = "ops", env = "OPS_KEY", scope = ["steer"]}'
+    (tmp_path / "holdfast.toml").write_text(f"[answers]\nkeys = [{keys}]\n")
+    monkeypatch.delenv("INBOX_KEY", raising=False)
+    monkeypatch.setenv("OPS_KEY", "secret")
+    config = load_config(tmp_path)
+    assert config.answer_keys() == [Key("ops", "secret", scope=frozenset(["steer"]))]
+    with pytest.raises(ConfigError, match="answers.keys: INBOX_KEY is not set"):
+        config.answer_keys(every=True)
+    monkeypatch.delenv("OPS_KEY")
+    with pytest.raises(ConfigError, match="is not set"):
+        config.answer_keys()  # else it would start runs that are not guarded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[answers]\nkey_env = "A"\nkeys = [{id = "a", env = "B"}]\n',
+        '[answers]\nkeys = [{id = "a", env = "A"}, {id = "a", env = "B"}]\n',
+        '[answers]\nkeys = [{id = "a.b", env = "A"}]\n',
+        '[answers]\nkeys = [{id = "a", env = "A", scope = []}]\n',
+    ],
+)
+def test_answer_keys_that_cannot_be_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(text)
+    with pytest.raises(ConfigError, match="holdfast.toml:[123]: answers"):
+        load_config(tmp_path)
 
 
 def test_secrets_lie_in_the_state_folder_or_where_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +163,10 @@ def test_secrets_lie_in_the_state_folder_or_where_it_is_said(tmp_path: Path, mon
     monkeypatch.setenv("HOLDFAST_SECRETS", "hunter2")
     with pytest.raises(ConfigError, match=r"^HOLDFAST_SECRETS: must be dir:PATH[^']*$"):
         load_config(tmp_path)
+
+
+def test_limits_that_are_not_set_keep_their_defaults(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text("[limits.answer]\nbytes = 2000\n[limits.input]\nvalues = 7\n")
+    limits = load_config(tmp_path).limits
+    assert (limits.answer.bytes, limits.answer.values) == (2000, 10_000)
+    assert (limits.input.bytes, limits.input.values) == (8 * 1024 * 1024, 7)

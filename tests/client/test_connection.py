@@ -11,17 +11,17 @@ from pydantic import BaseModel
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
-from client.config import ConfigError, load_config
-from client.connection import (
+from holdfast.client.config import ConfigError, load_config
+from holdfast.client.connection import (
     DATA_CONVERTER,
     ServerUnreachable,
     connect,
     ensure_search_attributes,
     missing_search_attributes,
 )
-from client.embedded import down
-from client.embedded.server import temporal_binary
-from protocol.values import Value
+from holdfast.client.embedded import down
+from holdfast.client.embedded.server import temporal_binary
+from holdfast.protocol.values import Value
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from blueprint import expand, load
-from blueprint.grammar import Agent, Plan, PlanBody
-from blueprint.load import examine
+from holdfast.blueprint import expand, load
+from holdfast.blueprint.grammar import Agent, Plan, PlanBody
+from holdfast.blueprint.load import examine
 from tests.blueprint.test_plan_importers import TEXTS
 from tests.client.command import ROOT, Holdfast
 
@@ -80,7 +80,7 @@ def test_a_plan_is_piped_in(create: Holdfast) -> None:
 def test_nothing_is_overwritten(create: Holdfast) -> None:
     create.write("mine.yaml", "mine")
     refused = create("create", "mine.yaml", "--from", "tell.json")
-    assert (refused.code, "mine.yaml is there already" in refused.err) == (2, True)
+    assert (refused.code, "mine.yaml already exists" in refused.err) == (2, True)
     assert (create.folder / "mine.yaml").read_text() == "mine"
 
 
@@ -88,11 +88,11 @@ def test_nothing_is_overwritten(create: Holdfast) -> None:
     ("typed", "told"),
     [
         ('{"goal": "x", "steps": [{"id": 1}]}', "standard input:1:25 steps[0].instruction: 'instruction' is empty"),
-        ('{"goal": ', "standard input:2:1: invalid YAML: did not find"),
+        ('{"goal": ', "standard input:1:10: invalid JSON"),
         ("Plan: look\n#E1 = Search[#E2]", "standard input:2:14: #E2 is the result of no step"),
-        ("steps: [{name: a, uses: stringify}]", "is a blueprint, no plan"),
-        ("nonsense", "is no plan: neither JSON"),
-        ("", "is no plan: neither JSON"),
+        ("steps: [{name: a, uses: stringify}]", "is a blueprint, not a plan"),
+        ("nonsense", "is not a plan: neither JSON"),
+        ("", "is not a plan: neither JSON"),
     ],
 )
 def test_what_is_no_plan_is_told_and_nothing_is_written(create: Holdfast, typed: str, told: str) -> None:
@@ -111,8 +111,8 @@ def test_problems_are_told_as_json_too(create: Holdfast) -> None:
     ("words", "told"),
     [
         (["--from", "nix.json"], "nix.json cannot be read"),
-        (["--from", "tell.json", "--wizard"], "leave out --wizard"),
-        (["--from", "tell.json", "--goal", "x"], "says its goal itself"),
+        (["--from", "tell.json", "--wizard"], "cannot be combined with --wizard"),
+        (["--from", "tell.json", "--goal", "x"], "has a goal of its own"),
         (["no/x.yaml", "--from", "tell.json"], "there is no folder no"),
     ],
 )

@@ -1,4 +1,5 @@
 import asyncio
+import hashlib
 import os
 import signal
 import socket
@@ -13,19 +14,22 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
-from client import embedded
-from client.config import Config, ModelSection, WorkerSection, load_config
-from client.embedded import ServerUnreachable, down, ensure, processes, server
-from client.embedded.server import find_server, start_server
-from client.embedded.worker import ROOT, find_workers
-from protocol.runs import BLUEPRINT_ATTRIBUTE
+from holdfast.client import embedded
+from holdfast.client.config import Config, ModelSection, WorkerSection, load_config
+from holdfast.client.embedded import ServerUnreachable, down, ensure, processes, server
+from holdfast.client.embedded.server import find_server, start_server
+from holdfast.client.embedded.worker import ROOT, find_workers
+from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE
 
 # It leaves at once: the SDK sometimes aborts at the interpreter's exit.
 ENSURE = (
-    "import asyncio, os, client.config, client.embedded as e; "
-    "print(asyncio.run(e.ensure(client.config.load_config())), flush=True); os._exit(0)"
+    "import asyncio, os; from holdfast.client import config, embedded; "
+    "print(asyncio.run(embedded.ensure(config.load_config())), flush=True); os._exit(0)"
 )
-DEV = "import asyncio, client.config, client.embedded as e; asyncio.run(e.foreground(client.config.load_config()))"
+DEV = (
+    "import asyncio; from holdfast.client import config, embedded; "
+    "asyncio.run(embedded.foreground(config.load_config()))"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +99,14 @@ async def test_from_nothing_it_is_up_and_the_next_command_finds_it(project: Conf
     before = find_server(project.home), find_workers(project.home)
     assert await ensure(project) == first
     assert (find_server(project.home), find_workers(project.home)) == before
+
+
+async def test_what_takes_some_seconds_is_told_before(project: Config) -> None:
+    told: list[str] = []
+    await ensure(project, told.append)
+    assert [("server" in text, "worker" in text) for text in told] == [(True, False), (False, True)]
+    await ensure(project, told.append)
+    assert len(told) == 2
 
 
 async def test_runs_may_carry_search_attributes_at_once_and_closed_ones_are_kept_90_days(project: Config) -> None:
@@ -201,7 +213,8 @@ async def test_a_new_key_replaces_the_worker_and_a_terminal_without_the_key_does
     monkeypatch.delenv("SOME_KEY")
     await ensure(config)
     assert find_workers(config.home) == with_key
-    assert "secret" not in (config.home / "server.json").read_text()
+    written = (config.home / "server.json").read_text()
+    assert "secret" not in written and hashlib.sha256(b"secret").hexdigest() not in written
 
 
 async def test_a_worker_that_cannot_start_is_told_with_its_last_lines(running: Config) -> None:

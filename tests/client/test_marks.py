@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from blueprint.graph import graph
-from client.marks import marks_of
+from holdfast.blueprint.graph import graph
+from holdfast.client.overlay import marks_of
 from tests.blueprint.flowchart import Flowchart, read_flowchart
 from tests.conftest import Harness
 

@@ -28,16 +28,16 @@ from temporalio.converter import StorageDriverStoreContext as StoreContext
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
-from activities import tool
-from client.config import ConfigError, load_config
-from client.connection import DATA_CONVERTER, converter, payload_place
-from client.payloads import THRESHOLD, PayloadsUnreachable, buckets
-from client.payloads.clearing import Amount, clear
-from client.payloads.directory import Directory, enter, mend, remove
+from holdfast.activities import tool
+from holdfast.client.config import ConfigError, load_config
+from holdfast.client.connection import DATA_CONVERTER, converter, payload_place
+from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
+from holdfast.client.payloads.collection import StoredAmount, clear
+from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
+from holdfast.worker import Settings
+from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.client.command import Holdfast
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
-from worker import Settings
-from workflows import RUNNER, WORKFLOWS
 
 LARGE = "0123456789" * 10_000
 HERE = __name__
@@ -76,24 +76,24 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Directory:
-    return Directory(tmp_path / "payloads")
+def folder(tmp_path: Path) -> PayloadDirectory:
+    return PayloadDirectory(tmp_path / "payloads")
 
 
 def payload(text: str) -> Payload:
     return Payload(metadata={"encoding": b"json/plain"}, data=text.encode())
 
 
-async def stored(folder: Directory, *texts: str) -> list[StorageDriverClaim]:
+async def stored(folder: PayloadDirectory, *texts: str) -> list[StorageDriverClaim]:
     return await folder.store(StoreContext(), [payload(text) for text in texts])
 
 
-async def read(folder: Directory, *claims: StorageDriverClaim) -> list[str]:
+async def read(folder: PayloadDirectory, *claims: StorageDriverClaim) -> list[str]:
     found = await folder.retrieve(StorageDriverRetrieveContext(), claims)
     return [one.data.decode() for one in found]
 
 
-def files(folder: Directory) -> list[Path]:
+def files(folder: PayloadDirectory) -> list[Path]:
     return [path for path, _ in folder.files()]
 
 
@@ -105,7 +105,7 @@ def age(*paths: Path) -> None:
 # One folder
 
 
-async def test_what_is_stored_is_read_again_and_equal_payloads_are_one_file(folder: Directory) -> None:
+async def test_what_is_stored_is_read_again_and_equal_payloads_are_one_file(folder: PayloadDirectory) -> None:
     claims = await stored(folder, "one", "two", "one")
     assert await read(folder, *claims) == ["one", "two", "one"]
     assert len(files(folder)) == 2
@@ -113,7 +113,20 @@ async def test_what_is_stored_is_read_again_and_equal_payloads_are_one_file(fold
         assert path == folder.path(hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-async def test_a_file_that_is_there_is_not_written_again_but_its_age_begins_anew(folder: Directory) -> None:
+@pytest.mark.parametrize(("shared", "mode"), [(None, 0o600), (0o750, 0o640)])
+async def test_what_is_stored_is_for_those_who_may_use_the_folder(
+    tmp_path: Path, shared: int | None, mode: int
+) -> None:
+    folder = PayloadDirectory(tmp_path / "payloads")
+    if shared is not None:
+        folder.folder.mkdir(mode=shared)
+    await stored(folder, "one")
+    [path] = files(folder)
+    assert path.stat().st_mode & 0o777 == mode
+    assert path.parent.stat().st_mode & 0o777 == (shared or 0o700)
+
+
+async def test_a_file_that_is_there_is_not_written_again_but_its_age_begins_anew(folder: PayloadDirectory) -> None:
     await stored(folder, "one")
     [path] = files(folder)
     before = path.stat().st_ino
@@ -123,20 +136,20 @@ async def test_a_file_that_is_there_is_not_written_again_but_its_age_begins_anew
     assert path.stat().st_mtime > 0
 
 
-async def test_a_file_that_was_cut_short_is_written_again(folder: Directory) -> None:
+async def test_a_file_that_was_cut_short_is_written_again(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
     files(folder)[0].write_bytes(b"")
     await stored(folder, "one")
     assert await read(folder, claim) == ["one"]
 
 
-async def test_a_folder_may_be_moved(folder: Directory, tmp_path: Path) -> None:
+async def test_a_folder_may_be_moved(folder: PayloadDirectory, tmp_path: Path) -> None:
     claims = await stored(folder, "one")
     folder.folder.rename(tmp_path / "elsewhere")
-    assert await read(Directory(tmp_path / "elsewhere"), *claims) == ["one"]
+    assert await read(PayloadDirectory(tmp_path / "elsewhere"), *claims) == ["one"]
 
 
-async def test_a_missing_file_is_told_with_its_place_and_the_way_out(folder: Directory) -> None:
+async def test_a_missing_file_is_told_with_its_place_and_the_way_out(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
     [path] = files(folder)
     path.unlink()
@@ -144,7 +157,7 @@ async def test_a_missing_file_is_told_with_its_place_and_the_way_out(folder: Dir
         await read(folder, claim)
 
 
-async def test_a_damaged_file_is_told_with_its_place_and_the_way_out(folder: Directory) -> None:
+async def test_a_damaged_file_is_told_with_its_place_and_the_way_out(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
     [path] = files(folder)
     path.write_bytes(path.read_bytes().replace(b"one", b"eno"))
@@ -153,12 +166,12 @@ async def test_a_damaged_file_is_told_with_its_place_and_the_way_out(folder: Dir
 
 
 @pytest.mark.parametrize("claim", [{}, {"sha256": "../../etc/passwd"}, {"sha256": "A" * 64}])
-async def test_a_claim_that_names_no_payload_reads_no_file(folder: Directory, claim: dict[str, str]) -> None:
+async def test_a_claim_that_names_no_payload_reads_no_file(folder: PayloadDirectory, claim: dict[str, str]) -> None:
     with pytest.raises(PayloadsUnreachable, match="names no payload"):
         await read(folder, StorageDriverClaim(claim))
 
 
-async def test_a_folder_that_cannot_be_written_is_told(folder: Directory) -> None:
+async def test_a_folder_that_cannot_be_written_is_told(folder: PayloadDirectory) -> None:
     folder.folder.write_text("a file")
     with pytest.raises(PayloadsUnreachable, match=r"payloads: a large value cannot be stored: .*make it writable"):
         await stored(folder, "one")
@@ -167,12 +180,12 @@ async def test_a_folder_that_cannot_be_written_is_told(folder: Directory) -> Non
 def _store_many(place: str, mine: int) -> list[dict[str, str]]:
     """A process: texts that all of them store, and its own."""
     texts = [text for n in range(40) for text in (f"all {n} {LARGE}", f"{mine} {n} {LARGE}")]
-    claims = asyncio.run(stored(Directory(Path(place)), *texts))
+    claims = asyncio.run(stored(PayloadDirectory(Path(place)), *texts))
     return [dict(claim.claim_data) for claim in claims]
 
 
 async def test_processes_that_store_the_same_and_different_payloads_do_not_disturb_each_other(
-    folder: Directory,
+    folder: PayloadDirectory,
 ) -> None:
     with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
         made = list(pool.map(_store_many, [str(folder.folder)] * 4, range(4)))
@@ -183,7 +196,7 @@ async def test_processes_that_store_the_same_and_different_payloads_do_not_distu
     assert all(len(path.name) == 64 for path in files(folder))
 
 
-async def test_a_payload_that_is_stored_while_gc_removes_it_is_there(folder: Directory) -> None:
+async def test_a_payload_that_is_stored_while_gc_removes_it_is_there(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
     path = folder.path(claim.claim_data["sha256"])
     for _ in range(300):
@@ -202,7 +215,7 @@ async def test_a_payload_that_is_stored_while_gc_removes_it_is_there(folder: Dir
         assert await read(folder, claim) == ["one"]
 
 
-async def test_what_a_killed_gc_had_in_hand_is_read_and_put_back(folder: Directory) -> None:
+async def test_what_a_killed_gc_had_in_hand_is_read_and_put_back(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
     [path] = files(folder)
     path.rename(f"{path}.going")
@@ -215,7 +228,7 @@ async def test_what_a_killed_gc_had_in_hand_is_read_and_put_back(folder: Directo
 # The setting
 
 
-async def test_a_payload_over_16_kib_goes_outside_and_a_smaller_one_stays(folder: Directory) -> None:
+async def test_a_payload_over_16_kib_goes_outside_and_a_smaller_one_stays(folder: PayloadDirectory) -> None:
     assert THRESHOLD == 16 * 1024
     [small, large] = await converter(f"dir:{folder.folder}").encode(["x" * 16_000, "x" * 16_500])
     assert small.ByteSize() > 16_000
@@ -223,7 +236,7 @@ async def test_a_payload_over_16_kib_goes_outside_and_a_smaller_one_stays(folder
     assert len(files(folder)) == 1
 
 
-async def test_reading_alone_stores_nothing(folder: Directory) -> None:
+async def test_reading_alone_stores_nothing(folder: PayloadDirectory) -> None:
     both, reading = (converter(f"dir:{folder.folder}", store=store) for store in (True, False))
     assert await reading.decode(await both.encode([LARGE])) == [LARGE]
     age(*files(folder))
@@ -278,7 +291,7 @@ def test_a_package_that_is_not_installed_is_told_with_its_extra(
         converter(place)
 
 
-async def test_a_value_that_lies_elsewhere_is_told_with_the_way_out(folder: Directory) -> None:
+async def test_a_value_that_lies_elsewhere_is_told_with_the_way_out(folder: PayloadDirectory) -> None:
     in_folder = converter(f"dir:{folder.folder}")
     storage = ExternalStorage(drivers=[bucket({}, "s3://bucket/in")], payload_size_threshold=THRESHOLD)
     in_bucket = replace(DATA_CONVERTER, external_storage=storage)
@@ -356,7 +369,7 @@ async def replay(house: Harness, run: str, data_converter: DataConverter) -> Non
 
 
 async def test_100_kb_through_input_tool_answer_and_result_leave_small_histories_that_replay(
-    temporal: Client, folder: Directory, tmp_path: Path
+    temporal: Client, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
     place = f"dir:{folder.folder}"
     async with house_in(temporal, place, tmp_path) as house:
@@ -432,7 +445,7 @@ async def own_server() -> AsyncIterator[WorkflowEnvironment]:
 
 
 async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_and_gc_keeps_them(
-    own_server: WorkflowEnvironment, folder: Directory
+    own_server: WorkflowEnvironment, folder: PayloadDirectory
 ) -> None:
     client = storing(own_server.client, f"dir:{folder.folder}")
     runner = UnsandboxedWorkflowRunner()
@@ -463,7 +476,7 @@ async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_an
 
 
 async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_replays(
-    own_server: WorkflowEnvironment, folder: Directory, tmp_path: Path
+    own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
     place = f"dir:{folder.folder}"
     async with house_in(own_server.client, place, tmp_path) as house:
@@ -484,7 +497,7 @@ async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_repla
 
 
 async def test_gc_removes_what_a_deleted_run_left(
-    own_server: WorkflowEnvironment, folder: Directory, tmp_path: Path
+    own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
     async with house_in(own_server.client, f"dir:{folder.folder}", tmp_path) as house:
         run = await house.start(TITLE, f"to be deleted {LARGE}")
@@ -497,13 +510,15 @@ async def test_gc_removes_what_a_deleted_run_left(
         await house.client.workflow_service.delete_workflow_execution(request)
 
         async def gone() -> bool:
-            return (await clear(house.client, folder.folder)).kept == Amount()
+            return (await clear(house.client, folder.folder)).kept == StoredAmount()
 
         await until(gone, "the deletion")
         assert files(folder) == []
 
 
-async def test_gc_keeps_what_a_schedule_will_start_with(own_server: WorkflowEnvironment, folder: Directory) -> None:
+async def test_gc_keeps_what_a_schedule_will_start_with(
+    own_server: WorkflowEnvironment, folder: PayloadDirectory
+) -> None:
     client = storing(own_server.client, f"dir:{folder.folder}")
     action = ScheduleActionStartWorkflow("Carries", f"scheduled {LARGE}", id="later", task_queue="carries")
     schedule = Schedule(action=action, spec=ScheduleSpec(), state=ScheduleState(paused=True))
@@ -519,7 +534,7 @@ async def test_gc_keeps_what_a_schedule_will_start_with(own_server: WorkflowEnvi
 
 
 async def test_gc_refuses_a_folder_that_another_namespace_refers_to(
-    own_server: WorkflowEnvironment, folder: Directory
+    own_server: WorkflowEnvironment, folder: PayloadDirectory
 ) -> None:
     await stored(folder, "one")
     age(*files(folder))
@@ -536,12 +551,12 @@ def test_a_large_value_of_the_embedded_server_lies_in_its_folder_and_replays(hol
     holdfast.write("large.txt", LARGE)
     ran = holdfast("run", holdfast.write("titled.yaml", TITLE), "--input", "@large.txt", "--id", "large", typed="Ten\n")
     assert ran.out == f"Ten: {LARGE}\n"
-    assert len(files(Directory(holdfast.folder / "state" / "payloads"))) >= 2
+    assert len(files(PayloadDirectory(holdfast.folder / "state" / "payloads"))) >= 2
     assert holdfast("replay", "large").code == 0
 
 
 def test_gc_says_what_it_removed_and_kept(holdfast: Holdfast) -> None:
-    directory = Directory(holdfast.folder / "state" / "payloads")
+    directory = PayloadDirectory(holdfast.folder / "state" / "payloads")
     asyncio.run(stored(directory, "left by nobody"))
     age(*files(directory))
     kept = len(files(directory)) - 1
@@ -561,8 +576,8 @@ def told(done: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("words", "place", "message"),
     [
-        ((), "s3://bucket/x", "gc clears folders; s3://bucket/x is cleared by the bucket's own lifecycle rules"),
-        (("--older-than", "soon"), "", "--older-than: 'soon' is no duration"),
+        ((), "s3://bucket/x", "gc clears folders only; for s3://bucket/x use a lifecycle rule of the bucket"),
+        (("--older-than", "soon"), "", "--older-than: 'soon' is not a duration"),
         (("--older-than", "1s"), "", "--older-than 1s: must be a minute or more"),
     ],
 )
@@ -586,7 +601,7 @@ def test_the_embedded_worker_gets_the_folder_of_the_command(tmp_path: Path) -> N
         holdfast.write("large.txt", LARGE)
         ran = holdfast("run", holdfast.write("titled.yaml", TITLE), "--input", "@large.txt", typed="Ten\n")
         assert ran.out == f"Ten: {LARGE}\n"
-        assert len(files(Directory(tmp_path / "large"))) >= 2
-        assert files(Directory(tmp_path / "state" / "payloads")) == []
+        assert len(files(PayloadDirectory(tmp_path / "large"))) >= 2
+        assert files(PayloadDirectory(tmp_path / "state" / "payloads")) == []
     finally:
         holdfast("down")

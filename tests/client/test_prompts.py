@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from client.prompts import Interrupted, Lines, Terminal, Written, chosen, read_line
-from client.reading import Entry
-from client.render import console
-from protocol.answers import Answer
-from protocol.questions import Clarification, Input, Review
+from holdfast.client.prompts import AnswerFile, PipedAnswers, PromptInterrupted, Terminal, chosen, read_line
+from holdfast.client.reading import Entry
+from holdfast.client.render import console
+from holdfast.protocol.answers import Answer
+from holdfast.protocol.questions import Clarification, Input, Permission, Review
 from tests.client.test_reading import decision, question
 
 FORM = {
@@ -55,6 +55,21 @@ def test_an_option_is_chosen_by_number_id_or_label_and_a_number_that_is_an_id_is
     asked = decision()
     assert [chosen(text, asked) for text in ("2", "b", "Beta, too", "1")] == ["b", "b", "Beta, too", "1"]
     assert chosen("2, a", decision(max_selections=2)) == ["b", "a"]
+
+
+def test_the_beginning_of_one_option_is_enough_where_own_words_are_none() -> None:
+    assert [chosen(text, decision()) for text in ("al", "BE", "")] == ["a", "b", ""]
+    options = [{"id": "warm"}, {"id": "warn"}]
+    assert chosen("wa", decision(options=options)) == "wa"
+    assert chosen("warm w", decision(options=options)) == "warm w"
+    assert chosen("al", question(Clarification(message="?", options=decision().options))) == "al"
+
+
+def test_a_permission_takes_what_the_command_takes(typing: Typing) -> None:
+    asked = question(Permission(message="May I?"))
+    assert typing.content(asked, "go ahead") == {"granted": True}
+    assert typing.content(asked, "no, too dear") == {"granted": False, "reason": "too dear"}
+    assert typing.content(asked, "yes", "run", "") == {"granted": True, "scope": "run"}
 
 
 def test_one_is_asked_again_with_the_reason(typing: Typing) -> None:
@@ -111,7 +126,7 @@ def test_commands_decline_cancel_help_and_leave(typing: Typing) -> None:
 
 def test_piped_lines_are_taken_as_they_are(typing: Typing) -> None:
     typing.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_Pipe(b" a text: \r\n/decline\n")))
-    lines = Lines(console(typing.shown))
+    lines = PipedAnswers(console(typing.shown))
     asked = question(Input(message="?"))
     contents = [answer.content if (answer := lines.answer(asked)) else None for _ in range(3)]
     assert contents == [" a text: ", "/decline", None]
@@ -125,7 +140,7 @@ class _Pipe(io.BytesIO):
 
 
 def test_a_written_answer_that_was_refused_is_not_given_again(typing: Typing) -> None:
-    written = Written([Entry("tone", "x", times=9), Entry("t*", "y")], console(typing.shown))
+    written = AnswerFile([Entry("tone", "x", times=9), Entry("t*", "y")], console(typing.shown))
     asked = decision()
     contents = [answer.content if (answer := written.answer(asked)) else None for _ in range(3)]
     assert contents == ["x", "y", None]
@@ -148,7 +163,7 @@ def test_ctrl_c_that_another_thread_takes_ends_the_wait_too(monkeypatch: pytest.
         other = threading.Thread(target=interrupts)
         other.start()
         try:
-            with pytest.raises(Interrupted):
+            with pytest.raises(PromptInterrupted):
                 read_line()
         finally:
             left.set()

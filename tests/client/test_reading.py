@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from blueprint.errors import BlueprintError
-from client.reading import BadUsage, answers_for, content_of, input_of, person, read_entries, value_of
-from protocol.address import Address
-from protocol.questions import Asked, Clarification, Decision, Input, Question, Review, question_of
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.grammar import PlanBody
+from holdfast.client.reading import (
+    BadUsage,
+    answers_for,
+    content_of,
+    input_of,
+    person,
+    read_entries,
+    value_of,
+    yes_or_no,
+)
+from holdfast.protocol.address import Address
+from holdfast.protocol.plans import PlanReview
+from holdfast.protocol.questions import Asked, Clarification, Decision, Input, Permission, Question, Review, question_of
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]
@@ -43,7 +54,7 @@ def test_a_value_is_text_where_text_is_wanted_else_json_else_text(text: str, sch
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [('"\\ud800"', "the text"), ('{"a": [1, "x\\uDC00"]}', "a[1]"), ('{"a": {"\\ud800": 1}}', "a ")],
+    [('"\\ud800"', "the value"), ('{"a": [1, "x\\uDC00"]}', "a[1]"), ('{"a": {"\\ud800": 1}}', "a: ")],
 )
 def test_half_a_character_is_refused_with_its_place(text: str, place: str) -> None:
     with pytest.raises(BadUsage, match="half a character") as caught:
@@ -59,6 +70,7 @@ def test_half_a_character_is_refused_with_its_place(text: str, place: str) -> No
         ("Yes", {"verdict": "unchanged"}),
         ("no", {"verdict": "rejected"}),
         ("no, too long, really", {"verdict": "rejected", "reason": "too long, really"}),
+        ("revise, say less", "revise, say less"),
         ('{"length": 2}', {"verdict": "edited", "payload": {"who": "all", "length": 2}}),
         ('{"tone": "warm"}', {"verdict": "edited", "payload": {"who": "all", "length": 1, "tone": "warm"}}),
         ('{"verdict": "rejected"}', {"verdict": "rejected"}),
@@ -70,6 +82,44 @@ def test_a_review_may_be_answered_in_short(text: str, content: Any) -> None:
     shown = {"who": "all", "length": 1}
     asked = Review(message="?", payload=shown, payload_schema={"properties": {"tone": {"type": "string"}}})
     assert content_of(text, question(asked)) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("yes", {"granted": True}),
+        ("Vas-y !", {"granted": True}),
+        ("yes, run", {"granted": True, "scope": "run"}),
+        ("no", {"granted": False}),
+        ("no, too dear", {"granted": False, "reason": "too dear"}),
+        ("yes but", "yes but"),
+        ("yes, tomorrow", "yes, tomorrow"),
+        ("always", "always"),
+        ('{"granted": true}', {"granted": True}),
+    ],
+)
+def test_a_permission_may_be_answered_in_short_and_nothing_unclear_is_a_yes(text: str, content: Any) -> None:
+    assert content_of(text, question(Permission(message="?"))) == content
+
+
+def test_yes_and_no_say_so_to_what_can_be_answered_with_them() -> None:
+    choice = question(Decision.model_validate({"message": "?", "options": [{"id": "accept"}, {"id": "b"}]}))
+    boolean = question(Input(message="?", form={"type": "boolean"}))
+    assert yes_or_no(question(Permission(message="?")), False, "no") == {"granted": False, "reason": "no"}
+    assert yes_or_no(question(Review(message="?", payload=1)), True) == {"verdict": "unchanged"}
+    assert (yes_or_no(choice, True), yes_or_no(boolean, False)) == ("accept", False)
+    for unclear in (None, decision(), question(Input(message="?"))):
+        with pytest.raises(BadUsage, match="--yes answers permissions, reviews"):
+            yes_or_no(unclear, True)
+
+
+def test_a_boolean_takes_words() -> None:
+    assert content_of("yes", question(Input(message="?", form={"type": "boolean"}))) is True
+
+
+def test_a_plan_is_sent_back_to_its_planner_in_short() -> None:
+    asked = PlanReview(message="?", payload={}, payload_schema={"type": "object"}, author=PlanBody(), revisable=True)
+    assert content_of("revise, say less", question(asked)) == {"verdict": "revise", "reason": "say less"}
 
 
 def test_one_option_is_literal_text_and_several_are_a_list() -> None:
@@ -140,3 +190,17 @@ def test_who_answers_is_said_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOLDFAST_USER")
     monkeypatch.setenv("LOGNAME", "login")
     assert person(None) == "user:login"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("1e999", "the value"),
+        ('{"a": [1, -1e999]}', r"a\[1\]"),
+        ('{"a": 9223372036854775808}', "a"),
+        ("[" * 999, "deep"),
+    ],
+)
+def test_json_that_cannot_be_kept_is_refused_with_its_place(text: str, place: str) -> None:
+    with pytest.raises(BadUsage, match=place):
+        value_of(text + "]" * text.count("[") if text.startswith("[[") else text, None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from client.render import (
+from holdfast.client.render import (
     answer_command,
     console,
     event_line,
@@ -18,10 +18,10 @@ from client.render import (
     table,
     tree_text,
 )
-from client.trace import trace_of
-from protocol.address import Address
-from protocol.questions import Input
-from protocol.runs import Event, Failure
+from holdfast.client.trace import trace_of
+from holdfast.protocol.address import Address
+from holdfast.protocol.questions import Input, Permission
+from holdfast.protocol.runs import Event, Failure
 from tests.client.test_reading import ACTION, decision, question
 
 
@@ -43,6 +43,10 @@ def test_the_command_that_answers_fits_the_question() -> None:
     assert answer_command(asked) == f"holdfast answer r {asked.id} VALUE"
     form = question(Input(message="?", form={"type": "object"})).model_copy(update={"run": "my run"})
     assert answer_command(form) == f"holdfast answer 'my run' {form.id} --content JSON"
+    fields = {"type": "object", "properties": {"city": {}, "it's": {}}}
+    named = question(Input(message="?", form=fields))
+    assert answer_command(named).endswith("""--content '{"city": …, "it'"'"'s": …}'""")
+    assert answer_command(question(Permission(message="?"))).endswith("yes  # or 'no, WHY'")
     word = question(Input(message="?", form=ACTION))
     assert answer_command(word) == f"holdfast answer r {word.id} VALUE  # retry, abort, or a JSON object"
 
@@ -60,6 +64,7 @@ def test_the_command_that_answers_fits_the_question() -> None:
         ),
         (event("plan.completed", "pipeline:p;plan:go", status="completed_with_errors"), "go: completed_with_errors"),
         (event("plan.completed", "pipeline:p;plan:go", status="completed"), None),
+        (event("plan.completed", "pipeline:p;plan:go", status="completed", note="no tool ran"), "go: no tool ran"),
         (event("step.completed", kind="step", output={"a": 1}), '  ✓ s  {"a":1}'),
         (event("step.completed", kind="hitl", output="x"), None),
         (event("step.failed", message="bad\nluck"), "  ✗ s  bad luck"),
@@ -76,10 +81,25 @@ def test_every_event_has_a_line() -> None:
 
 
 def test_only_the_last_column_of_a_table_is_cut() -> None:
-    assert table(("A", "B"), [("long-id", "m" * 50)], room=20).plain.splitlines() == [
+    assert table(("A", "B"), [("long-id", "m" * 50)], room=40).plain.splitlines() == [
         "A        B",
-        "long-id  mmmmmmmmmm…",
+        "long-id  mmmmmmmmmmmmmmmmmmmmmmmmmmmmmm…",
     ]
+
+
+@pytest.mark.parametrize(("room", "lines"), [(60, 2), (80, 2), (120, 1)])
+def test_in_a_narrow_terminal_a_row_takes_several_lines_and_shows_every_column(room: int, lines: int) -> None:
+    row = (
+        "brief-cae74e61",
+        "9b0c9ad9ff4ac7d2",
+        "clarify (12)",
+        "3 min ago",
+        "user:ana, group:editors",
+        "Is it so? " * 9,
+    )
+    shown = table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), [row], room).plain
+    assert all(cell[:30].strip() in shown for cell in row)
+    assert (len(shown.splitlines()), max(map(len, shown.splitlines())) <= room) == (2 * lines, True)
 
 
 def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:

@@ -9,7 +9,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from client.tree import NoWorker, Tree
+from holdfast.client.tree import Tree
+from holdfast.client.workers import NoWorker
 
 
 @pytest.fixture

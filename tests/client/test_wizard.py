@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from blueprint import expand, loads
-from blueprint.expressions import render
-from blueprint.grammar import AnyStep, Clarify, Conditional, Hitl, Loop, Map
-from blueprint.load import examine
-from client.wizard import Wanted, blueprint_text, questions, replies_text
-from client.wizard.texts import NEVER
+from holdfast.blueprint import expand, loads
+from holdfast.blueprint.expressions import render
+from holdfast.blueprint.grammar import AnyStep, Clarify, Conditional, Hitl, Loop, Map
+from holdfast.blueprint.load import examine
+from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, replies_text
+from holdfast.client.wizard.texts import NEVER
 from tests.client.command import ROOT, TONE, Holdfast, Screen
 
 GOLDEN = Path(__file__).parent / "golden_wizard"
 WANTED = {
-    "clarify": Wanted(name="trip", goal="Plan a trip", pattern="clarify", facts="place, number_of_days"),
-    "feedback": Wanted(
+    "clarify": WizardAnswers(name="trip", goal="Plan a trip", pattern="clarify", facts="place, number_of_days"),
+    "feedback": WizardAnswers(
         name="tea",
         goal="A text about tea",
         pattern="feedback",
@@ -28,7 +28,7 @@ WANTED = {
         deadline="2d",
         unanswered="keep",
     ),
-    "approval": Wanted(
+    "approval": WizardAnswers(
         name="pay",
         goal="Pay the invoice",
         pattern="approval",
@@ -36,7 +36,7 @@ WANTED = {
         deadline="1h30m",
         unanswered="refuse",
     ),
-    "conversation": Wanted(
+    "conversation": WizardAnswers(
         name="brief",
         goal="Write a brief.",
         pattern="conversation",
@@ -45,7 +45,7 @@ WANTED = {
         deadline="1d",
         unanswered="decide",
     ),
-    "items": Wanted(
+    "items": WizardAnswers(
         name="labels",
         goal="Write a label",
         pattern="items",
@@ -55,10 +55,10 @@ WANTED = {
         deadline="2d",
         unanswered="drop",
     ),
-    "no_deadline": Wanted(
+    "no_deadline": WizardAnswers(
         name="open", goal="A text", pattern="feedback", model="openai:gpt-5.2", question="Good: or not?"
     ),
-    "failing": Wanted(
+    "failing": WizardAnswers(
         name="strict", goal="Pay", pattern="approval", question="Pay?", deadline="30m", unanswered="fail"
     ),
 }
@@ -128,7 +128,7 @@ def test_whatever_is_typed_is_meant_literally(pattern: str, text: str) -> None:
 
 def test_every_answer_of_the_wizard_has_its_place() -> None:
     asked = [name for step in nested(questions().steps) if isinstance(step, Clarify) for name in step.properties()]
-    assert set(asked) == set(Wanted.model_fields)
+    assert set(asked) == set(WizardAnswers.model_fields)
 
 
 @pytest.mark.parametrize("pattern", TYPED)
@@ -171,7 +171,7 @@ def test_nothing_is_overwritten_and_the_answers_are_kept(holdfast: Holdfast) -> 
 def test_replies_that_are_there_are_not_overwritten_either(holdfast: Holdfast) -> None:
     holdfast.write("half.replies.yaml", "mine")
     made = holdfast("create", "half.yaml", "--wizard", typed="A try\nfeedback\nscripted\nGood?\nnever\n")
-    assert (made.code, "half.replies.yaml is there already" in made.err) == (2, True)
+    assert (made.code, "half.replies.yaml already exists" in made.err) == (2, True)
     assert not (holdfast.folder / "half.yaml").exists()
 
 
@@ -192,7 +192,7 @@ def test_a_person_at_a_terminal_chooses_by_number_and_may_leave(
         screen.until(question)
         screen.until("> ")
         screen.type(answer)
-    screen.until("go on with: ")
+    screen.until("continue with: ")
     assert screen.leave() == 3
     run = screen.text[screen.seen :].split()[-1]
     back = at_terminal("create", "typed.yaml", "--run", run)
@@ -213,7 +213,7 @@ def test_only_a_run_of_the_wizard_is_gone_on_with(holdfast: Holdfast) -> None:
     ("words", "told"),
     [
         ([], "holdfast create [FILE] --wizard"),
-        (["--goal", "Tea"], "--goal is that of a plan"),
+        (["--goal", "Tea"], "--goal needs --from"),
         (["no-folder/x.yaml", "--wizard"], "there is no folder no-folder"),
     ],
 )

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from client.answering import Answering
-from client.connection import DATA_CONVERTER
-from client.runs import Runs
-from protocol.questions import Question
+from holdfast.client.answering import Answering
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.runs import Runs
+from holdfast.protocol.questions import Question
 from tests.conftest import Harness, temporal_binary, until
 from tests.test_architecture import HOME
 
@@ -38,8 +38,8 @@ class Machines:
         file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", dynamic]
         self._start("server", [temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
-    def start_worker(self) -> None:
-        self._start("worker", [sys.executable, str(HOME / "worker.py")])
+    def start_worker(self, **environment: str) -> None:
+        self._start("worker", [sys.executable, str(HOME / "worker.py")], **environment)
 
     def kill(self, name: str) -> None:
         process = self._processes.pop(name)
@@ -50,13 +50,14 @@ class Machines:
         for name in list(self._processes):
             self.kill(name)
 
-    def _start(self, name: str, command: list[str]) -> None:
+    def _start(self, name: str, command: list[str], **more: str) -> None:
         environment = {
             **os.environ,
             "TEMPORAL_ADDRESS": self.address,
             "HOLDFAST_IMPORTS": "tests.tools,tests.interrupting,tests.plans.plan_tools",
             "HOLDFAST_HOME": str(self.folder / "home"),
             "PYTHONPATH": str(HOME),
+            **more,
         }
         log = (self.folder / f"{name}.log").open("ab")
         self._processes[name] = subprocess.Popen(command, env=environment, cwd=self.folder, stdout=log, stderr=log)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from client.answering import Answering, Sent
-from client.errors import NothingSent
-from client.runs import Runs
-from protocol.answers import Answer
+from holdfast.client.answering import Answering, Sent
+from holdfast.client.errors import NothingSent
+from holdfast.client.runs import Runs
+from holdfast.protocol.answers import Answer
+from holdfast.protocol.guard import Key
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked, ended, more
 from tests.tools import calls
@@ -113,7 +114,7 @@ async def test_a_guarded_run_takes_no_answer_while_no_worker_is_there(machines: 
     house, run = await begun(machines)
     [question] = await house.runs.questions(run)
     machines.kill("worker")
-    guarded = Runs(house.client, "holdfast", Answering(key="secret"))
+    guarded = Runs(house.client, "holdfast", Answering(keys=[Key("k", "secret")]))
     with pytest.raises(NothingSent):
         await guarded.answer(run, [Answer(question=question.id, content="stop")])
     signals = [event.HasField("workflow_execution_signaled_event_attributes") for event in await _events(house, run)]
@@ -122,3 +123,19 @@ async def test_a_guarded_run_takes_no_answer_while_no_worker_is_there(machines: 
 
 async def _events(house: Harness, run: str) -> list:
     return list((await house.client.get_workflow_handle(f"{run}/loop:l").fetch_history()).events)
+
+
+async def test_a_cancel_ends_a_loop_that_has_continued_as_new_though_its_worker_is_killed(machines: Machines) -> None:
+    house = await machines.house()
+    machines.start_worker()
+    text = LOOP.format(folder=machines.folder).replace("max_loops: 9", "max_loops: 9\n      checkpoint_every: 1")
+    run = await house.start(text)
+    for n in range(1, 3):
+        await asked(house, run, f"before {n}")
+        await house.answer(run, "more")
+    await asked(house, run, "before 3")
+    await house.client.get_workflow_handle(run).cancel()
+    machines.restart_worker()
+    assert (await house.runs.cancel(run)).left == []
+    assert calls(machines.folder, "before") == 3
+    await house.replay()

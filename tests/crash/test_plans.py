@@ -6,10 +6,10 @@ import asyncio
 import json
 from typing import Any
 
-from client.errors import NothingSent
-from client.tree import NoWorker
-from protocol.answers import Answer, Refusal
-from protocol.questions import Question
+from holdfast.client.errors import NothingSent
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.questions import Question
 from tests.conftest import PATIENCE, Harness
 from tests.crash.machines import Machines
 

@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection
 from random import Random, randrange
 from typing import Any
 
-from blueprint.expressions import ExpressionError, holds, names_in, names_in_expression, render
-from blueprint.expressions.bounds import MAX_ITEMS, MAX_LEVELS, MAX_TEXT
-from blueprint.expressions.error import shortened
-from blueprint.expressions.values import MAX_NUMBER
+from holdfast.blueprint.expressions import ExpressionError, holds, names_in, names_in_expression, render
+from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_LEVELS, MAX_TEXT
+from holdfast.blueprint.expressions.error import shortened
+from holdfast.blueprint.expressions.values import MAX_NUMBER
 from tests.fuzz.growing import WORLD, Grown, grown
 
 SECONDS_EACH = 2.0

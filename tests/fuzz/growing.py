@@ -8,9 +8,9 @@ from functools import reduce
 from random import Random
 from typing import Any, NamedTuple
 
-from blueprint.expressions.calls import FUNCTIONS, METHODS
-from blueprint.expressions.filters import FILTERS
-from blueprint.expressions.predicates import TESTS
+from holdfast.blueprint.expressions.calls import FUNCTIONS, METHODS
+from holdfast.blueprint.expressions.filters import FILTERS
+from holdfast.blueprint.expressions.predicates import TESTS
 
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
 LITERALS = [

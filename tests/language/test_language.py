@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tests.tools  # noqa: F401 registers the tools
 from tests.conftest import Harness
 
 
@@ -234,3 +235,35 @@ async def test_an_expression_that_would_run_for_ever_or_reach_outside_fails_the_
     run = await house.start(f'context: {{text: x}}\nsteps: [{{name: a, input: "{attack}"}}]')
     outcome = await house.result(run)
     assert (outcome.status, outcome.error.type) == ("failed", "expression_error")
+
+
+@pytest.mark.parametrize("written", ["{a: 1}", "'{\"a\": 1}'", "'{\"a\": {{ input }}}'"])
+async def test_merge_and_updates_context_take_a_text_that_is_a_json_object(house: Harness, written: str) -> None:
+    run = await house.start(
+        f"""
+steps:
+  - {{name: update, input: {written}, updates_context: true}}
+  - name: l
+    kind: loop
+    loop:
+      max_loops: 2
+      init: {{merge: {{target: context.first, value: {written}}}}}
+      state: {{merge: {{target: context.metrics, value: {written}}}}}
+      body: [{{name: b}}]
+""",
+        1,
+    )
+    assert (await house.result(run)).context == {"a": 1, "first": {"a": 1}, "metrics": {"a": 1}}
+
+
+@pytest.mark.parametrize("text", ["no object", "[1]", '{"a": 1e999}', "{" * 5000])
+async def test_a_text_that_is_no_json_object_fails_the_write(house: Harness, text: str) -> None:
+    run = await house.start("steps: [{name: update, updates_context: true}]", text)
+    assert (await house.result(run)).error.type == "bad_write"
+
+
+async def test_an_argument_that_does_not_fit_is_called_by_its_name(house: Harness) -> None:
+    run = await house.start("steps: [{name: a, uses: stringy, input: [5]}]")
+    error = (await house.result(run)).error
+    assert error is not None and error.type == "tool_input"
+    assert "stringy: text:" in error.message

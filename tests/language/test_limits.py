@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from client.render import tree_text
+from holdfast.client.render import tree_text
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -115,7 +115,7 @@ async def test_a_branch_whose_share_is_nothing_may_be_granted_as_much_as_the_run
     assert (
         question.message == "the share of this branch, 0 of the 1 model calls of the run, is reached (0 spent). Go on?"
     )
-    assert [option.label or option.id for option in question.options] == ["1 more", "fail"]
+    assert [option.label or option.id for option in question.options] == ["1 more", "Let it fail"]
     await house.answer(run, "more", question)
     assert await house.output(run) == {"one": "x", "two": "x"}
 

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blueprint import expand, loads
-from client.runs import STATUSES
+from holdfast.blueprint import expand, loads
+from holdfast.client.runs import STATUSES
 from tests.conftest import Harness, until
 
 INPUTS = st.sampled_from(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest_asyncio
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
-from client.connection import DATA_CONVERTER
+from holdfast.client.connection import DATA_CONVERTER
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, worker_for
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from workflows import HumanInTheLoop
+from holdfast.workflows import HumanInTheLoop
 
 
 @workflow.defn

@@ -9,9 +9,9 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from client.errors import NothingSent
-from protocol.answers import Answer, Receipt, Refusal
-from protocol.questions import Question
+from holdfast.client.errors import NothingSent
+from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.questions import Question
 from tests.conftest import Harness, until
 from tests.loops.test_loops import MORE_OR_STOP
 

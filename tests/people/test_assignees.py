@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.answering import Answering
-from client.errors import NothingSent
-from client.runs import Runs
-from protocol import guard
-from protocol.answers import Answer, Refusal
-from protocol.people import EVERYBODY, People, awaited, why_not
+from holdfast.client.answering import Answering
+from holdfast.client.errors import NothingSent
+from holdfast.client.runs import Runs
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.people import EVERYBODY, People, awaited, why_not
 from tests.conftest import Harness, until
 from tests.people.test_asking import straight
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from client.answering import ENDINGS
-from protocol.answers import Answer, Refusal
+from holdfast.client.answering import ENDINGS
+from holdfast.protocol.answers import Answer, Refusal
 from tests.conftest import Harness, until, worker_for
 
 ASK = "{kind: hitl, name: ask, message: Go?, timeout: 3d, on_error: continue%s}"

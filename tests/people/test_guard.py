@@ -1,30 +1,98 @@
-"""A guarded deployment: an answer needs a token, and a signal is not taken."""
+"""A guarded deployment: commands need tokens of its keys, and signals are not taken."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from temporalio.client import WorkflowExecutionStatus
 
-from client.answering import Answering
-from client.runs import Runs
-from protocol import guard
-from protocol.answers import Answer, Refusal
-from protocol.guard import sign
+from holdfast.client.answering import Answering
+from holdfast.client.runs import Runs
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.guard import BadToken, Key, canonical, check_token, message, sign
 from tests.conftest import Harness, until
 from tests.people.test_asking import ONE, straight
+from tests.people.test_door import signalled, updated
+from tests.test_architecture import HOME
 
-KEY = "a key of the deployment"
+KEY = Key("ops", "a key of the deployment")
+TWO = """
+steps:
+  - kind: parallel
+    name: both
+    branches:
+      a: [{kind: hitl, name: one, message: A?}]
+      b: [{kind: hitl, name: two, message: B?}]
+"""
+NESTED = """
+steps:
+  - kind: loop
+    name: outer
+    loop:
+      max_loops: 2
+      body:
+        - kind: loop
+          name: inner
+          loop: {max_loops: 1, body: [{kind: hitl, name: ask, message: Go?}]}
+"""
+VECTORS = json.loads((HOME / "docs" / "token-vectors.json").read_text())
 
 
 @pytest.fixture(autouse=True)
 def guarded(house: Harness) -> Iterator[None]:
     """The worker knows the key, and so do the clients of this house."""
-    guard.DEPLOYMENT.answer_key = KEY
-    house.runs = Runs(house.client, house.runs.task_queue, Answering(key=KEY))
+    guard.DEPLOYMENT.keys = [KEY]
+    house.runs = Runs(house.client, house.runs.task_queue, Answering(keys=[KEY]))
     yield
-    guard.DEPLOYMENT.answer_key = None
+    guard.DEPLOYMENT.keys = []
+
+
+def soon(hours: float = 1) -> datetime:
+    return datetime.now(UTC) + timedelta(hours=hours)
+
+
+def signed(run: str, owner: str, command: str, payload: dict[str, Any], key: Key = KEY) -> dict[str, Any]:
+    token = sign(key, run=run, owner=owner, command=command, payload=payload, expiry=soon())
+    return {**payload, "token": token}
+
+
+async def code_of(house: Harness, owner: str, payload: Any, name: str) -> str | None:
+    """The code of a refusal by the workflow itself; None if it is taken."""
+    told = await updated(house, owner, payload, name)
+    return None if told is None else told.type
+
+
+async def statuses(house: Harness, run: str) -> list[str]:
+    return [view.status for view in await house.runs.tree.views(run)]
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["name"])
+def test_the_vectors_hold(case: dict[str, Any]) -> None:
+    said = {name: case[name] for name in ("run", "owner", "command", "payload")}
+    key, expiry = Key(**case["key"]), datetime.fromtimestamp(case["expiry"], UTC)
+    assert message(**said, until=case["expiry"]).decode() == case["message"]
+    assert sign(key, **said, expiry=expiry) == case["token"]
+    assert check_token([Key("other", "k"), key], case["token"], **said) == key
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_canonical_numbers_are_the_same_numbers(number: float) -> None:
+    assert float(canonical(number)) == number
+
+
+@pytest.mark.parametrize(
+    "token", [None, 1, "", "ops", "ops.1.2.3", "ops.x.ab", "ops.\u0661.ab", "ops." + "9" * 400 + ".ab"]
+)
+def test_what_is_no_token_is_refused(token: Any) -> None:
+    with pytest.raises(BadToken):
+        check_token([KEY], token, run="r", owner="r", command="pause", payload={})
 
 
 async def test_a_client_with_the_key_answers(house: Harness) -> None:
@@ -36,19 +104,111 @@ async def test_a_client_with_the_key_answers(house: Harness) -> None:
 async def test_an_answer_with_no_token_a_forged_or_an_old_one_is_refused(house: Harness) -> None:
     run = await house.start(ONE)
     question = await house.one(run)
-    soon, past = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) - timedelta(hours=1)
-    signed = {"run": run, "question": question.id}
+    answer = {"answers": [{"question": question.id, "content": "go"}], "by": "user:ana"}
+    said = {"run": run, "owner": run, "command": "answer", "payload": answer}
     tokens = [
         None,
         "nonsense",
-        sign("another key", **signed, by="user:ana", expiry=soon),
-        sign(KEY, **signed, by="user:bob", expiry=soon),
-        sign(KEY, **signed, by="user:ana", expiry=past),
+        sign(Key("ops", "another key"), **said, expiry=soon()),
+        sign(Key("other", KEY.secret), **said, expiry=soon()),
+        sign(KEY, **said, expiry=soon(-1)),
     ]
     for token in tokens:
-        answer = {"answers": [{"question": question.id, "content": "go"}], "by": "user:ana", "token": token}
-        assert (await straight(house, question, answer)).type == "bad_token"
+        assert (await straight(house, question, {**answer, "token": token})).type == "bad_token"
     await house.answer(run, "go", question)
+
+
+async def test_a_token_is_for_this_content_owner_person_and_command_only(house: Harness) -> None:
+    run = await house.start(TWO)
+    one, two = await house.asked(run, 2)
+    payload = {"answers": [{"question": one.id, "content": "go"}], "by": "user:ana", "key": "k"}
+    good = signed(run, run, "answer", payload)
+    answers = good["answers"]
+    for other in (
+        {"answers": [{**answers[0], "content": "stop"}]},
+        {"answers": [{**answers[0], "action": "decline"}]},
+        {"answers": [{**answers[0], "question": two.id}]},
+        {"by": "user:bob"},
+        {"key": "another"},
+        {"comment": "and more"},
+        {"token": signed(run, f"{run}/x", "answer", payload)["token"]},
+        {"token": signed("another", run, "answer", payload)["token"]},
+        {"token": signed(run, run, "tell", payload)["token"]},
+    ):
+        assert (await straight(house, one, {**good, **other})).type == "bad_token"
+    assert await updated(house, run, good) is None
+    assert await updated(house, run, good) is None  # the same once more: the same receipt
+    await house.answer(run, "go", two)
+
+
+async def test_a_key_is_for_its_scope_only(house: Harness) -> None:
+    answers, steers = (Key(name, name, scope=frozenset([name])) for name in ("answer", "steer"))
+    guard.DEPLOYMENT.keys = [answers, steers]
+    run = await house.start(ONE)
+    question = await house.one(run)
+    answer = {"answers": [{"question": question.id, "content": "go"}]}
+    assert await code_of(house, run, signed(run, run, "answer", answer, steers), "answer") == "not_allowed"
+    assert await code_of(house, run, signed(run, run, "pause", {"key": "k"}, answers), "pause") == "not_allowed"
+    assert await code_of(house, run, signed(run, run, "pause", {"key": "k"}, steers), "pause") is None
+    assert await code_of(house, run, signed(run, run, "resume", {"key": "l"}, steers), "resume") is None
+    assert await code_of(house, run, signed(run, run, "answer", answer, answers), "answer") is None
+    assert await house.output(run) == "go"
+
+
+async def test_the_starter_steers_with_a_key_that_proves_a_person(house: Harness) -> None:
+    inbox = Key("inbox", "i", "person", frozenset(["answer"]))
+    guard.DEPLOYMENT.keys = [KEY, inbox]
+    run = await house.start(ONE, started_by="user:ana")
+    question = await house.one(run)
+    for by, code in (("user:bob", "not_allowed"), ("user:ana", None)):
+        payload = signed(run, run, "pause", {"by": by, "key": f"k {by}"}, inbox)
+        assert await code_of(house, run, payload, "pause") == code
+    await house.runs.resume(run)
+    await house.answer(run, "go", question)
+
+
+@pytest.mark.parametrize("name", ["pause", "resume"])
+async def test_a_guarded_run_is_steered_with_a_token_alone(house: Harness, name: str) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+    assert (await signalled(house, run, name=name)).code == "not_allowed"
+    for payload in (None, {"key": "k"}, {"key": "k", "token": "ops.1893456000.00"}):
+        assert await code_of(house, run, payload, name) == "bad_token"
+    assert await code_of(house, run, signed(run, run, name, {}), name) == "not_allowed"  # it has no key
+    await house.answer(run, "go", question)
+    assert await house.output(run) == "go"
+
+
+async def test_a_pause_that_is_sent_again_after_the_resume_pauses_nothing(house: Harness) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+    pause = signed(run, run, "pause", {"key": "k"})
+    assert await code_of(house, run, pause, "pause") is None
+    assert await house.runs.resume(run) is True
+    assert await code_of(house, run, pause, "pause") is None
+    assert await statuses(house, run) == ["waiting"]
+    other = signed(run, run, "pause", {"key": "k", "by": "user:bob"})
+    assert await code_of(house, run, other, "pause") == "key_conflict"
+    await house.answer(run, "go", question)
+
+
+async def test_pause_and_resume_reach_the_children_of_a_guarded_run(house: Harness) -> None:
+    run = await house.start(NESTED)
+    first = await house.one(run)
+    await house.runs.pause(run)
+    assert await statuses(house, run) == ["paused"] * 3
+    await house.answer(run, "go", first)
+    await until(lambda: _has_ended(house, first.owner), "the end of the inner loop")
+    assert "paused" in await statuses(house, run)
+    await house.runs.resume(run)
+    second = await house.one(run)  # in a child that was started later
+    assert second.id != first.id and "paused" not in await statuses(house, run)
+    await house.answer(run, "go", second)
+    assert await house.output(run) == "go"
+
+
+async def _has_ended(house: Harness, workflow: str) -> bool:
+    return (await house.client.get_workflow_handle(workflow).describe()).status != WorkflowExecutionStatus.RUNNING
 
 
 async def test_a_guarded_run_takes_no_signal(house: Harness) -> None:
@@ -71,3 +231,21 @@ async def test_a_client_without_the_key_is_told_so(house: Harness) -> None:
         await stranger.answer(run, [Answer(question=question.id, content="go")])
     assert caught.value.code == "bad_token"
     await house.answer(run, "go", question)
+
+
+async def test_who_may_steer_is_said_in_the_blueprint(house: Harness) -> None:
+    guard.DEPLOYMENT.keys = []
+    house.runs = Runs(house.client, house.runs.task_queue, Answering())
+    guard.DEPLOYMENT.groups = {"ops": ["user:ana"]}
+    try:
+        run = await house.start(f"access: {{steer: ['group:ops']}}\n{NESTED}")
+        question = await house.one(run)
+        assert (await signalled(house, run, name="pause")).code == "not_allowed"
+        for by, code in ((None, "not_allowed"), ("user:bob", "not_allowed"), ("user:ana", None)):
+            assert await code_of(house, question.owner, {"by": by}, "pause") == code
+        await house.runs.resume(run, "user:ana")
+        await house.answer(run, "go", question)
+        await house.answer(run, "go", await house.one(run))
+        assert await house.output(run) == "go"
+    finally:
+        guard.DEPLOYMENT.groups = {}

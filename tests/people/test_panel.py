@@ -11,12 +11,12 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from client.connection import DATA_CONVERTER
-from client.runs import Runs
-from protocol.answers import Answer, Refusal
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.runs import Runs
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.workflows import RUNNER
 from tests.conftest import until
 from tests.people.panel import Panel
-from workflows import RUNNER
 
 PEOPLE = ["user:ana", "user:bob"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from client.answering import ENDINGS
-from protocol import guard
-from protocol.answers import Answer, Receipt, Refusal
+from holdfast.client.answering import ENDINGS
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Answer, Receipt, Refusal
 from tests.conftest import Harness, until, worker_for
 from tests.people.test_asking import straight
 
@@ -98,7 +98,7 @@ async def test_one_who_declines_declines_for_all(house: Harness) -> None:
     error = (await house.result(run)).error
     assert error is not None
     assert (error.type, error.message) == ("question_declined", "user:bob declined ask")
-    assert (await refused(house, run, "go", question=question, by="user:eve")).code == "run_closed"
+    assert (await refused(house, run, "go", question=question, by="user:eve")).code == "already_answered"
 
 
 async def test_who_has_accepted_may_still_decline(house: Harness) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from client.render import progress
-from protocol.answers import Refusal
-from protocol.people import People
-from protocol.runs import Event
+from holdfast.client.render import progress
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.people import People
+from holdfast.protocol.runs import Event
+from holdfast.workflows.timetable import Timetable
 from tests.conftest import Harness, until, worker_for
-from workflows.timetable import Timetable
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASK = """

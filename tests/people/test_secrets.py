@@ -15,20 +15,21 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities import Interrupt, all_activities, secret, tool
-from client import answering
-from client.answering import Answering
-from client.config import ConfigError
-from client.errors import NothingSent
-from client.events import all_events
-from client.runs import Runs
-from client.secrets import Directory, Environment
-from client.tree import NoWorker, Tree
-from protocol.answers import Answer, Refusal
-from protocol.runs import CONTEXT, WorkflowView
+from holdfast.activities import Interrupt, all_activities, secret, tool
+from holdfast.client import answering
+from holdfast.client.answering import Answering
+from holdfast.client.config import ConfigError
+from holdfast.client.errors import NothingSent
+from holdfast.client.events import all_events
+from holdfast.client.runs import Runs
+from holdfast.client.secrets import Environment, SecretDirectory
+from holdfast.client.tree import Tree
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.runs import CONTEXT, WorkflowView
+from holdfast.worker import create_worker
 from tests.conftest import TOOLS, Harness, until
 from tests.people.test_asking import straight
-from worker import create_worker
 
 VALUE = "hunter2 'and' \"more\" é"
 KEY = """
@@ -79,12 +80,12 @@ def opens(key: str, how: str) -> object:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Directory:
-    return Directory(tmp_path / "secrets")
+def store(tmp_path: Path) -> SecretDirectory:
+    return SecretDirectory(tmp_path / "secrets")
 
 
 @pytest_asyncio.fixture
-async def house(temporal: Client, tmp_path: Path, store: Directory) -> AsyncIterator[Harness]:
+async def house(temporal: Client, tmp_path: Path, store: SecretDirectory) -> AsyncIterator[Harness]:
     """As everywhere, but client and worker have a secret store."""
     queue = f"secrets-{tmp_path.name}"
     harness = Harness(temporal, queue, tmp_path)
@@ -125,7 +126,7 @@ async def test_a_secret_reaches_the_tool_and_nothing_else(house: Harness, caplog
     assert not has((house.folder / "questions.json").read_text())
 
 
-async def test_an_unnamed_secret_is_a_reference_in_the_store(house: Harness, store: Directory) -> None:
+async def test_an_unnamed_secret_is_a_reference_in_the_store(house: Harness, store: SecretDirectory) -> None:
     run = await house.start(ONE)
     await house.answer(run, VALUE)
     reference = await house.output(run)
@@ -165,7 +166,7 @@ async def test_a_raw_value_by_signal_is_refused_and_to_be_rotated(house: Harness
     assert (await house.output(run)).startswith("secret:dir/")
 
 
-async def test_the_client_sends_no_secret_by_signal(house: Harness, store: Directory) -> None:
+async def test_the_client_sends_no_secret_by_signal(house: Harness, store: SecretDirectory) -> None:
     run = await house.start(ONE)
     question = await house.one(run)
     with pytest.raises(NothingSent, match="takes no signals"):
@@ -265,7 +266,7 @@ async def test_the_same_key_and_value_again_get_the_same_receipt(house: Harness)
     assert late.value.code in ("already_answered", "run_closed")
 
 
-async def test_of_many_at_the_same_instant_one_is_kept(house: Harness, store: Directory) -> None:
+async def test_of_many_at_the_same_instant_one_is_kept(house: Harness, store: SecretDirectory) -> None:
     run = await house.start(ONE)
     question = await house.one(run)
     sent = [house.answer(run, f"{VALUE} {n}", question) for n in range(8)]
@@ -276,7 +277,7 @@ async def test_of_many_at_the_same_instant_one_is_kept(house: Harness, store: Di
 
 
 async def test_of_one_too_late_nothing_is_kept_even_if_no_worker_tells_who_was_first(
-    house: Harness, store: Directory, monkeypatch: pytest.MonkeyPatch
+    house: Harness, store: SecretDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await house.start(ONE)
     question = await house.one(run)
@@ -292,7 +293,7 @@ async def test_of_one_too_late_nothing_is_kept_even_if_no_worker_tells_who_was_f
     async def nobody(tree: Tree, *_: object) -> object:
         raise NoWorker(tree.task_queue)
 
-    monkeypatch.setattr(answering, "_views", overtaken)
+    monkeypatch.setattr(answering, "_open_views", overtaken)
     with pytest.raises(Refusal, match="has ended"):
         await house.answer(run, f"{VALUE} 2", question)
     monkeypatch.undo()
@@ -310,5 +311,5 @@ async def test_declining_is_as_on_decline_says(house: Harness, says: str, status
 def test_a_folder_that_others_may_look_into_keeps_no_secret(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with pytest.raises(ConfigError, match="chmod 700"):
-        Directory(tmp_path).put("x")
+        SecretDirectory(tmp_path).put("x")
     assert list(tmp_path.iterdir()) == []

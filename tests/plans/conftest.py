@@ -43,6 +43,18 @@ class Plans:
         output: dict[str, Any] = outcome.output
         return output
 
+    async def requests(self, run: str) -> list[dict[str, Any]]:
+        """Every request to a model of the run, by workflow, in its order."""
+        found = []
+        for history in await self.harness.histories(run):
+            for event in history.events:
+                if event.HasField("activity_task_scheduled_event_attributes"):
+                    payloads = event.activity_task_scheduled_event_attributes.input.payloads
+                    [request] = await self.harness.client.data_converter.decode(payloads)
+                    if "messages" in request:
+                        found.append(request)
+        return found
+
     async def told(self, run: str) -> list[dict[str, Any]]:
         """What the control calls were told, in their order: the results in the last conversation with the model."""
         results: list[dict[str, Any]] = []

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from activities import tool
+from holdfast.activities import tool
 
 
 class HttpError(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from client.errors import BadInput
+from holdfast.client.errors import BadInput
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import Plans, advance, ask, begin, call, finish, loop, reasons, statuses, step
 from tests.plans.test_both import EVENTS, events_plan, events_turns
@@ -118,7 +118,7 @@ async def test_the_state_can_be_looked_at(plans: Plans) -> None:
     plan = {"steps": [step("1"), step("2", condition="RESULT_FROM_1 equals no"), step("3")]}
     turns = [finish("1", "yes"), *keys, call("get_step_result", step_id="1"), finish("3")]
     _, results = await driven(plans, plan, turns)
-    assert results[1] == {"progress": {"completed_steps": 2, "total_steps": 3, "current_step": "1"}}
+    assert results[1] == {"progress": {"completed_steps": 2, "total_steps": 3, "current_step": "3"}}
     told_of_it = {"status": "skipped", "reason": "condition_false", "instruction": "Do it"}
     assert results[2]["steps"]["2"] == told_of_it
     assert results[3] == {"results": {"1": "yes"}}

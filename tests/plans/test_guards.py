@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.answers import Answer, Refusal
+from holdfast.protocol.answers import Answer, Refusal
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, advance, ask, begin, call, finish, loop, reasons, says, statuses, step
 
@@ -173,8 +173,54 @@ async def test_words_that_are_no_yes_confirm_nothing(
     script = {"engine": {"2": plans.wants("plan_send", to="a")}, "agent": {"plan": [ask("Send?"), finish("1")]}}
     run = await plans.start({"steps": steps, "driver": driver}, script[driver])
     await plans.harness.answer(run, answer)
-    output = await plans.harness.output(run)
+    if answer.startswith("No,"):
+        output = await plans.harness.output(run)
+    else:  # what is neither a yes nor a no is asked about once more
+        again = await plans.harness.one(run)
+        assert (again.round, answer in again.message, "Send them?" in again.message) == (2, True, True)
+        await plans.harness.answer(run, answer, again)
+        output = await plans.harness.output(run)
     assert (reasons(output), plans.calls()) == ({"2": "condition_false"}, [])
+    assert (output["steps"]["1"]["response"], output["steps"]["1"]["data"]["outcome"]) == (answer, "cancelled")
+    assert output["note"] == "no tool was called; skipped: 2 (condition_false)"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_after_an_unclear_answer_a_clear_yes_counts(plans: Plans, driver: str) -> None:
+    steps = [
+        step("1", "CONFIRM_ACTION: Les envoyer ?"),
+        step("2", "Send", tools=["plan_send"], condition="RESULT_FROM_1 contains confirmed"),
+    ]
+    turns = [ask("Send?"), finish("1"), plans.runs("2", "plan_send", to="a"), finish("2")]
+    script = {"engine": {"2": plans.wants("plan_send", to="a")}, "agent": {"plan": turns}}
+    run = await plans.start({"steps": steps, "driver": driver, "language": "fr"}, script[driver])
+    question = await plans.harness.one(run)
+    assert [option.id for option in question.options] == ["accepter", "refuser"]
+    await plans.harness.answer(run, "oui mais pas lui", question)
+    await plans.harness.answer(run, "Vas-y !")
+    output = await plans.harness.output(run)
+    assert (output["steps"]["1"]["data"]["outcome"], plans.tools()) == ("confirmed", ["send"])
+    assert "note" not in output
+
+
+async def test_a_plain_question_on_which_a_yes_depends_is_asked_once_more_too(plans: Plans) -> None:
+    steps = [
+        step("1", "Les envoyer ?", pause_for_response=True),
+        step("2", "Send", tools=["plan_send"], condition="RESULT_FROM_1 equals confirmed"),
+    ]
+    run = await plans.start({"steps": steps}, {"2": plans.wants("plan_send", to="a")})
+    await plans.harness.answer(run, "demain")
+    assert (await plans.harness.one(run)).round == 2
+    await plans.harness.answer(run, "c'est bon")
+    await plans.harness.output(run)
+    assert plans.tools() == ["send"]
+
+
+async def test_a_question_on_which_nothing_depends_takes_any_words(plans: Plans) -> None:
+    steps = [step("1", "How are you?", pause_for_response=True), step("2", "RESULT_FROM_1")]
+    run = await plans.start({"steps": steps}, says("2"))
+    await plans.harness.answer(run, "fine, but tired")
+    assert (await plans.harness.output(run))["steps"]["2"]["response"] == "fine, but tired"
 
 
 async def test_a_model_offers_no_yes_of_its_own_where_something_depends_on_one(plans: Plans) -> None:
@@ -302,6 +348,29 @@ async def test_an_item_may_be_changed_to_nothing_and_one_that_is_let_pass_fails_
     output = await plans.harness.output(run)
     [item] = output["loops"]["all"]["iteration_results"]
     assert (output["status"], item["item"], item["status"]) == ("completed_with_errors", None, "skipped")
+
+
+@pytest.mark.parametrize(("item", "answer"), [("a", "edit: b"), ([1], [2]), ({"n": 1}, {"n": 2}), (1, "edit: 2")])
+async def test_an_item_is_edited_in_few_words(plans: Plans, item: Any, answer: Any) -> None:
+    steps = [step("1", "Send CURRENT_ITEM", tools=["plan_send"])]
+    script = {"1": plans.wants("plan_send", to="x", fail=[500])}
+    blocks = {"all": loop([item], "1", on_item_error="ask")}
+    run = await plans.start({"steps": steps, "loop_blocks": blocks}, script)
+    await plans.harness.answer(run, answer)
+    [told] = (await plans.harness.output(run))["loops"]["all"]["iteration_results"]
+    assert told["item"] == {"a": "b", "1": 2}.get(str(item), answer)
+
+
+async def test_a_word_that_is_no_action_is_taken_for_no_item(plans: Plans) -> None:
+    steps = [step("1", "Send CURRENT_ITEM", tools=["plan_send"])]
+    script = {"1": plans.wants("plan_send", to="x", fail=[500])}
+    blocks = {"all": loop(["a", "b", "c"], "1", on_item_error="ask")}
+    run = await plans.start({"steps": steps, "loop_blocks": blocks}, script)
+    for wrong in ("retyr", "edit", {"action": "edit"}):
+        assert "edit: <new input>" in (await plans.harness.refused(run, wrong)).message
+    await plans.harness.answer(run, "abort")
+    told = (await plans.harness.result(run)).output["loops"]["all"]
+    assert "1 of 3 items failed; 2 were not begun" in told["error"]["message"]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

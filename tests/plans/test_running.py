@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from client.answering import Answering
-from client.runs import Outcome
-from protocol import guard
-from protocol.answers import Answer, Refusal
+from holdfast.client.answering import Answering
+from holdfast.client.runs import Outcome
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.guard import Key
 from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
@@ -51,7 +52,7 @@ async def test_an_object_with_one_list_is_that_list_and_with_two_an_error(plans:
     ("value", "items"),
     [
         ('["a", "b"]', ["a", "b"]),
-        ("just text", ["just text"]),
+        ("1. just\n2. text", ["just", "text"]),
         ({"output": 7}, [7]),
         ({"output": {"a": 1}}, [{"a": 1}]),
     ],
@@ -357,7 +358,7 @@ async def test_a_tool_that_is_done_is_not_run_again_whatever_the_model_says(plan
 
 
 async def test_where_answers_need_a_token_a_change_of_the_plan_needs_one(plans: Plans, monkeypatch: Any) -> None:
-    monkeypatch.setattr(guard, "DEPLOYMENT", guard.Guard(answer_key="k"))
+    monkeypatch.setattr(guard, "DEPLOYMENT", guard.Guard(keys=[Key("k", "k")]))
     steps = [step("1", "ASK_INFO: Go on?"), step("2")]
     run = await plans.start({"steps": steps}, says("2"))
     await plans.harness.one(run)
@@ -366,7 +367,7 @@ async def test_where_answers_need_a_token_a_change_of_the_plan_needs_one(plans: 
     with pytest.raises(Refusal) as caught:
         await runs.change_plan(run, new)
     assert caught.value.code == "bad_token"
-    runs.answering = Answering(key="k")
+    runs.answering = Answering(keys=[Key("k", "k")])
     assert await runs.change_plan(run, new) == 2
     await plans.harness.answer(run, "yes")
     assert (await plans.harness.output(run))["steps"]["2"]["response"] == "Other"

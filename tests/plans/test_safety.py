@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.answers import Answer
+from holdfast.protocol.answers import Answer
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
     SAYS_INSTRUCTION,
@@ -57,7 +57,8 @@ async def test_a_plan_that_is_read_calls_no_function_by_its_module(plans: Plans)
     plans.harness.script(json.dumps({"1": plans.wants("note")}))
     run = await plans.harness.start(READ.format(tools=""), plan)
     outcome = await plans.harness.result(run)
-    assert outcome.output["steps"]["1"]["error"]["type"] == "not_allowed"
+    assert outcome.error is not None and outcome.error.type == "plan_invalid"
+    assert "may only name registered tools" in outcome.error.message
     assert plans.calls() == []
 
 
@@ -161,8 +162,8 @@ async def test_options_that_come_to_nothing_fail_the_step_and_not_the_run(plans:
 
 async def test_text_that_only_looks_like_json_is_text(plans: Plans) -> None:
     steps = [step("1"), step("2", "CURRENT_ITEM", loopover="RESULT_FROM_1")]
-    output = await plans.output({"steps": steps}, {"1": "[" * 20_000, "2": "seen"})
-    assert len(output["loops"]["loop_2"]["iteration_results"]) == 1
+    output = await plans.ended({"steps": steps}, {"1": "[" * 20_000, "2": "seen"})
+    assert output["loops"]["loop_2"]["error"]["type"] == "loop_over_text"
 
 
 async def test_a_step_is_not_done_before_each_of_its_tools_is(plans: Plans) -> None:

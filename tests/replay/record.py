@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import os
 import sys
@@ -16,7 +17,7 @@ import yaml
 from temporalio.testing import WorkflowEnvironment
 
 import tests.interrupting  # noqa: F401 registers the tools
-from client.connection import DATA_CONVERTER
+from holdfast.client.connection import DATA_CONVERTER
 from tests.agents.test_turns import call, turn
 from tests.conftest import ATTRIBUTES, Harness, temporal_binary, worker_for
 from tests.loops.test_loops import MORE_OR_STOP, NESTED
@@ -290,8 +291,9 @@ async def _record(house: Harness, flow: Callable[[Harness], Awaitable[None]]) ->
     house.started.clear()
     await flow(house)
     for number, history in enumerate(await house.histories(house.started[0])):
-        text = json.dumps(_without_places(json.loads(history.to_json()), str(house.folder)), indent=1)
-        (HERE / f"{flow.__name__}-{number}.json").write_text(text + "\n")
+        text = json.dumps(_without_places(json.loads(history.to_json()), str(house.folder)))
+        # Compressed, as nobody reviews them line by line; without a time, so that the same history is the same file.
+        (HERE / f"{flow.__name__}-{number}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _without_places(value: Any, folder: str) -> Any:

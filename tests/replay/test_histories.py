@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,10 +15,10 @@ import pytest_asyncio
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from client.connection import DATA_CONVERTER
-from workflows import RUNNER, WORKFLOWS
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.workflows import RUNNER, WORKFLOWS
 
-HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
+HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json.gz"))
 
 
 def test_there_are_recorded_histories() -> None:
@@ -26,7 +27,7 @@ def test_there_are_recorded_histories() -> None:
 
 async def _recorded() -> AsyncIterator[WorkflowHistory]:
     for path in HISTORIES:
-        recorded = json.loads(path.read_text())
+        recorded = json.loads(gzip.decompress(path.read_bytes()))
         started = recorded["events"][0]["workflowExecutionStartedEventAttributes"]
         yield WorkflowHistory.from_json(started["workflowId"], recorded)
 
@@ -37,10 +38,10 @@ async def failures() -> dict[str, Exception | None]:
     replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
     async with replayer.workflow_replay_iterator(_recorded()) as results:
         found = [result.replay_failure async for result in results]
-    return {path.stem: failure for path, failure in zip(HISTORIES, found, strict=True)}
+    return {path.name: failure for path, failure in zip(HISTORIES, found, strict=True)}
 
 
-@pytest.mark.parametrize("name", [path.stem for path in HISTORIES])
+@pytest.mark.parametrize("name", [path.name for path in HISTORIES])
 def test_a_recorded_history_replays(name: str, failures: dict[str, Exception | None]) -> None:
     if (failure := failures[name]) is not None:
         raise failure

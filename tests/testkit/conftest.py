@@ -10,11 +10,11 @@ from textwrap import indent
 import pytest
 import pytest_asyncio
 
-from client.config import Config, load_config
-from testkit.expecting import Difference
-from testkit.files import CaseFile, read_cases
-from testkit.running import Verdict, run_case
-from testkit.stage import Stage
+from holdfast.client.config import Config, load_config
+from holdfast.testkit.environment import TestEnvironment
+from holdfast.testkit.files import CaseFile, read_cases
+from holdfast.testkit.matching import Difference
+from holdfast.testkit.running import CaseResult, run_case
 from tests.blueprint.written import yaml
 
 CONFIGURATION = """
@@ -26,8 +26,8 @@ bosses = ["user:ana", "user:bo"]
 
 
 @pytest_asyncio.fixture(scope="session")
-async def stage() -> AsyncIterator[Stage]:
-    stage = await Stage.open()
+async def stage() -> AsyncIterator[TestEnvironment]:
+    stage = await TestEnvironment.open()
     yield stage
     await stage.close()
 
@@ -35,7 +35,7 @@ async def stage() -> AsyncIterator[Stage]:
 class Desk:
     """A folder with a blueprint, `flow.yaml`, and its tests."""
 
-    def __init__(self, stage: Stage, folder: Path) -> None:
+    def __init__(self, stage: TestEnvironment, folder: Path) -> None:
         self.stage, self.folder = stage, folder
 
     def write(self, name: str, text: str) -> Path:
@@ -51,7 +51,7 @@ class Desk:
     def config(self) -> Config:
         return load_config(self.folder)
 
-    async def verdicts(self, blueprint: str, tests: str) -> list[Verdict]:
+    async def verdicts(self, blueprint: str, tests: str) -> list[CaseResult]:
         file = self.read(tests, blueprint)
         return [await run_case(self.stage, file, case) for case in file.cases]
 
@@ -73,5 +73,5 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def desk(stage: Stage, project: Path) -> Desk:
+def desk(stage: TestEnvironment, project: Path) -> Desk:
     return Desk(stage, Path(tempfile.mkdtemp(dir=project)))

@@ -12,7 +12,7 @@ from tests.client.command import Holdfast, Ran
 
 FLOW = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 1d, default: nobody}, {name: say, uses: shout}]"
 TOOL = """
-from activities import tool
+from holdfast.activities import tool
 
 @tool
 def shout(text: str) -> str:
@@ -108,14 +108,14 @@ def test_a_bad_file_is_told_before_anything_runs(project: Holdfast) -> None:
 def test_a_folder_without_tests_and_a_project_that_cannot_be_imported_are_told(project: Holdfast) -> None:
     (project.folder / "none").mkdir()
     nothing = project("test", "none")
-    assert (nothing.code, nothing.err) == (2, "no tests here: none; they are in files that end in .test.yaml\n")
+    assert (nothing.code, nothing.err) == (2, "no tests in none: test files end in .test.yaml\n")
     project.write("holdfast.toml", '[worker]\nimports = ["louder"]\n')
     ran = project("test", "flow.test.yaml")
     assert (ran.code, "worker.imports: 'louder' cannot be imported" in ran.err) == (2, True)
 
 
 def in_pytest(project: Holdfast, *words: str) -> Ran:
-    command = [sys.executable, "-m", "pytest", "-p", "testkit.plugin", "-p", "no:cacheprovider", *words]
+    command = [sys.executable, "-m", "pytest", "-p", "holdfast.testkit.plugin", "-p", "no:cacheprovider", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, **project.place())
     return Ran(done.returncode, done.stdout, done.stderr)
 
@@ -146,8 +146,8 @@ def test_the_plugin_costs_nothing_where_there_are_no_such_files(project: Holdfas
     (project.folder / "empty").mkdir()
     project.write(
         "empty/test_it.py",
-        "import sys\ndef test_it():\n    assert 'testkit.plugin' in sys.modules\n"
-        "    assert not {'temporalio', 'pydantic', 'testkit.running'} & set(sys.modules)\n",
+        "import sys\ndef test_it():\n    assert 'holdfast.testkit.plugin' in sys.modules\n"
+        "    assert not {'temporalio', 'pydantic', 'holdfast.testkit.running'} & set(sys.modules)\n",
     )
     ran = in_pytest(project, "empty", "-p", "no:asyncio", "-p", "no:anyio", "-p", "no:logfire")
     assert ran.code == 0, ran.out

@@ -2,8 +2,8 @@
 
 import pytest
 
-from blueprint.source import PlacedDict, read
-from testkit.expecting import NOTHING, At, Difference, differences
+from holdfast.blueprint.source import PlacedDict, read
+from holdfast.testkit.matching import NOTHING, At, Difference, differences
 
 
 def found(expected: str, was: object) -> list[Difference]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from blueprint import BlueprintError, Problem
-from testkit.files import files_in
+from holdfast.blueprint import BlueprintError, Problem
+from holdfast.testkit.files import files_in
 from tests.testkit.conftest import Desk
 
 FLOW = """
@@ -81,7 +81,7 @@ def test_the_mistakes_of_a_blueprint_are_told_with_those_of_its_tests(desk: Desk
         ("model: {write: a}", "bad_value", "tests[0].model.write", "write: [the first, the second]"),
         ("model: {write: []}", "bad_value", "tests[0].model.write", "write: [the first, the second]"),
         ("model: {write: [{out: a}]}", "unknown_key", "tests[0].model.write[0].out", "did you mean 'output'?"),
-        ("model: ./none.yaml", "unreadable_file", "tests[0].model", "paths begin at this file"),
+        ("model: ./none.yaml", "unreadable_file", "tests[0].model", "paths are relative to this file"),
         ("tools: {pay_oot: [1]}", "unknown_name", "tests[0].tools.pay_oot", "did you mean 'pay_out'?"),
         ("tools: {pay_out: 1}", "bad_value", "tests[0].tools.pay_out", "pay_out: [{output: …}]"),
         ("tools: {pay_out: [{paid: 1}]}", "bad_value", "tests[0].tools.pay_out[0]", "write {output: {…}}"),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHistory
 
-from client.history import histories
-from testkit.expecting import CONTAINS, EQUALS, NOTHING
-from testkit.files import CASE_KEYS, ERROR_KEYS, EXPECT_KEYS, FILE_KEYS, QUESTION_KEYS, SPAN_KEYS, STATUSES
-from testkit.running import run_case
+from holdfast.client.history import histories
+from holdfast.testkit.files import CASE_KEYS, ERROR_KEYS, EXPECT_KEYS, FILE_KEYS, QUESTION_KEYS, SPAN_KEYS, STATUSES
+from holdfast.testkit.matching import CONTAINS, EQUALS, NOTHING
+from holdfast.testkit.running import run_case
 from tests.conftest import until
 from tests.test_architecture import HOME
 from tests.testkit.conftest import Desk
@@ -95,7 +95,7 @@ async def test_a_difference_is_told_with_what_was_expected_and_what_was_there(
 async def test_questions_are_compared_in_the_order_of_asking_and_none_may_be_missing(desk: Desk) -> None:
     answers = "answers: [{question: ask, content: warm}]\n"
     [besides] = await desk.differences(ASK, answers + "expect: {questions: []}")
-    assert (besides.note, besides.was["step"]) == ("this was asked besides", "ask")
+    assert (besides.note, besides.was["step"]) == ("this question was not expected", "ask")
     [missing] = await desk.differences(ASK, answers + "expect: {questions: [{step: ask}, More?]}")
     assert (missing.note, missing.expected) == ("this was not asked", "More?")
     await desk.passes(ASK, answers + "expect: {questions: {contains: [{contains: tone}]}}")

@@ -1,5 +1,5 @@
-"""One agent with tools, in a history of its own: it thinks in turns, and continues as new between them."""
+"""The workflow of an agent with tools; registered by the worker."""
 
-from workflows.agent.workflow import AgentWorkflow
+from holdfast.workflows.agent.workflow import AgentWorkflow
 
 __all__ = ["AgentWorkflow"]

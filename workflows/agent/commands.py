@@ -1,24 +1,24 @@
-"""The commands of an agentic loop's planner: run_agent, ask_human, finish."""
+"""The commands of an agentic loop's planner (run_agent, ask_human, finish), offered to its model as tools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from protocol.agents import ToolCall, ToolSpec
+from holdfast.protocol.agents import ToolCall, ToolSpec
 
 RUN_AGENT, ASK_HUMAN, FINISH = "run_agent", "ask_human", "finish"
 
 
 def commands_for(registry: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The commands as tools; `run_agent` names what it may run."""
-    known = "\n".join(f"- {spec.name}: {spec.description}" for spec in registry)
+    """Return the commands as tools; `run_agent` lists what it may run."""
+    choices = "\n".join(f"- {spec.name}: {spec.description}" for spec in registry)
     run = {
         "agent": {"enum": [spec.name for spec in registry]},
         "input": {"description": "A text for an agent; for a tool an object of its arguments."},
     }
     ask = {"question": {"type": "string", "minLength": 1}, "options": {"type": "array", "items": {"type": "string"}}}
-    running = [_command(RUN_AGENT, f"Run one of these, and get its result:\n{known}", run)] if registry else []
+    running = [_command(RUN_AGENT, f"Run one of these, and get its result:\n{choices}", run)] if registry else []
     return [
         *running,
         _command(ASK_HUMAN, "Ask a person, and wait for the answer.", ask, ["question"]),
@@ -36,7 +36,7 @@ def _command(name: str, description: str, properties: dict[str, Any], required: 
     return ToolSpec(name=name, description=description, parameters=parameters, reference=f"command:{name}")
 
 
-def meant(call: ToolCall) -> ToolCall:
-    """The call of a registered tool that a `run_agent` means."""
-    given = call.args["input"]
-    return ToolCall(id=call.id, name=call.args["agent"], args=given if isinstance(given, dict) else {"input": given})
+def inner_call(call: ToolCall) -> ToolCall:
+    """Return the tool call that a `run_agent` command stands for."""
+    value = call.args["input"]
+    return ToolCall(id=call.id, name=call.args["agent"], args=value if isinstance(value, dict) else {"input": value})

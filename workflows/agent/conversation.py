@@ -1,16 +1,16 @@
-"""A conversation with a model, and how it is kept short: it is cut only before a reply of the model."""
+"""Shortening of an agent's conversation; `AgentWorkflow` applies it only before a request to the model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from blueprint.expressions import text_of
-from blueprint.grammar import AgentHistory
-from protocol.agents import Message
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import AgentHistory
+from holdfast.protocol.agents import Message
 
 MOST_BYTES = 1_000_000
-"""Of a conversation under any rule: a request above 2 MB could not be made at all."""
+"""Most bytes of a conversation under any rule: a payload over 2 MB fails the workflow task for ever."""
 LONGEST_OLD_RESULT = 500
 BYTES_PER_TOKEN = 4
 LEFT_OUT = " characters left out)"
@@ -19,12 +19,12 @@ Turn = list[Message]
 
 
 def size_of(messages: Sequence[Message]) -> int:
-    """Bytes of the messages on their way to a model, roughly."""
+    """Return roughly how many bytes the messages take in a request."""
     return sum(len(message.model_dump_json(exclude_defaults=True).encode()) for message in messages)
 
 
 def split(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]:
-    """What was said before the model's first reply, and the turns: a reply with all that follows it."""
+    """Return the messages before the model's first reply, and the turns: each a reply with all that follows it."""
     head: list[Message] = []
     turns: list[Turn] = []
     for message in messages:
@@ -40,20 +40,20 @@ def joined(head: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
 
 
 def is_long(messages: Sequence[Message], rule: AgentHistory) -> bool:
-    """Whether the author's rule wants it shorter."""
+    """Return whether the conversation exceeds the author's rule."""
     _, turns = split(messages)
     by_turns = rule.max_turns is not None and len(turns) > max(rule.max_turns, rule.keep_turns)
     return by_turns or (rule.max_tokens is not None and size_of(messages) > rule.max_tokens * BYTES_PER_TOKEN)
 
 
 def without_old_turns(messages: Sequence[Message], rule: AgentHistory) -> list[Message]:
-    """The newest turns: as many as the rule keeps, and half of its tokens, so that it is not done every turn.
+    """Return the newest turns: as many as the rule keeps, and half of its tokens, to leave room for the next turns.
 
-    What people said in the turns that go stays.
+    Messages from people in the dropped turns stay.
     """
     head, turns = split(messages)
-    if rule.max_turns is not None and (gone := turns[: -max(rule.max_turns, rule.keep_turns)]):
-        head, turns = [*head, *_of_people(gone)], turns[len(gone) :]
+    if rule.max_turns is not None and (dropped := turns[: -max(rule.max_turns, rule.keep_turns)]):
+        head, turns = [*head, *_of_people(dropped)], turns[len(dropped) :]
     if rule.max_tokens is not None and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN:
         while len(turns) > rule.keep_turns and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN // 2:
             head, turns = [*head, *_of_people(turns[:1])], turns[1:]
@@ -65,21 +65,21 @@ def _of_people(turns: Sequence[Turn]) -> list[Message]:
 
 
 def with_short_results(messages: Sequence[Message], keep_turns: int) -> list[Message]:
-    """The results of tools cut, but for those of the newest turns."""
+    """Return the messages with tool results shortened, except in the newest turns."""
     head, turns = split(messages)
     old, new = turns[:-keep_turns], turns[-keep_turns:]
     return joined(head, [[_short(message) for message in turn] for turn in old] + new)
 
 
 def halved(messages: Sequence[Message]) -> list[Message] | None:
-    """Without the older half of the turns; None if no more than one is left."""
+    """Return the messages without the older half of the turns; None if there is only one turn."""
     head, turns = split(messages)
     half = (len(turns) + 1) // 2
     return joined([*head, *_of_people(turns[:half])], turns[half:]) if len(turns) > 1 else None
 
 
 def bounded(messages: Sequence[Message]) -> list[Message]:
-    """What can be sent at all: old results are cut first, then old turns dropped, then the newest results cut."""
+    """Return messages that fit a request: shorten old results, then drop old turns, then shorten what is left."""
     kept = list(messages)
     if size_of(kept) > MOST_BYTES:
         kept = with_short_results(kept, keep_turns=4)
@@ -91,7 +91,7 @@ def bounded(messages: Sequence[Message]) -> list[Message]:
 
 
 def _cut(message: Message, limit: int) -> Message:
-    """Any message, cut: what nothing else has made small enough. Characters, of at most four bytes each."""
+    """Shorten any message, where nothing else was enough. `limit` counts characters, of at most four bytes each."""
     if size_of([message]) <= limit:
         return message
     calls = [call.model_copy(update={"args": {}}) for call in message.tool_calls]
@@ -104,7 +104,7 @@ def _cut_text(content: Any, limit: int) -> Any:
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """The messages as text, for the model that summarises them."""
+    """Return the messages as text, for the model that summarises them."""
     return "\n".join(_line(message) for message in messages)
 
 

@@ -1,48 +1,61 @@
-"""The turns of an agent: a request to its model, the calls that it wants, their results, until it gives an output."""
+"""The workflow of one agent with tools: ask its model, make the calls, return the results, until there is an output.
+
+Started as a child by `workflows.agents.run_agent`; `workflows.plan.agent_workflow` extends it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from blueprint.expressions import ExpressionError, text_of
-from blueprint.grammar import AgentHistory
-from blueprint.jsonschemas import BadSchema, misfit
-from protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
-from protocol.answers import Refusal
-from protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, Told
-from workflows.agent import commands
-from workflows.agent import conversation as talk
-from workflows.agents import MOST_MISFITS, Asking, ask_model, misfit_told
-from workflows.failures import HANDLED, failure, failure_of
-from workflows.frame import Frame, Scope, Store
-from workflows.host import Host, inherited, refused
-from workflows.interpreter import run_steps
-from workflows.limits import Meter
-from workflows.permissions import Denied, ask_leave, forgotten, permitted, remembered, repeats, with_defaults
-from workflows.together import is_cancelled, together
-from workflows.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
+from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.grammar import AgentHistory
+from holdfast.blueprint.jsonschemas import BadSchema, misfit
+from holdfast.protocol import guard
+from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, ToldText
+from holdfast.workflows.agent import commands
+from holdfast.workflows.agent import conversation as talk
+from holdfast.workflows.agents import BAD_REPLIES, MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
+from holdfast.workflows.base import BaseWorkflow, inherited, refused
+from holdfast.workflows.concurrency import is_cancelled, together
+from holdfast.workflows.door import NOTHING, one_argument, value_in
+from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.frame import ContextStore, Frame, Scope
+from holdfast.workflows.interpreter import run_steps
+from holdfast.workflows.limits import Meter
+from holdfast.workflows.permissions import (
+    Denied,
+    ask_approval,
+    permitted,
+    repeats,
+    with_call,
+    with_defaults,
+    without_call,
+)
+from holdfast.workflows.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
+from holdfast.workflows.turns import without_older
 
 FINAL_RESULT = "final_result"
-"""The tool by which a model gives an output that has a schema."""
+"""Name of the tool by which a model gives an output that has a schema."""
 MOST_EVENTS = 1_000
+# Each request holds the conversation so far, so a history grows with the square of the turns: 40 turns with results of
+# 8 kB took 7.5 MB inline.
 MOST_HISTORY_BYTES = 4_000_000
-MOST_UPDATES = 1_500
 TURNS_A_HISTORY = 50
 MOST_BAD_CALLS = 5
 MOST_OVERFLOWS = 5
 LONGEST_LOGGED = 2_000
 
-# Changes that histories of before must not see.
-NAMES_ARE_RESERVED = "tool-names-are-reserved"
-NO_BLANK_QUESTIONS = "no-blank-questions"
-SURPLUS_IS_FREE = "surplus-calls-are-free"
 
+_BAD_TYPES = [type_ for type_, _ in BAD_REPLIES.values()]
 _SUMMARISE = "Summarise this part of a conversation in which an assistant works with tools. Keep every fact, decision, \
 number, name and open question that later work may need. Write nothing else."
 
@@ -53,16 +66,19 @@ class BadCall(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """What one call gave, as the model is told."""
+    """The result of one tool call, as the model receives it."""
 
     content: Any
     bad: bool = False
-    """Whether the call could not be made at all."""
+    """True if the call could not be made at all."""
 
 
-@workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError])
-class AgentWorkflow(Host):
-    """One agent at work. A continued agent is the same agent: turns, counters and event offsets go on."""
+@workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+class AgentWorkflow(BaseWorkflow):
+    """A workflow that runs one agent.
+
+    Continuing as new keeps its identity: turns, counters and event offsets go on.
+    """
 
     @workflow.init
     def __init__(self, definition: AgentDefinition, state: AgentState) -> None:
@@ -71,10 +87,15 @@ class AgentWorkflow(Host):
         self.meter = Meter(state.budgets)
         self.told = list(state.told)
         self.first_turn = state.turn
-        self.asking = Asking(definition.agent, definition.name, definition.step, definition.timeout, definition.retry)
+        self.asking = AgentCall(
+            definition.agent, definition.name, definition.step, definition.timeout, definition.retry
+        )
         self.tools = self.agent.tools if definition.registry is None else definition.registry
         self._one_question_at_a_time = asyncio.Lock()
         self._output: tuple[Any] | None = None
+        # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
+        # on the order in which they wake.
+        self._fork_counts = self.request_counts.forking()
 
     def current_context(self) -> dict[str, Any]:
         if self.definition.registry is None:
@@ -88,9 +109,9 @@ class AgentWorkflow(Host):
             output=output,
             turns=self.state.turn,
             log=self.state.log,
-            usage=self.usage,
             permits=self.permits,
             budgets=self.meter.budgets,
+            **self.counted(),
         )
 
     async def _work(self) -> Any:
@@ -99,33 +120,33 @@ class AgentWorkflow(Host):
         while self._output is None:
             await self.until_resumed()
             self._hear()
-            await self._shorten()  # before it is carried on, too: a payload over 2 MB could not be
+            await self._shorten()  # also before continue-as-new: its input must stay below the 2 MB of a payload
             if self._history_is_long():
                 await self._continue()
             await self._take(await self._reply())
         return self._output[0]
 
     async def _begin(self) -> None:
-        """Learn what the tools are, and say the first message."""
+        """Ask the workers for the tools' descriptions, and set the first messages."""
         wanted = described_by_worker(self.tools)
         specs = await self.describe_tools(wanted) if wanted else []
-        specs = list(
-            {spec.reference: spec for spec in specs}.values()
-        )  # a tool may be named by itself, and by its server
+        # An author may name a tool by itself and again through its server.
+        specs = list({spec.reference: spec for spec in specs}.values())
         specs += described_here(self.tools, self.definition.blueprint)
         if "ask" in self.agent.human:
             specs.append(person())
-        self._advance(tools=specs, messages=[Message(role="user", content=self.definition.input)])
+        opening = self.definition.messages
+        self._advance(tools=specs, messages=opening, earlier=len(opening) - 1)
         self._check_tools()
 
     def _check_tools(self) -> None:
-        """No tool may have the name of another, nor one by which a model does something else."""
+        """Raise a failure if two tools share a name, or one has a name that is reserved."""
         self.toolbox.check(self.address)
         own = (
             [ASK_PERSON] if self.agent.output_schema is None or not self._calls_at_once else [ASK_PERSON, FINAL_RESULT]
         )
         for spec in self.toolbox.specs:
-            if spec.name in own and spec != person() and workflow.patched(NAMES_ARE_RESERVED):
+            if spec.name in own and spec != person():
                 uses = "asks a person" if spec.name == ASK_PERSON else "gives its output"
                 text = f"no tool may be called {spec.name!r}: that is how the model {uses}"
                 raise failure("reserved_tool", text, self.address)
@@ -145,29 +166,39 @@ class AgentWorkflow(Host):
     # A turn
 
     async def _reply(self) -> ModelReply:
-        """The model's next reply. A conversation that is too long for the model is cut until it is not."""
+        """Return the model's next reply; a conversation that is too long for the model is cut until it fits."""
         turn = self.state.turn + 1
         if turn > self.agent.max_turns:
             text = f"{self.definition.step} has used its {self.agent.max_turns} turns without giving an output"
             raise failure("max_turns", text, self.address)
         self._advance(turn=turn)
-        for left in reversed(range(MOST_OVERFLOWS)):
+        overflows = 0
+        while True:
             try:
                 return await ask_model(
                     self._request(), self.asking, self._frame(), f"{self.definition.step}, turn {turn}"
                 )
             except ActivityError as error:
-                shorter = talk.halved(self.state.messages)
-                if not left or shorter is None or not _overflowed(error):
+                # Cutting turns from before the agent is not counted: they may be many, and each cut halves them.
+                overflows += not self.state.earlier
+                if overflows == MOST_OVERFLOWS or not overflowed(error) or not self._cut():
                     raise
-                self._advance(messages=shorter)
-        raise AssertionError("the last overflow is raised")
+
+    def _cut(self) -> bool:
+        """Halve the conversation, turns from before the agent first; return whether anything could be cut."""
+        messages, earlier = self.state.messages, self.state.earlier
+        if earlier:
+            messages, earlier = without_older(messages, earlier)
+        else:
+            messages = talk.halved(messages) or messages
+        changed = len(messages) < len(self.state.messages)
+        self._advance(messages=messages, earlier=earlier)
+        return changed
 
     def _request(self) -> ModelRequest:
         return ModelRequest(
             step=self.definition.step,
             agent=self.definition.name,
-            n=self.state.turn,
             model=self.agent.model,
             instructions=self.definition.instructions,
             messages=self.state.messages,
@@ -177,27 +208,27 @@ class AgentWorkflow(Host):
         )
 
     def _frame(self) -> Frame:
-        """Where the agent stands: it sees the names that its agents' instructions read."""
+        """Return a frame at the agent's own address, with the names that its agents' instructions read."""
         definition = self.definition
         names = dict(definition.names)
-        given = {name: names.pop(name, None) for name in ("previous_step", "output", "resume_input", "history")}
+        inputs = {name: names.pop(name, None) for name in ("previous_step", "output", "resume_input", "history")}
         return Frame(
             host=self,
             address=self.address,
             blueprint=definition.blueprint,
-            store=Store(names.pop("context", {})),
-            scope=Scope(names.pop("steps", {}), resume_input=given["resume_input"]),
+            store=ContextStore(names.pop("context", {})),
+            scope=Scope(names.pop("steps", {}), resume_input=inputs["resume_input"]),
             run_steps=run_steps,
             names=names,
-            previous=given["previous_step"] if given["output"] is None else given["output"],
-            n=self.state.turn,
+            previous=inputs["previous_step"] if inputs["output"] is None else inputs["output"],
             iteration=definition.iteration,
             place=definition.place,
             meter=self.meter,
+            request_counts=self.request_counts,
         )
 
     async def _take(self, reply: ModelReply) -> None:
-        """What a reply leads to: calls, a correction, or the output."""
+        """Make the calls of a reply, have the model correct it, or take it as the output."""
         reply = self._named(reply)
         if reply.problem is not None:
             self._correct(reply, reply.problem)
@@ -208,7 +239,7 @@ class AgentWorkflow(Host):
             self._conclude(reply)
 
     def _conclude(self, reply: ModelReply) -> None:
-        """What a reply without calls leads to: the end, unless somebody has said something since."""
+        """Take a reply without calls as the output, unless a person has sent a message meanwhile."""
         if self.told and self.state.turn < self.agent.max_turns:
             self._say(Message(role="assistant", content=reply.output))
         else:
@@ -222,19 +253,24 @@ class AgentWorkflow(Host):
     def _correct(self, reply: ModelReply, problem: str) -> None:
         misfits = self.state.misfits + 1
         if misfits >= MOST_MISFITS:
-            raise failure("output_invalid", f"{self.definition.step}: {problem}", self.address)
+            output = unlisted(reply, self.agent)
+            raise failure("output_invalid", f"{self.definition.step}: {problem}", self.address, output=output)
         self._advance(misfits=misfits)
         self._say(*misfit_told(reply, problem))
 
     def _named(self, reply: ModelReply) -> ModelReply:
-        """Every call with an id of its own: an empty one is counted, one that was there before gets `~2`."""
+        """Return the reply with a unique id for each call.
+
+        Models leave ids empty or repeat them, and an id is part of an address: an empty one becomes the call's number,
+        a repeated one gets `~2`.
+        """
         calls, taken, count = [], list(self.state.call_ids), self.state.calls
         for call in reply.tool_calls:
             count += 1
-            wanted = call.id or str(count)
-            id_, again = wanted, 2
+            base = call.id or str(count)
+            id_, suffix = base, 2
             while id_ in taken:
-                id_, again = f"{wanted}~{again}", again + 1
+                id_, suffix = f"{base}~{suffix}", suffix + 1
             taken.append(id_)
             calls.append(call.model_copy(update={"id": id_}))
         self._advance(call_ids=taken, calls=count)
@@ -243,26 +279,27 @@ class AgentWorkflow(Host):
     # Calls
 
     async def _call(self, reply: ModelReply) -> None:
-        """Make the calls of a turn; each gets exactly one result, in the order of the calls."""
+        """Make the calls of a turn, and add exactly one result for each, in the order of the calls."""
         before = self.state.calls - self.state.surplus - len(reply.tool_calls)
         recent = self.state.recent
         works = []
         for index, call in enumerate(reply.tool_calls):
-            recent = remembered(recent, call)
+            recent = with_call(recent, call)
             works.append(partial(self._result, call, index, before + index, again=repeats(recent, call)))
         self._advance(recent=recent)
+        self._fork_counts = self.request_counts.forking()
         if self._calls_at_once:
             results = await together(work() for work in works)
-        else:  # what a planner says next may depend on what came before
+        else:  # a later command of a planner may depend on an earlier one
             results = [await work() for work in works]
-        said = [
+        answers = [
             Message(role="tool", call=call.id, tool=call.name, content=result.content)
             for call, result in zip(reply.tool_calls, results, strict=True)
         ]
-        self._say(Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw), *said)
+        self._say(Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw), *answers)
         self._count_bad(results)
         surplus = len(results) - self.agent.max_tool_calls_per_turn
-        if surplus > 0 and self.agent.max_tool_calls is not None and workflow.patched(SURPLUS_IS_FREE):
+        if surplus > 0 and self.agent.max_tool_calls is not None:
             self._advance(surplus=self.state.surplus + surplus)
 
     def _count_bad(self, results: list[Result]) -> None:
@@ -275,8 +312,8 @@ class AgentWorkflow(Host):
         self._advance(bad_calls=bad)
 
     async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
-        """What the model is told of a call, whatever becomes of it."""
-        frame = self._frame().at("tool", call.name, call.id)
+        """Make one call and return its result for the model; a failure that is not final becomes a text."""
+        frame = replace(self._frame().at("tool", call.name, call.id), request_counts=self._fork_counts())
         try:
             self._check_limits(index, before)
             await self.until_resumed()
@@ -290,11 +327,11 @@ class AgentWorkflow(Host):
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            what = failure_of(error, frame.address)
-            frame.note("tool.failed", tool=call.name, error=what.type, message=what.message)
-            if what.final or what.type in ("outcome_unknown", "doom_loop"):
+            cause = failure_of(error, frame.address)
+            frame.note("tool.failed", tool=call.name, error=cause.type, message=cause.message)
+            if cause.final or cause.type in ("outcome_unknown", "doom_loop"):
                 raise
-            return Result(f"error: {what.message}")
+            return Result(f"error: {cause.message}")
 
     def _check_limits(self, index: int, before: int) -> None:
         agent = self.agent
@@ -304,7 +341,7 @@ class AgentWorkflow(Host):
             raise Denied(f"error: all {agent.max_tool_calls} calls are used up; give your output with what you know")
 
     async def _made(self, call: ToolCall, frame: Frame, again: bool) -> Any:
-        """Check a call, let people have their say, and make it."""
+        """Check a call, get the approvals that it needs, and make it."""
         if again:
             await self._doubt(call, frame)
         if self.definition.registry is not None:
@@ -327,15 +364,15 @@ class AgentWorkflow(Host):
         return {"note": "A person changed the arguments before the call.", "args": allowed.args, "result": result}
 
     async def _doubt(self, call: ToolCall, frame: Frame) -> None:
-        """The same call once more: a person says whether that is sense; without one the agent stops."""
+        """Ask a person about a call that is repeated; without a person, raise `doom_loop`."""
         if not self.agent.human and self.definition.registry is None:
             text = f"{self.definition.step} calls {call.name} with the same arguments again and again"
             raise failure("doom_loop", text, frame.address)
-        await ask_leave(call, f"{call.name} is called with the same arguments again and again. Go on?", frame)
-        self._advance(recent=forgotten(self.state.recent, call))
+        await ask_approval(call, f"{call.name} is called with the same arguments again and again. Go on?", frame)
+        self._advance(recent=without_call(self.state.recent, call))
 
     async def _command(self, call: ToolCall) -> Any:
-        """One command of a planner; its log entry is written when it is done."""
+        """Run one command of a planner, and log it when it is done."""
         if self._output is not None:
             raise Denied("error: not done: the loop has finished")
         spec = next((spec for spec in self._offered() if spec.name == call.name), None)
@@ -346,20 +383,20 @@ class AgentWorkflow(Host):
                 result = await ask_person(call, self._frame().at("tool", call.name, call.id))
             case commands.FINISH:
                 if self.told and self.state.turn < self.agent.max_turns:
-                    raise Denied("not done: a person has said something meanwhile, and it follows")
+                    raise Denied("not done: a person has sent a message meanwhile; it follows")
                 if (schema := self.agent.output_schema) is not None and (wrong := misfit(schema, call.args["output"])):
                     raise BadCall(f"the output does not fit: {wrong}")
                 self._finish(call.args["output"])
                 return call.args["output"]
             case _:
-                inner = commands.meant(call)
+                inner = commands.inner_call(call)
                 target = checked(inner, self.toolbox.spec(inner.name), self.toolbox.names())
                 result = await self._run_tool(inner, target, self._frame().at("tool", inner.name, inner.id))
         self._log(call.name, call.args, result)
         return result
 
     def _log(self, command: str, args: dict[str, Any], result: Any) -> None:
-        entry = Command(turn=self.state.turn, command=command, args=_kept(args), result=_kept(result))
+        entry = Command(turn=self.state.turn, command=command, args=_log_value(args), result=_log_value(result))
         self._advance(log=[*self.state.log, entry])
 
     # The conversation
@@ -368,15 +405,18 @@ class AgentWorkflow(Host):
         self._advance(messages=[*self.state.messages, *messages])
 
     def _hear(self) -> None:
-        """What people told the agent since its last turn."""
-        self._say(*(Message(role="user", content=told.text) for told in self.told))
+        """Add the messages from people that came since the last turn."""
+        self._say(*(Message(role="user", content=message.text) for message in self.told))
         self.told.clear()
 
     async def _shorten(self) -> None:
         rule = self.agent.history_management
+        before = len(self.state.messages)
         if rule is not None and talk.is_long(self.state.messages, rule):
             self._advance(messages=await self._shortened(rule))
         self._advance(messages=talk.bounded(self.state.messages))
+        if len(self.state.messages) != before:
+            self._advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
 
     async def _shortened(self, rule: AgentHistory) -> list[Message]:
         match rule.strategy:
@@ -388,7 +428,7 @@ class AgentWorkflow(Host):
                 return await self._summarised(rule)
 
     async def _summarised(self, rule: AgentHistory) -> list[Message]:
-        """The older turns as one message, written by a model."""
+        """Return the conversation with its older turns as one message, written by a model."""
         head, turns = talk.split(self.state.messages)
         old, new = turns[: -rule.keep_turns], turns[-rule.keep_turns :]
         if not old:
@@ -397,18 +437,20 @@ class AgentWorkflow(Host):
         request = ModelRequest(
             step=rule.agent or f"{self.definition.step}-summary",
             agent=rule.agent,
-            n=self.state.turn,
             model=agent.model,
             instructions=f"{agent.instructions}\n\n{_SUMMARISE}".strip() if rule.agent else _SUMMARISE,
             messages=[Message(role="user", content=talk.transcript(talk.joined(head[1:], old)))],
             settings=agent.settings,
         )
         try:
-            reply = await ask_model(request, Asking(agent, rule.agent, self.definition.step), self._frame(), "summary")
-        except ActivityError as error:
-            if is_cancelled(error):
+            reply = await ask_model(
+                request, AgentCall(agent, rule.agent, self.definition.step), self._frame(), "summary"
+            )
+        except (ActivityError, ApplicationError) as error:
+            if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in _BAD_TYPES):
                 raise
-            return talk.halved(self.state.messages) or self.state.messages  # without a summary, but it goes on
+            # A failed summary must not end the agent: drop the older half instead.
+            return talk.halved(self.state.messages) or self.state.messages
         summary = Message(role="user", content=f"What happened so far, in short:\n{text_of(reply.output)}")
         return talk.joined([*head[:1], summary], new)
 
@@ -420,27 +462,41 @@ class AgentWorkflow(Host):
         return self.ended is None
 
     @workflow.update(name=TELL, description="Say something to the agent, for its next turn.")
-    def tell(self, payload: Any) -> None:
-        self.told.append(_told(payload))
+    def tell(self, payload: RawValue) -> None:
+        self.updates += 1
+        message = value_in(payload, None)
+        try:
+            if self.steered_before(TELL, message):
+                return
+        except Refusal as refusal:
+            raise refused(refusal) from None
+        self.steered(TELL, message)
+        self.told.append(_message_from(message))
         self.note(self.address, "agent.told", text=self.told[-1].text, by=self.told[-1].by)
 
     @tell.validator
-    def _check_tell(self, payload: Any) -> None:
+    def _check_tell(self, payload: RawValue) -> None:
         try:
-            _told(payload)
+            self.check_busy()
+            message = value_in(payload, guard.DEPLOYMENT.limits.answer)
+            _message_from(message)
+            self.check_steering(TELL, message)
             if self.ended is not None:
-                raise Refusal("run_closed", "the agent has ended; it hears nothing any more")
+                raise Refusal("run_closed", "the agent has finished; it no longer accepts messages")
         except Refusal as refusal:
             raise refused(refusal) from None
 
     @workflow.signal(name=TELL)
-    def tell_signal(self, payload: Any = None) -> None:
+    @one_argument
+    def tell_signal(self, payload: RawValue = NOTHING) -> None:
+        self.signals += 1
         try:
-            self.told.append(_told(payload))
+            self.check_signal()
+            self.told.append(_message_from(value_in(payload, self.limits.answer)))
         except Refusal as refusal:
-            self._refuse(payload, refusal)
+            self.refuse_signal(refusal)
 
-    # The chain
+    # Continue-as-new
 
     def _advance(self, **changes: Any) -> None:
         self.state = self.state.model_copy(update=changes)
@@ -455,20 +511,20 @@ class AgentWorkflow(Host):
             or info.get_current_history_length() > MOST_EVENTS
             or info.get_current_history_size() > MOST_HISTORY_BYTES
             or info.is_continue_as_new_suggested()
-            or self.questions.taken >= MOST_UPDATES
+            or self.has_heard_much
         )
 
     async def _continue(self) -> None:
-        """The same agent in a fresh history. What is carried: the state, no events."""
+        """Continue as new with the state; events stay behind, and are read from the run before."""
         carried = await self.carried()
         self._advance(told=list(self.told), budgets=self.meter.budgets, **carried)
         workflow.continue_as_new(args=[self.definition, self.state])
 
 
-def checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpec:
-    """The tool that is called, if it is there and the arguments fit. Raises `BadCall`."""
+def checked(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:
+    """Return the tool of a call. Raises `BadCall` if there is none, or if the arguments do not fit its schema."""
     if spec is None:
-        raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(known) or 'none'}")
+        raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(names) or 'none'}")
     if call.unreadable is not None:
         raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
     try:
@@ -481,25 +537,21 @@ def checked(call: ToolCall, spec: ToolSpec | None, known: list[str]) -> ToolSpec
 
 
 def _check_question(call: ToolCall) -> None:
-    if not call.args["question"].strip() and workflow.patched(NO_BLANK_QUESTIONS):
-        raise BadCall(f"the arguments of {call.name} do not fit: question says nothing")
+    if not call.args["question"].strip():
+        raise BadCall(f"the arguments of {call.name} do not fit: question is empty")
 
 
-def _kept(value: Any) -> Any:
-    """What the log keeps of a value: the log is carried on, and must stay small."""
+def _log_value(value: Any) -> Any:
+    """Return a value as the log keeps it: shortened, as the log is part of the state that continue-as-new carries."""
     text = text_of(value)
     return value if len(text) <= LONGEST_LOGGED else f"{text[:LONGEST_LOGGED]}… ({len(text)} characters)"
 
 
-def _overflowed(error: ActivityError) -> bool:
-    return isinstance(error.cause, ApplicationError) and error.cause.type == "context_overflow"
-
-
-def _told(payload: Any) -> Told:
+def _message_from(payload: Any) -> ToldText:
     match payload:
         case {"text": str(text), **more} if text.strip():
             by = more.get("by")
-            return Told(text=text, by=by if isinstance(by, str) else None)
+            return ToldText(text=text, by=by if isinstance(by, str) else None)
         case str(text) if text.strip():
-            return Told(text=text)
+            return ToldText(text=text)
     raise Refusal("invalid_answer", 'say some text: {"text": "…", "by": "user:ana"}')

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from blueprint.grammar import Option, PlanBody, PlanStep
-from blueprint.plan import LoopUnit, StepUnit, asks
-from protocol.agents import FindTool, ToolCall, ToolSpec, Usage
-from protocol.answers import Refusal
-from protocol.plans import OVER, LoopOutcome, StepResult, progress_of
-from protocol.questions import Clarification
-from protocol.runs import Failure
-from workflows.failures import failure_of
-from workflows.frame import Frame
-from workflows.judging import judged
-from workflows.plan.asking import DECLINED, agreed, ask
-from workflows.plan.desk import Desk
-from workflows.plan.drive import Drive, Found, LoopAt, Wrong
-from workflows.plan.engine import segment_of, tell_settled
-from workflows.plan.errors import Tally, failed, given_up
-from workflows.plan.performing import tell
-from workflows.plan.scope import OverError, Scope, done_of, first_error, items_of, outcome_of
-from workflows.plan.tool_calls import Caller, Erred
+from holdfast.blueprint.grammar import Option, PlanBody, PlanStep
+from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
+from holdfast.blueprint.plan.lists import list_in, structured
+from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec, Usage
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.plans import OVER, LoopOutcome, StepResult, progress_of
+from holdfast.protocol.questions import Clarification
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.failure_review import judged
+from holdfast.workflows.failures import failure_of
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.break_off import Ending, break_off, loop_broken_off
+from holdfast.workflows.plan.catalogue import Catalogue, tools_of
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.driven_state import ControlError, DrivenPlan, LocatedStep, LoopAt
+from holdfast.workflows.plan.errors import Tally, failed, given_up
+from holdfast.workflows.plan.items import CANCELLED, items_for
+from holdfast.workflows.plan.questions import DECLINED, agreed, ask
+from holdfast.workflows.plan.scope import OverError, PlanScope, done_of, first_error, outcome_of
+from holdfast.workflows.plan.telling import segment_of, tell, tell_settled
+from holdfast.workflows.plan.tool_calls import Failed, ToolCaller
 
 Json = dict[str, Any]
-KEYS = ("steps", "results", "active_loops", "progress", "summary")
+KEYS = ("steps", "results", "active_loops", "progress", "summary", "tools")
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<what>status|error|response)")
 _TEXT = {"type": "string", "minLength": 1}
 
@@ -58,6 +61,7 @@ CONTROL: tuple[ToolSpec, ...] = (
         ["step_id", "result_summary"],
         step_id=_STEP,
         result_summary={"type": "string"},
+        result={"type": "array", "items": {}, "description": "Of a step that a loop goes through: the list."},
     ),
     _tool("start_loop", "Begin a loop, once; gives the first item.", ["loop_id"], loop_id=_LOOP),
     _tool(
@@ -105,7 +109,7 @@ CONTROL: tuple[ToolSpec, ...] = (
 class Control:
     """Does what control calls say, to one plan."""
 
-    def __init__(self, drive: Drive, desk: Desk, change: Callable[[Any, str], Awaitable[int]]) -> None:
+    def __init__(self, drive: DrivenPlan, desk: PlanContext, change: Callable[[Any, str], Awaitable[int]]) -> None:
         self.drive, self._desk, self._change = drive, desk, change
         self._tools: dict[str, Callable[..., Awaitable[Json]]] = {
             "get_state": self._get_state,
@@ -120,7 +124,7 @@ class Control:
             "update_plan": self._update_plan,
             "find_tool": self._find_tool,
         }
-        self._callers: dict[str, Caller] = {}
+        self._callers: dict[str, ToolCaller] = {}
         self.current: str | None = None
         self.progress = 0
         """How often something has changed."""
@@ -132,7 +136,7 @@ class Control:
         self._callers.clear()
 
     async def do(self, call: ToolCall, frame: Frame) -> Json:
-        """The result of a call. Raises `Wrong` for one that cannot be done; then nothing has changed."""
+        """The result of a call. Raises `ControlError` for one that cannot be done; then nothing has changed."""
         work = self._tools[call.name]
         if call.name == "update_state":
             return await self._update_state(**{"updates": call.args})
@@ -146,7 +150,29 @@ class Control:
             for unit, verdict in scope.settle(self._stopped(scope), self.drive.active):
                 tell_settled(unit, verdict, self._frame(scope))
 
-    def _stopped(self, scope: Scope) -> str:
+    def break_off(self, ending: Ending) -> None:
+        """End what the plan has begun, the innermost first, as the plan ends before it."""
+        for scope in reversed(list(self.drive.scopes())):
+            break_off(scope, self._frame(scope), ending, self.drive.active)
+            at = next((at for at in self.drive.active.values() if at.scope is scope), None)
+            if at is not None:
+                self._break_off_loop(at, ending)
+
+    def _break_off_loop(self, at: LoopAt, ending: Ending) -> None:
+        done = [*at.done, at.scope.iteration(ending.status)]
+        outcome = loop_broken_off(at.unit, ending, done)
+        here = self._frame(self.drive.scope_around(at.unit.id)).at("loop", at.unit.id)
+        self.drive.end(at, outcome)
+        if outcome.error is not None:
+            here.note(
+                "step.failed",
+                name=at.unit.id,
+                kind="loop",
+                error=outcome.error["type"],
+                message=outcome.error["message"],
+            )
+
+    def _stopped(self, scope: PlanScope) -> str:
         """Why nothing more is started in a list; a failure stops what stands outside the loops."""
         if any(at.was_cancelled() for at in self.drive.scopes()):
             return "plan_cancelled"
@@ -156,14 +182,14 @@ class Control:
         fails = any(root.is_over(unit.id) and root.has_failed(unit) for unit in root.units)
         return "fail_fast" if self.drive.plan.fail_fast and fails else ""
 
-    def _frame(self, scope: Scope) -> Frame:
+    def _frame(self, scope: PlanScope) -> Frame:
         frame = replace(self._desk.frame, address=self.drive.address_of(scope))
         if not scope.around:
             return frame
         at = scope.around[-1]
         return replace(frame, iteration=at.index + 1, place=f"{at.loop} {at.index + 1}")
 
-    def _desk_at(self, scope: Scope) -> Desk:
+    def _desk_at(self, scope: PlanScope) -> PlanContext:
         return self._desk.at(self._frame(scope), scope)
 
     # Looking
@@ -178,10 +204,12 @@ class Control:
                 return {"steps": told}
             case "results":
                 return {"results": {id_: result.value for id_, result in steps.items() if result.status == "completed"}}
+            case "tools":
+                return {"tools": self._tools_described(tools_of(drive.plan))}
             case "active_loops":
                 return {"active_loops": {id_: at.context() for id_, at in drive.active.items()}}
             case "progress":
-                return {"progress": {**progress_of(steps), "current_step": self.current}}
+                return {"progress": {**progress_of(steps), "current_step": drive.current()}}
         statuses = {id_: result.status for id_, result in steps.items()}
         return {"goal": drive.plan.goal, "statuses": statuses, "to_do": drive.told_next(), "vars": drive.vars}
 
@@ -200,7 +228,7 @@ class Control:
         drive = self.drive
         if not loop_id.strip():
             if not drive.active:
-                raise Wrong("no_active_loop", "no loop is active: call start_loop")
+                raise ControlError("no_active_loop", "no loop is active: call start_loop")
             return list(drive.active.values())[-1].context()
         unit = drive.loop_named(loop_id)
         if unit.id in drive.active:
@@ -208,11 +236,11 @@ class Control:
         scope = drive.scope_around(unit.id)
         if unit.id in scope.loops:
             return _over(unit, scope.loops[unit.id])
-        raise Wrong("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
+        raise ControlError("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
 
     # Steps
 
-    def _startable(self, step_id: str) -> tuple[Found, StepResult]:
+    def _startable(self, step_id: str) -> tuple[LocatedStep, StepResult]:
         """A step that may be worked on."""
         found = self.drive.step_named(step_id)
         unit, scope = found
@@ -220,14 +248,14 @@ class Control:
         if result.status in OVER:
             why = f" ({result.reason})" if result.reason else ""
             text = f"step {unit.id!r} is {result.status}{why}; {self.drive.told_next()}"
-            raise Wrong("already_finished", text, status=result.status)
+            raise ControlError("already_finished", text, status=result.status)
         if result.status == "pending" and scope.verdict(unit) == "wait":
             missing = [id_ for id_ in unit.waits if not scope.is_over(id_)]
             text = f"step {unit.id!r} waits for {', '.join(missing)}; {self.drive.told_next()}"
-            raise Wrong("dependencies_not_met", text, missing=missing)
+            raise ControlError("dependencies_not_met", text, missing=missing)
         return found, result
 
-    def _begin(self, found: Found) -> None:
+    def _begin(self, found: LocatedStep) -> None:
         """The step is under way from now on."""
         self.current = found.unit.id
         if self.drive.result_of(found.scope, found.unit.id).status == "pending":
@@ -244,7 +272,7 @@ class Control:
         unit, scope = found
         if asks(unit.step) and result.data is None:
             text = f"step {unit.id!r} asks a person first: call request_user_info"
-            raise Wrong("answer_missing", text)
+            raise ControlError("answer_missing", text)
         self.current = unit.id
         caller = self._caller(found)
         tool = await self._tool_named(tool_name, found, caller)
@@ -263,46 +291,46 @@ class Control:
         id_ = f"call_{len(result.tool_results) + tally.counts.total() + 1}"
         outcome = await caller.call(tool, parameters, frame, tally, id_)
         self.progress += 1
-        if not isinstance(outcome, Erred):
+        if not isinstance(outcome, Failed):
             given = [*result.tool_results, {"tool": tool, "parameters": parameters, "data": outcome.data}]
             self.drive.record(found, tool_results=given, tries=dict(tally.counts))
             return {"success": True, "data": outcome.data, "error": None}
         return self._erred(outcome, found, tally)
 
-    def _is_missing(self, found: Found, kind: str | None) -> None:
+    def _is_missing(self, found: LocatedStep, kind: str | None) -> None:
         """From now on the step may use a tool that is found in the place of its own."""
         if kind == "tool_missing" and self._key(found) not in self.drive.missing:
             self.drive.missing.append(self._key(found))
 
-    def _key(self, found: Found) -> str:
+    def _key(self, found: LocatedStep) -> str:
         return f"{self.drive.address_of(found.scope)};{found.unit.id}"
 
-    def _caller(self, found: Found) -> Caller:
+    def _caller(self, found: LocatedStep) -> ToolCaller:
         key = self._key(found)
         if key not in self._callers:
-            self._callers = {key: Caller(found.unit.step, self._desk_at(found.scope))}
+            self._callers = {key: ToolCaller(found.unit.step, self._desk_at(found.scope))}
         return self._callers[key]
 
-    async def _tool_named(self, name: str, found: Found, caller: Caller) -> str:
+    async def _tool_named(self, name: str, found: LocatedStep, caller: ToolCaller) -> str:
         """The step's tool that is meant, as the plan or as the model calls it."""
         begin = f"{self._key(found)};"
         others = [one.removeprefix(begin) for one in self.drive.found if one.startswith(begin)]
         tools = [*found.unit.step.tools, *others]
         if not found.unit.step.tools:
             text = f"step {found.unit.id!r} has no tools: do it yourself, and call finish_step with what you found"
-            raise Wrong("no_tools", text)
+            raise ControlError("no_tools", text)
         meant = next((tool for tool in tools if name in (tool, tool.rpartition(":")[2])), None)
         if meant is None:
             text = f"step {found.unit.id!r} has no tool {name!r}; it has {', '.join(found.unit.step.tools)}"
-            raise Wrong("tool_not_in_step", text)
+            raise ControlError("tool_not_in_step", text)
         missing = await caller.learn(meant)
         if missing is not None:
             self._is_missing(found, missing.kind)
             text = f"{missing.message}; call find_tool, then execute_step_tool with the tool that it names"
-            raise Wrong(missing.kind or missing.type, text)
+            raise ControlError(missing.kind or missing.type, text)
         return meant
 
-    def _erred(self, outcome: Erred, found: Found, tally: Tally) -> Json:
+    def _erred(self, outcome: Failed, found: LocatedStep, tally: Tally) -> Json:
         """A failed call: tried again, as often as the table says; or the end of the step."""
         error: Json = {"type": outcome.kind or outcome.type, "message": outcome.message}
         kind = outcome.kind
@@ -317,11 +345,13 @@ class Control:
             if kind is None
             else given_up(kind, outcome.message, optional=found.unit.step.optional)
         )
-        self._end(found, ending)
+        before = self.drive.result_of(found.scope, found.unit.id)
+        given = [{"tool": one["tool"], "data": one["data"]} for one in before.tool_results]
+        self._end(found, ending.model_copy(update={"tool_results": given, "called": before.called}))
         error["todo"] = f"step {found.unit.id} is {ending.status}; {self.drive.told_next()}"
         return {"success": False, "data": None, "error": error, "step_status": ending.status}
 
-    def _end(self, found: Found, result: StepResult) -> None:
+    def _end(self, found: LocatedStep, result: StepResult) -> None:
         unit, scope = found
         scope.steps[unit.id] = result
         kind, id_ = segment_of(unit)
@@ -329,38 +359,52 @@ class Control:
         self.progress += 1
         self.settle()
 
-    async def _finish(self, step_id: str, result_summary: str) -> Json:
+    async def _finish(self, step_id: str, result_summary: str, result: list[Any] | None = None) -> Json:
         found = self.drive.step_named(step_id)
         before = self.drive.result_of(found.scope, found.unit.id)
         if before.status == "completed" and (before.response == result_summary or asks(found.unit.step)):
             return self._finished(found)
         found, before = self._startable(step_id)
-        self._end_well(found, before, result_summary)
+        self._end_well(found, before, result_summary, result)
         return self._finished(found)
 
-    def _end_well(self, found: Found, before: StepResult, response: Any) -> None:
+    def _end_well(self, found: LocatedStep, before: StepResult, response: Any, result: list[Any] | None = None) -> None:
         """Take a step as completed, if it may be."""
         step = found.unit.step
         self._check_result(found, before)
+        if result is None:
+            result = self._list_for_loop(found, response)
         self._begin(found)
         data = before.tool_results[-1]["data"] if before.tool_results else before.data
+        data = result if data is None else data
         said = before.response if asks(step) and not step.tools else response
         given = [{"tool": one["tool"], "data": one["data"]} for one in before.tool_results]
         self._end(found, StepResult(status="completed", response=said, data=data, tool_results=given))
 
-    def _check_result(self, found: Found, before: StepResult) -> None:
+    def _list_for_loop(self, found: LocatedStep, response: Any) -> Any:
+        """The list that a loop is to go through, where a step without tools or a question gives one."""
+        step = found.unit.step
+        if step.tools or asks(step) or not self.drive.layout.feeds_loop(step.id) or _is_nothing(response):
+            return None
+        items = list_in(response) if isinstance(response, str) else structured(response)
+        if items is None:
+            text = f"a loop goes through what step {step.id!r} gives: call finish_step with `result`, a list"
+            raise ControlError("list_needed", text)
+        return items
+
+    def _check_result(self, found: LocatedStep, before: StepResult) -> None:
         """A step with a question needs its answer, one with tools a result of each, or of what was found for it."""
         step = found.unit.step
         if asks(step) and before.data is None:
-            raise Wrong("answer_missing", f"step {step.id!r} asks a person: call request_user_info first")
+            raise ControlError("answer_missing", f"step {step.id!r} asks a person: call request_user_info first")
         given = {one["tool"] for one in before.tool_results}
         others = len(given - set(step.tools))
         missing = [tool for tool in step.tools if tool not in given][others:]
         if missing:
             text = f"step {step.id!r} is not done: call execute_step_tool with {', '.join(missing)}"
-            raise Wrong("no_tool_result", text, missing=missing)
+            raise ControlError("no_tool_result", text, missing=missing)
 
-    def _finished(self, found: Found) -> Json:
+    def _finished(self, found: LocatedStep) -> Json:
         loop = found.scope.around[-1].loop if found.scope.around else None
         return {"success": True, **({} if loop is None else {"stored_in_loop": loop}), "to_do": self.drive.told_next()}
 
@@ -390,11 +434,11 @@ class Control:
         told = {"response": answer.response, "step_id": unit.id, "step_status": answer.status}
         return {**told, "to_do": self.drive.told_next()}
 
-    def _wait(self, found: Found, waits: bool) -> None:
+    def _wait(self, found: LocatedStep, waits: bool) -> None:
         before = self.drive.result_of(found.scope, found.unit.id)
         found.scope.steps[found.unit.id] = before.model_copy(update={"status": "waiting_input" if waits else "running"})
 
-    def _asking_step(self, step_id: str | None) -> Found | None:
+    def _asking_step(self, step_id: str | None) -> LocatedStep | None:
         """The step whose question it is: the one that is named, else the next that asks."""
         if step_id:
             found, before = self._startable(step_id)
@@ -402,11 +446,11 @@ class Control:
                 return None
             if before.data is not None:
                 text = f"step {found.unit.id!r} has its answer: call finish_step"
-                raise Wrong("already_answered", text, response=before.response)
+                raise ControlError("already_answered", text, response=before.response)
             return found
         for unit, scope in self.drive.next_units():
             if isinstance(unit, StepUnit) and asks(unit.step) and self.drive.result_of(scope, unit.id).data is None:
-                return Found(unit, scope)
+                return LocatedStep(unit, scope)
         return None
 
     async def _ask_freely(self, question: str, options: list[str], frame: Frame) -> Json:
@@ -431,14 +475,18 @@ class Control:
         if scope.verdict(unit) != "run":
             missing = [id_ for id_ in unit.waits if not scope.is_over(id_)]
             text = f"the loop {unit.id!r} waits for {', '.join(missing)}; {drive.told_next()}"
-            raise Wrong("dependency_not_completed", text, missing=missing)
+            raise ControlError("dependency_not_completed", text, missing=missing)
         self.progress += 1
         here = self._frame(scope).at("loop", unit.id)
         here.note("step.started", name=unit.id, kind="loop")
         try:
-            items = items_of(unit, scope)
+            items = await items_for(unit, self._desk_at(scope), here)
         except OverError as error:
             told = {"type": error.type, "message": str(error)}
+            if error.type == CANCELLED:
+                scope.loops[unit.id] = LoopOutcome(status="cancelled", reason=CANCELLED)
+                self.settle()
+                return {"loop_id": unit.id, "should_continue": False, "error": told}
             scope.loops[unit.id] = LoopOutcome(status="failed", error=told)
             here.note("step.failed", name=unit.id, kind="loop", error=error.type, message=str(error))
             self.settle()
@@ -453,6 +501,7 @@ class Control:
         return at.context()
 
     def _tell_iteration(self, at: LoopAt) -> None:
+        self._callers.clear()  # an item that is done anew has a list of its own
         self._frame(at.scope).note("loop.iteration", iteration=at.index + 1, item=at.items[at.index])
         self.settle()
 
@@ -463,14 +512,14 @@ class Control:
             scope = drive.scope_around(unit.id)
             if unit.id in scope.loops:
                 return _over(unit, scope.loops[unit.id])
-            raise Wrong("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
+            raise ControlError("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
         at = drive.active[unit.id]
         if expected_iteration is not None and expected_iteration != at.index:
             return at.context(note=f"the loop is at iteration {at.index}; nothing has changed")
         missing = [one.id for one in unit.body if not at.scope.is_over(one.id)]
         if missing:
             text = f"iteration {at.index} of {unit.id!r} is not complete: {', '.join(missing)} to be finished"
-            raise Wrong("iteration_incomplete", text, missing=missing)
+            raise ControlError("iteration_incomplete", text, missing=missing)
         return await self._next_item(at)
 
     async def _next_item(self, at: LoopAt) -> Json:
@@ -497,7 +546,7 @@ class Control:
             drive.next_item(at, at.index + 1)
             self._tell_iteration(at)
             return at.context()
-        outcome = outcome_of(at.done, failed=failing)
+        outcome = outcome_of(at.done, failed=failing, total=len(at.items))
         if ended:
             outcome = outcome.model_copy(update={"status": "cancelled"})
         self._end_loop(at, outcome)
@@ -526,7 +575,7 @@ class Control:
             match = _STATE_KEY.fullmatch(key)
             if match is None:
                 text = f"{key!r} cannot be set; step_<id>_status, _error, _response and vars.<name> can"
-                raise Wrong("not_allowed", text)
+                raise ControlError("not_allowed", text)
             steps.setdefault(match["id"], {})[match["what"]] = value
         works = [(id_, self._state_of(id_, told)) for id_, told in steps.items()]
         for id_, work in works:
@@ -542,7 +591,7 @@ class Control:
         """What setting a step's state does, once it is checked."""
         status = told.get("status")
         if status not in ("skipped", "failed", "completed", None):
-            raise Wrong("not_allowed", f"a status is skipped, failed or completed, not {status!r}")
+            raise ControlError("not_allowed", f"a status is skipped, failed or completed, not {status!r}")
         now = self.drive.step_named(id_)
         before = self.drive.result_of(now.scope, now.unit.id)
         if before.status in OVER and status in (before.status, None) and set(told) == {"status"}:
@@ -550,7 +599,7 @@ class Control:
         found, before = self._startable(id_)
         if asks(found.unit.step) and status != "completed":
             text = f"step {found.unit.id!r} is a question to a person: call request_user_info"
-            raise Wrong("not_allowed", text)
+            raise ControlError("not_allowed", text)
         if status == "completed":
             self._check_result(found, before)
         match status:
@@ -562,16 +611,20 @@ class Control:
             case "completed":
                 return lambda: self._end_well(found, before, told.get("response"))
         text = f"step {id_!r}: a response or an error alone says nothing; add step_{id_}_status"
-        raise Wrong("not_allowed", text)
+        raise ControlError("not_allowed", text)
 
     async def _update_plan(self, new_plan: Json, reason: str) -> Json:
+        before = self.drive.plan
         try:
             revision = await self._change(new_plan, reason)
         except Refusal as refusal:
-            raise Wrong("plan_refused", refusal.message) from None
+            raise ControlError("plan_refused", refusal.message) from None
         self.progress += 1
         self.settle()
-        return {"success": True, "revision": revision, "to_do": self.drive.told_next()}
+        known = {tool for step in before.steps for tool in step.tools}
+        tools = self._tools_described(tool for tool in tools_of(self.drive.plan) if tool not in known)
+        told = {"tools": tools} if tools else {}
+        return {"success": True, "revision": revision, **told, "to_do": self.drive.told_next()}
 
     async def _find_tool(self, instruction: str, service: str | None = None) -> Json:
         found = self._lacking()
@@ -583,19 +636,26 @@ class Control:
         wanted = FindTool(service=step.service or service, instruction=wants, among=among, missing=missing)
         name = await self._desk.frame.host.find_tool(wanted)
         if name is None:
-            raise Wrong("tool_missing", "no tool does that; finish what can be done without, or skip the step")
+            raise ControlError("tool_missing", "no tool does that; finish what can be done without, or skip the step")
         if found is not None and (one := f"{self._key(found)};{name}") not in self.drive.found:
             self.drive.found.append(one)
-        return {"tool_name": name}
+        if found is not None:
+            await self._caller(found).learn(name)
+        return {"tool_name": name, **self._tools_described([name]).get(name, {})}
 
-    def _lacking(self) -> Found | None:
+    def _tools_described(self, tools: Iterable[str]) -> Json:
+        """What is known of tools, for a model that is to call them."""
+        specs = self._desk.specs
+        return Catalogue({tool: specs[tool] for tool in tools if tool in specs}).described()
+
+    def _lacking(self) -> LocatedStep | None:
         """The step under way, if it lacks a tool."""
         current = None if self.current is None else self.drive.layout.find(self.current)
         if not isinstance(current, StepUnit):
             return None
         try:
             found = self.drive.step_named(current.id)
-        except Wrong:
+        except ControlError:
             return None
         return found if self._key(found) in self.drive.missing else None
 
@@ -605,6 +665,11 @@ _TODO = {
     "bad_parameters": "correct the parameters, and call execute_step_tool again",
     "business": "change what can be changed, and call execute_step_tool again; else set the step's status to failed",
 }
+
+
+def _is_nothing(response: Any) -> bool:
+    """Whether a loop over it has nothing to do."""
+    return response is None or (isinstance(response, str) and not response.strip())
 
 
 def _short(result: StepResult) -> Json:

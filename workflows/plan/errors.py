@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.plans import StepResult
-from protocol.tool_errors import ErrorKind
+from holdfast.protocol.plans import StepResult
+from holdfast.protocol.tool_errors import ErrorKind
 
 RETRIES: dict[ErrorKind, int] = {
     "authorisation": 1,

@@ -8,37 +8,39 @@ from typing import Any
 
 from temporalio import workflow
 
-from blueprint.expressions import ExpressionError
-from blueprint.plan import LoopUnit
-from protocol.address import Address, parts, segment
-from protocol.agents import ToolSpec
-from protocol.plans import (
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.plan import LoopUnit
+from holdfast.protocol.address import Address, parts, segment
+from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
+    PLAN_OUTPUT,
     ItemOf,
     Iteration,
     LoopOutcome,
     PlanLoopDefinition,
     PlanLoopResult,
     PlanLoopState,
-    Standing,
+    PlanProgress,
 )
-from protocol.runs import Failure
-from workflows.host import Host, inherited
-from workflows.judging import judged
-from workflows.limits import Meter
-from workflows.plan.desk import Desk
-from workflows.plan.engine import Engine
-from workflows.plan.place import author_of, define_loop, frame_of, layout_of
-from workflows.plan.scope import Scope, done_of, first_error, outcome_of
-from workflows.together import together
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.concurrency import together
+from holdfast.workflows.failure_review import judged
+from holdfast.workflows.limits import Meter
+from holdfast.workflows.plan.break_off import Ending, kept_of_loop, loop_broken_off
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.definitions import author_of, define_loop, frame_of, layout_of
+from holdfast.workflows.plan.scheduler import Scheduler
+from holdfast.workflows.plan.scope import PlanScope, done_of, first_error, outcome_of
+from holdfast.workflows.request_counts import RequestCounts
 
 MOST_EVENTS = 1_000
-MOST_UPDATES = 1_500
 ITEMS_A_HISTORY = 50
 
 
-@workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError])
-class PlanLoopWorkflow(Host):
+@workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+class PlanLoopWorkflow(BaseWorkflow):
     """The items of one loop. A continued loop is the same loop: items and event offsets go on."""
 
     @workflow.init
@@ -54,6 +56,9 @@ class PlanLoopWorkflow(Host):
         self.longest = 0
         self.one_question = asyncio.Lock()
         self.specs: dict[str, ToolSpec] = {}
+        self._counts: dict[int, RequestCounts] = {}
+        self._at_work: dict[int, PlanScope] = {}
+        """What is known of the items that are being worked on."""
 
     def current_context(self) -> dict[str, Any]:
         return {"loop": self.loop.id, "items": len(self.definition.items), "done": len(self.state.done)}
@@ -61,7 +66,16 @@ class PlanLoopWorkflow(Host):
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
         outcome: LoopOutcome = await self.live(self._work())
-        return PlanLoopResult(outcome=outcome, usage=self.usage, permits=self.permits, budgets=self.meter.budgets)
+        return PlanLoopResult(outcome=outcome, permits=self.permits, budgets=self.meter.budgets, **self.counted())
+
+    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+        """See base class: the plan tells what became of the items."""
+        items = [self._at_work[index].iteration("failed") for index in sorted(self._at_work)]
+        return kept_of_loop(loop_broken_off(self.loop, Ending.of(error, self.address), [*self.state.done, *items]))
+
+    @workflow.query(name=PLAN_OUTPUT, description="What a plan gave: its own workflow knows.")
+    def plan_output(self) -> None:
+        return None
 
     async def _work(self) -> LoopOutcome:
         items = self.definition.items
@@ -72,7 +86,7 @@ class PlanLoopWorkflow(Host):
             before = workflow.info().get_current_history_length()
             await self._next_items()
             self.longest = max(self.longest, workflow.info().get_current_history_length() - before)
-        outcome = outcome_of(self.state.done, failed=self.state.ended == "failed")
+        outcome = outcome_of(self.state.done, failed=self.state.ended == "failed", total=len(items))
         if self.state.ended == "cancelled":
             outcome = outcome.model_copy(update={"status": "cancelled"})
         told = {"reason": outcome.status, "iterations": len(self.state.done)}
@@ -84,7 +98,9 @@ class PlanLoopWorkflow(Host):
         begin = len(self.state.done)
         at_once = 1 if self._may_ask else self.loop.max_parallel
         indices = range(begin, min(begin + at_once, len(self.definition.items)))
+        self._counts = {index: self.request_counts.item(index) for index in indices} if at_once > 1 else {}
         done = await together(self._item(index) for index in indices)
+        self._at_work.clear()
         self._advance(done=[*self.state.done, *done])
 
     @property
@@ -96,7 +112,7 @@ class PlanLoopWorkflow(Host):
     async def _item(self, index: int) -> Iteration:
         """The steps for one item; where they fail, the loop's rule decides, or a person."""
         item = self.definition.items[index]
-        done = Standing()
+        done = PlanProgress()
         while True:
             iteration, stopped = await self._run_item(index, item, done)
             if stopped == "plan_cancelled":
@@ -111,39 +127,40 @@ class PlanLoopWorkflow(Host):
                         done = done_of(iteration)
                         continue
                     case "edit":
-                        item, done = verdict.content, Standing()
+                        item, done = verdict.content, PlanProgress()
                         continue
                     case "skip":
                         return iteration.model_copy(update={"status": "skipped"})
                 self._advance(ended="failed")
             return iteration
 
-    async def _run_item(self, index: int, item: Any, done: Standing) -> tuple[Iteration, str]:
+    async def _run_item(self, index: int, item: Any, done: PlanProgress) -> tuple[Iteration, str]:
         """The steps for one item, but for those that are done."""
         desk = self._desk(index, item)
         desk.scope.steps, desk.scope.loops = dict(done.steps), dict(done.loops)
         self.iteration = index + 1
         desk.frame.note("loop.iteration", iteration=index + 1, item=item)
-        engine = Engine(desk, self._define)
+        self._at_work[index] = desk.scope
+        engine = Scheduler(desk, self._define)
         await engine.run()
         return desk.scope.iteration(), engine.stopped
 
-    def _desk(self, index: int, item: Any) -> Desk:
+    def _desk(self, index: int, item: Any) -> PlanContext:
         """Where the steps of one item are worked on."""
         definition = self.definition
         around = [*definition.around, ItemOf(loop=self.loop.id, item=item, index=index)]
-        scope = Scope(self.layout, self.loop.body, definition.known, around)
+        scope = PlanScope(self.layout, self.loop.body, definition.known, around)
         frame = replace(
             frame_of(self, definition, self.meter),
             address=self._address(index),
-            n=index + 1,
             iteration=index + 1,
             place=f"{self.loop.id} {index + 1}",
+            request_counts=self._counts.get(index, self.request_counts),
         )
         author = author_of(definition)
-        return Desk(definition.plan, frame, scope, definition.task, self.one_question, author, self.specs)
+        return PlanContext(definition.plan, frame, scope, definition.task, self.one_question, author, self.specs)
 
-    def _define(self, unit: LoopUnit, desk: Desk, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
+    def _define(self, unit: LoopUnit, desk: PlanContext, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
         return define_loop(self.definition, unit, desk, items)
 
     def _address(self, index: int) -> Address:
@@ -163,7 +180,7 @@ class PlanLoopWorkflow(Host):
             done >= ITEMS_A_HISTORY
             or info.get_current_history_length() + self.longest > MOST_EVENTS
             or info.is_continue_as_new_suggested()
-            or self.questions.taken >= MOST_UPDATES
+            or self.has_heard_much
         )
 
     async def _continue(self) -> None:

@@ -7,30 +7,44 @@ from typing import Any
 
 from temporalio import workflow
 
-from blueprint.grammar import PlanBody
-from blueprint.plan import LoopUnit
-from blueprint.plan.reading import plain_plan
-from protocol.plans import LoopOutcome, PlanView, StepResult
-from workflows.host import Host
-from workflows.journal import preview
-from workflows.plan.scope import Scope
+from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.plan import LoopUnit
+from holdfast.blueprint.plan.reading import plain_plan
+from holdfast.protocol.plans import LoopOutcome, PlanView, StepResult, nothing_done
+from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.journal import preview
+from holdfast.workflows.plan.scope import PlanScope
 
 
-def output_of(scope: Scope) -> dict[str, Any]:
-    """What a plan gives: how it ended, every step, every loop."""
+def output_of(scope: PlanScope, ended: str | None = None) -> dict[str, Any]:
+    """Return what a plan gives: how it ended, every step, every loop; of one that did nothing, that it did.
+
+    `ended`: how it ended, where it did before its steps did.
+    """
+    note = note_of(scope)
     return {
-        "status": scope.whole_status() if scope.all_over() else "running",
-        "steps": {id_: result.told() for id_, result in scope.told_steps().items()},
+        "status": ended or (scope.whole_status() if scope.all_over() else "running"),
+        "steps": _told_steps(scope),
         "loops": {id_: outcome.told() for id_, outcome in scope.loops.items()},
+        **({} if note is None else {"note": note}),
     }
 
 
-def shown_of(scope: Scope) -> dict[str, Any]:
+def note_of(scope: PlanScope) -> str | None:
+    """Return that a plan which is over did nothing, if so it is."""
+    return nothing_done(scope.layout, _told_steps(scope)) if scope.all_over() else None
+
+
+def _told_steps(scope: PlanScope) -> dict[str, dict[str, Any]]:
+    return {id_: result.told() for id_, result in scope.told_steps().items()}
+
+
+def shown_of(scope: PlanScope) -> dict[str, Any]:
     """Where a plan stands, in short, as a context shows it."""
     return {id_: _in_short(result) for id_, result in scope.told_steps().items()}
 
 
-def view_of(host: Host, plan: PlanBody, scope: Scope, running: Sequence[str], **more: Any) -> PlanView:
+def view_of(host: BaseWorkflow, plan: PlanBody, scope: PlanScope, running: Sequence[str], **more: Any) -> PlanView:
     steps = {id_: _in_short(result) for id_, result in scope.told_steps().items()}
     for id_ in running:
         steps.setdefault(id_, {})["status"] = "running"

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from blueprint.plan import (
+from holdfast.blueprint.plan import (
     Layout,
     LoopUnit,
     Reference,
@@ -19,24 +19,30 @@ from blueprint.plan import (
     only_list,
     spelled_id,
 )
-from blueprint.plan.conditions import is_answer
-from blueprint.plan.texts import read_structure
-from protocol.plans import (
+from holdfast.blueprint.plan.conditions import is_answer
+from holdfast.blueprint.plan.lists import list_in, spoken_items
+from holdfast.blueprint.plan.references import whole_reference
+from holdfast.blueprint.plan.texts import read_structure
+from holdfast.protocol.plans import (
     ITEMS_FAILED,
     OVER,
     ItemOf,
     Iteration,
     IterationStatus,
-    Known,
     LoopOutcome,
     LoopStatus,
+    OutsideResult,
+    PlanProgress,
     PlanStatus,
-    Standing,
     StepResult,
     StepStatus,
 )
 
-PENDING = Known(status="pending")
+PENDING = OutsideResult(status="pending")
+
+
+NO_LIST = "loop_over_text"
+"""The error of a text that is no list."""
 
 
 class OverError(ValueError):
@@ -64,33 +70,33 @@ Verdict = Literal["wait", "run"] | Skip | Fail
 
 
 @dataclass
-class Scope:
+class PlanScope:
     """The units of one list, top of the plan or body of a loop, with what became of them so far."""
 
     layout: Layout
     units: tuple[Unit, ...]
-    known: Mapping[str, Known] = field(default_factory=dict)
+    known: Mapping[str, OutsideResult] = field(default_factory=dict)
     """What stands outside, as far as the units need it."""
     around: list[ItemOf] = field(default_factory=list)
     """The loops around, the outermost first; the last is the one whose body this is."""
     steps: dict[str, StepResult] = field(default_factory=dict)
     loops: dict[str, LoopOutcome] = field(default_factory=dict)
-    outer: Scope | None = None
+    outer: PlanScope | None = None
 
     # What is known
 
-    def known_of(self, id_: str) -> Known:
+    def known_of(self, id_: str) -> OutsideResult:
         """How a step or loop ended, and what it gave, wherever it stands."""
         if id_ in self.steps:
             result = self.steps[id_]
-            return Known(status=result.status, value=result.value)
+            return OutsideResult(status=result.status, value=result.value)
         if id_ in self.loops:
             outcome = self.loops[id_]
-            return Known(status=_as_step(outcome.status), value=[one.told() for one in outcome.iterations])
+            return OutsideResult(status=_as_step(outcome.status), value=[one.told() for one in outcome.iterations])
         for loop in self.layout.loops_of(id_):
             if loop in self.loops:
                 outcome = self.loops[loop]
-                return Known(status=_as_step(outcome.status), value=gathered(outcome, id_, self.layout))
+                return OutsideResult(status=_as_step(outcome.status), value=gathered(outcome, id_, self.layout))
         if id_ in self.known:
             return self.known[id_]
         return self.outer.known_of(id_) if self.outer is not None else PENDING
@@ -162,7 +168,7 @@ class Scope:
         found = self.layout.find(loop.over.strip().removeprefix("RESULT_FROM_"))
         return found is not None and found.id == id_
 
-    def _condition_told(self, unit: Unit, known: Known | None) -> Verdict | None:
+    def _condition_told(self, unit: Unit, known: OutsideResult | None) -> Verdict | None:
         """What the condition says against the unit; None if nothing."""
         condition = unit.condition
         assert condition is not None
@@ -191,6 +197,11 @@ class Scope:
             self.loops[unit.id] = LoopOutcome(status="skipped", reason=reason)
         else:
             self.steps[unit.id] = StepResult(status="skipped", reason=reason)
+
+    def note_call(self, id_: str, tool: str) -> None:
+        """Remember that a tool is being called for a step."""
+        before = self.steps.get(id_, StepResult(status="running"))
+        self.steps[id_] = before.model_copy(update={"called": list(dict.fromkeys([*before.called, tool]))})
 
     def fail(self, unit: Unit, type_: str, message: str) -> None:
         error = {"type": type_, "message": message}
@@ -239,12 +250,13 @@ class Scope:
             return self.steps[unit.id].status == "failed" and not unit.step.optional
         return self.loops[unit.id].status == "failed" and not _only_optional(unit)
 
-    def iteration(self) -> Iteration:
-        """What this iteration gave."""
+    def iteration(self, ended: IterationStatus | None = None) -> Iteration:
+        """What this iteration gave; `ended`: how the plan ended that was in it."""
         at = self.around[-1]
         status: IterationStatus = "failed" if self.failed_units() else "completed"
         if self.was_cancelled():
             status = "cancelled"
+        status = ended or status
         return Iteration(
             index=at.index,
             item=at.item,
@@ -341,8 +353,8 @@ def _only_optional(loop: Unit) -> bool:
     )
 
 
-def outcome_of(iterations: list[Iteration], failed: bool = False) -> LoopOutcome:
-    """How a loop ended whose items gave this; `failed`: it was ended by a failing item."""
+def outcome_of(iterations: list[Iteration], failed: bool = False, total: int | None = None) -> LoopOutcome:
+    """How a loop ended whose items gave this; `failed`: it was ended by a failing item, of `total` ones."""
     bad = [one for one in iterations if one.status == "failed"]
     status: LoopStatus = "completed"
     if failed or (bad and len(bad) == len(iterations)):
@@ -351,9 +363,16 @@ def outcome_of(iterations: list[Iteration], failed: bool = False) -> LoopOutcome
         status = "completed_with_errors"
     error = None
     if status == "failed":
-        error = {"type": ITEMS_FAILED, "message": f"{len(bad)} of {len(iterations)} items failed: {first_error(bad)}"}
+        error = {"type": ITEMS_FAILED, "message": f"{_counted(bad, iterations, total)}: {first_error(bad)}"}
     reason = None if iterations else "empty_loop"
     return LoopOutcome(status=status, iterations=iterations, error=error, reason=reason)
+
+
+def _counted(bad: list[Iteration], iterations: list[Iteration], total: int | None) -> str:
+    """How many items failed, and how many were not begun."""
+    left = (total or len(iterations)) - len(iterations)
+    told = f"{len(bad)} of {len(iterations) + left} items failed"
+    return told if not left else f"{told}; {left} {'was' if left == 1 else 'were'} not begun"
 
 
 def _erred(iteration: Iteration) -> bool:
@@ -363,9 +382,9 @@ def _erred(iteration: Iteration) -> bool:
     )
 
 
-def done_of(iteration: Iteration) -> Standing:
+def done_of(iteration: Iteration) -> PlanProgress:
     """What of an item need not be done once more: the steps and loops that gave what they were to give."""
-    return Standing(
+    return PlanProgress(
         steps={id_: one for id_, one in iteration.steps.items() if one.status == "completed"},
         loops={id_: one for id_, one in iteration.loops.items() if one.status == "completed"},
     )
@@ -375,16 +394,21 @@ def first_error(bad: list[Iteration]) -> str:
     for iteration in bad:
         for id_, result in iteration.steps.items():
             if result.error is not None:
-                return f"item {iteration.index}, {id_}: {result.error['message']}"
+                return f"item {iteration.index}, step {id_}: {result.error['message']}"
         for loop, outcome in iteration.loops.items():
             if outcome.error is not None:
-                return f"item {iteration.index}, {loop}: {outcome.error['message']}"
+                return f"item {iteration.index}, loop {loop}: {outcome.error['message']}"
     return "see its items"
 
 
-def items_of(loop: LoopUnit, scope: Scope) -> list[Any]:
-    """What the loop goes through: a list as it is, the only list of an object, one thing by itself, nothing of null."""
-    value = read_structure(scope.fill(loop.over))
+def items_of(loop: LoopUnit, scope: PlanScope) -> list[Any]:
+    """What the loop goes through: a list as it is, the only list of an object, one thing by itself, nothing of null.
+
+    A text is read as a list, or is an error: it is never one item, but where a person said it in a word.
+    """
+    value = scope.fill(loop.over)
+    if isinstance(value, str) and value.strip():
+        value = _listed(loop, value, scope)
     match value:
         case list():
             items = value
@@ -399,6 +423,26 @@ def items_of(loop: LoopUnit, scope: Scope) -> list[Any]:
             raise OverError("loop_over_ambiguous", f"{loop.id} could go through {lists}; give it one list")
         case _:
             items = [value]
+    return checked_items(loop, items)
+
+
+def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> Any:
+    """What a text lists. Raises `OverError` for prose."""
+    structure = read_structure(text)
+    if not isinstance(structure, str):
+        return structure
+    reference = whole_reference(loop.over) if isinstance(loop.over, str) else None
+    unit = scope.layout.find(reference.name or "") if reference is not None and reference.kind == "result" else None
+    spoken = isinstance(unit, StepUnit) and asks(unit.step) and not unit.step.tools
+    found = spoken_items(text) if spoken else list_in(text)
+    if found is None:
+        shown = text if len(text) <= 200 else f"{text[:200]}…"
+        raise OverError(NO_LIST, f"{loop.id} goes through a list, and this is none: {shown!r}")
+    return found
+
+
+def checked_items(loop: LoopUnit, items: list[Any]) -> list[Any]:
+    """Return the items, if there are not too many."""
     if len(items) > loop.max_items:
         text = (
             f"{loop.id} would go through {len(items):,} items, and at most {loop.max_items:,} are allowed (max_items)"
@@ -407,7 +451,7 @@ def items_of(loop: LoopUnit, scope: Scope) -> list[Any]:
     return items
 
 
-def needed_outside(loop: LoopUnit, scope: Scope) -> dict[str, Known]:
+def needed_outside(loop: LoopUnit, scope: PlanScope) -> dict[str, OutsideResult]:
     """What the steps of a loop need to know of what stands outside."""
     inside = {unit.id for unit in _all_in(loop)}
     needed = {id_ for unit in _all_in(loop) for id_ in unit.needs if id_ not in inside and id_ != loop.id}

@@ -6,40 +6,43 @@ import asyncio
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
-from blueprint.expressions import ExpressionError
-from blueprint.grammar import PlanBody
-from blueprint.plan import Layout, LoopUnit
-from protocol.answers import Refusal
-from protocol.plans import (
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.plan import Layout, LoopUnit
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.plans import (
     PLAN,
+    PLAN_OUTPUT,
     PLAN_WORKFLOW,
     PlanDefinition,
     PlanLoopDefinition,
     PlanLoopState,
+    PlanProgress,
     PlanResult,
     PlanState,
     PlanView,
     Revision,
-    Standing,
+    fitting,
 )
-from workflows.frame import Frame
-from workflows.host import Host, inherited, refused
-from workflows.limits import Meter
-from workflows.plan.beginning import begin
-from workflows.plan.changing import check_change, check_open, checked_change
-from workflows.plan.desk import Desk
-from workflows.plan.engine import Engine
-from workflows.plan.outcome import output_of, shown_of, view_of
-from workflows.plan.place import author_of, define_loop, frame_of, layout_of
-from workflows.plan.scope import Scope
+from holdfast.workflows.base import BaseWorkflow, inherited, refused
+from holdfast.workflows.door import value_in
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.limits import Meter
+from holdfast.workflows.plan.approval import begin
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.definitions import author_of, define_loop, frame_of, layout_of
+from holdfast.workflows.plan.outcome import note_of, output_of, shown_of, view_of
+from holdfast.workflows.plan.revision import check_change, check_new_tools, check_open, checked_change
+from holdfast.workflows.plan.scheduler import Scheduler
+from holdfast.workflows.plan.scope import PlanScope
 
 MOST_EVENTS = 1_000
-MOST_UPDATES = 1_500
 
 
-@workflow.defn(name=PLAN_WORKFLOW, failure_exception_types=[ExpressionError])
-class PlanWorkflow(Host):
+@workflow.defn(name=PLAN_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+class PlanWorkflow(BaseWorkflow):
     """The steps of one plan. A continued plan is the same plan: what is done stays done, event offsets go on."""
 
     @workflow.init
@@ -49,40 +52,44 @@ class PlanWorkflow(Host):
         self.meter = Meter(state.budgets)
         self.one_question = asyncio.Lock()
         self.author = author_of(definition)
-        self.engine: Engine | None = None
+        self.engine: Scheduler | None = None
 
     def current_context(self) -> dict[str, Any]:
         return {} if self.engine is None else {"steps": shown_of(self.engine.scope)}
 
     @workflow.run
     async def run(self, definition: PlanDefinition, state: PlanState) -> PlanResult:
-        scope: Scope = await self.live(self._work())
+        scope: PlanScope = await self.live(self._work())
         return PlanResult(
             status=scope.whole_status(),
             output=output_of(scope),
-            usage=self.usage,
             permits=self.permits,
             budgets=self.meter.budgets,
+            **self.counted(),
         )
 
-    async def _work(self) -> Scope:
+    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+        return {} if self.engine is None else {"output": fitting(output_of(self.engine.scope, "failed"))}
+
+    async def _work(self) -> PlanScope:
         frame = frame_of(self, self.definition, self.meter)
         if self.state.plan is None:
-            plan = await begin(self.author, self.definition.given, frame)
+            definition = self.definition
+            plan, _ = await begin(self.author, definition.given, frame, definition.planner, definition.task)
             self.state = self.state.model_copy(update={"plan": plan})
         self.engine = self._engine(frame)
         await self.engine.run(self._between)
         scope = self.engine.scope
-        self.note(self.address, "plan.completed", status=scope.whole_status())
+        self.note(self.address, "plan.completed", status=scope.whole_status(), note=note_of(scope))
         return scope
 
-    def _engine(self, frame: Frame) -> Engine:
+    def _engine(self, frame: Frame) -> Scheduler:
         assert self.state.plan is not None
         layout = layout_of(self.state.plan)
         standing = self.state.standing
-        scope = Scope(layout, layout.units, steps=dict(standing.steps), loops=dict(standing.loops))
-        desk = Desk(self.state.plan, frame, scope, self.definition.task, self.one_question, self.author)
-        return Engine(
+        scope = PlanScope(layout, layout.units, steps=dict(standing.steps), loops=dict(standing.loops))
+        desk = PlanContext(self.state.plan, frame, scope, self.definition.task, self.one_question, self.author)
+        return Scheduler(
             desk,
             self._define,
             at_once=self.state.plan.max_parallel,
@@ -90,7 +97,7 @@ class PlanWorkflow(Host):
             wants_rest=self._history_is_long,
         )
 
-    def _define(self, unit: LoopUnit, desk: Desk, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
+    def _define(self, unit: LoopUnit, desk: PlanContext, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
         return define_loop(self.definition, unit, desk, items)
 
     async def _between(self) -> None:
@@ -100,13 +107,13 @@ class PlanWorkflow(Host):
 
     def _history_is_long(self) -> bool:
         info = workflow.info()
-        return info.get_current_history_length() > MOST_EVENTS or self.questions.taken >= MOST_UPDATES
+        return info.get_current_history_length() > MOST_EVENTS or self.has_heard_much
 
     async def _continue(self) -> None:
         """The same plan in a fresh history."""
         assert self.engine is not None
         carried = await self.carried()
-        standing = Standing(steps=self.engine.scope.steps, loops=self.engine.scope.loops)
+        standing = PlanProgress(steps=self.engine.scope.steps, loops=self.engine.scope.loops)
         more = {"standing": standing, "stopped": self.engine.stopped, "budgets": self.meter.budgets}
         workflow.continue_as_new(args=[self.definition, self.state.model_copy(update={**carried, **more})])
 
@@ -115,18 +122,34 @@ class PlanWorkflow(Host):
     @workflow.query(name=PLAN, description="The plan, and where it stands.")
     def plan_view(self) -> PlanView:
         plan = self.state.plan or self.author
-        scope = Scope(Layout(), ()) if self.engine is None else self.engine.scope
+        scope = PlanScope(Layout(), ()) if self.engine is None else self.engine.scope
         running = [] if self.engine is None else self.engine.running
         return view_of(self, plan, scope, running, revision=self.state.revision, revisions=self.state.revisions)
 
+    @workflow.query(name=PLAN_OUTPUT, description="What a plan gave that failed or was cancelled before its end.")
+    def plan_output(self) -> dict[str, Any] | None:
+        if self.engine is None or self.ended not in ("failed", "cancelled"):
+            return None
+        return output_of(self.engine.scope, self.ended)
+
     @workflow.update(name=PLAN, description="Change what is left of the plan.")
-    def change_plan(self, payload: Any) -> int:
+    async def change_plan(self, raw: RawValue) -> int:
+        self.updates += 1
         try:
-            plan = self._revised(payload)
+            payload = value_in(raw, None)
+            if self.steered_before(PLAN, payload):
+                return self.state.revision
+            plan, before = self._revised(payload), self.state.plan
+            assert before is not None
+            await check_new_tools(plan, before, frame_of(self, self.definition, self.meter))
+            if self.steered_before(PLAN, payload):  # meanwhile
+                return self.state.revision
+            plan = self._revised(payload)  # more may have begun meanwhile
         except Refusal as refusal:
             raise refused(refusal) from None
         engine = self.engine
         assert engine is not None
+        self.steered(PLAN, payload)
         engine.revise(plan)
         number = self.state.revision + 1
         revision = Revision(revision=number, by=payload.get("by"), reason=str(payload.get("reason") or ""))
@@ -137,13 +160,14 @@ class PlanWorkflow(Host):
         return number
 
     @change_plan.validator
-    def _check_change(self, payload: Any) -> None:
-        check_change(payload, self.run_id, self._revised)
+    def _check_change(self, raw: RawValue) -> None:
+        check_change(raw, self, self._revised)
 
     def _revised(self, payload: Any) -> PlanBody:
-        check_open(ended=self.ended is not None, begun=self.engine is not None)
+        over = self.ended is not None or (self.engine is not None and self.engine.scope.all_over())
+        check_open(ended=over, begun=self.engine is not None)
         assert self.engine is not None and self.state.plan is not None
         scope = self.engine.scope
         begun = [*scope.loops, *self.engine.running, *(id_ for id_ in scope.steps if scope.is_over(id_))]
-        agents = list(self.definition.blueprint.agents)
+        agents = self.definition.blueprint.agents
         return checked_change(payload, self.state.plan, self.author, self.state.revision, scope.layout, begun, agents)

@@ -1,28 +1,28 @@
-"""The `cache` kind: a step that is not run again for the same key; a hit writes to the context like a run."""
+"""The `cache` kind: a step that is not run again for the same key; a hit writes to the context as a run would."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
-from blueprint.expressions import names_in
-from blueprint.grammar import AnyStep, Cache, Conditional, Loop, Map, PlainStep, Plan
-from blueprint.grammar.base import Part
-from blueprint.reach import reach_of, steps_within
-from protocol.address import parts
-from protocol.agents import CacheEntry
-from protocol.context import GONE, Path, changes, keys_of, read, with_changes
-from protocol.values import digest_of
-from workflows.alone import reads_of
-from workflows.failures import failure_of
-from workflows.frame import Frame, history_of
-from workflows.together import is_cancelled
+from holdfast.blueprint.dependencies import reach_of, steps_within
+from holdfast.blueprint.expressions import names_in
+from holdfast.blueprint.grammar import AnyStep, Cache, Conditional, Loop, Map, PlainStep, Plan
+from holdfast.blueprint.grammar.base import Part
+from holdfast.blueprint.plan.texts import read_structure
+from holdfast.protocol.address import parts
+from holdfast.protocol.agents import CacheEntry
+from holdfast.protocol.context import GONE, Path, changes, keys_of, read, with_changes
+from holdfast.protocol.values import digest_of
+from holdfast.workflows.child_definition import reads_of
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import failure_of
+from holdfast.workflows.frame import Frame, history_of
 
 FORMAT = 2
-"""Of what is kept; another one does not meet values of this one."""
+"""Version of the stored values, part of each key: another version does not find them."""
 
 
 async def run_cache(step: Cache, frame: Frame) -> Any:
@@ -30,76 +30,76 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
     key = _key(step, frame.after(value))
     hit = await frame.host.look_up(key)
     if hit.found:
-        return _given_again(hit.value, key, frame)
+        return _replayed(hit.value, key, frame)
     before = frame.store.value
     inside = replace(frame, scope=frame.scope.inner())
     output = await frame.run_steps([step.wrapped_step], inside, value)
-    if _has_failed(step.wrapped_step, inside) and workflow.patched("what-has-failed-is-not-kept"):
+    if _has_failed(step.wrapped_step, inside):
         return output
     changed = _changed(step.wrapped_step, before, inside)
-    kept = {"output": output, "changes": _written(changed), "answer": _answer(inside)}
+    entry = {"output": output, "changes": _entries_of(changed), "answer": _answer(inside)}
     try:
-        await frame.host.keep(CacheEntry(key=key, value=kept, ttl=step.ttl))
+        await frame.host.keep(CacheEntry(key=key, value=entry, ttl=step.ttl))
     except ActivityError as error:
         if is_cancelled(error):
             raise
-        # What has been done and paid for is not lost because it cannot be kept.
+        # A step that is done and paid for does not fail because its output cannot be stored.
         frame.note("cache.failed", message=failure_of(error, frame.address).message)
     return output
 
 
-def _given_again(kept: dict[str, Any], key: str, frame: Frame) -> Any:
-    """What the step gave before, with all that it did to the world around it."""
+def _replayed(entry: dict[str, Any], key: str, frame: Frame) -> Any:
+    """Return the stored output, and repeat the step's writes to the context and its answer."""
     frame.note("cache.hit", key=key)
-    changed = {tuple(path): GONE if gone else new for path, new, gone in kept["changes"]}
+    changed = {tuple(path): GONE if removed else value for path, value, removed in entry["changes"]}
     frame.write(with_changes(frame.store.value, changed))
-    for content in kept["answer"]:
+    for content in entry["answer"]:
         frame.scope.answered(content)
-    return kept["output"]
+    return entry["output"]
 
 
 def _has_failed(wrapped: AnyStep, inside: Frame) -> bool:
-    """Whether `on_error` went on after a failure."""
+    """Return whether the step failed, and `on_error` went on."""
     return inside.scope.steps[wrapped.name]["error"] is not None
 
 
 def _changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Path, Any]:
-    """What is other than before; and what the step wrote, though it stood there before."""
+    """Return what the step changed, and what it wrote with the value that was there before."""
     after = inside.store.value
     record = inside.scope.steps[wrapped.name]
     changed = changes(before, after)
     if record["status"] != "completed":
         return changed
-    if wrapped.updates_context and isinstance(record["output"], dict):
-        changed |= {(name,): after[name] for name in record["output"] if name in after and name != "scratchpad"}
+    if wrapped.updates_context and isinstance(output := read_structure(record["output"]), dict):
+        changed |= {(name,): after[name] for name in output if name in after and name != "scratchpad"}
     if wrapped.sink_to is not None:
         changed[tuple(keys_of(wrapped.sink_to))] = read(after, wrapped.sink_to)
     return changed
 
 
 def _answer(inside: Frame) -> list[Any]:
-    """The last answer that was given in the step, if one was."""
+    """Return the last answer in the step as a list of one; empty if nobody answered."""
     return [inside.scope.resume_input] if inside.scope.heard else []
 
 
 def _key(step: Cache, frame: Frame) -> str:
-    """What the wrapped step is and where it stands, with the author's key; by default with all that it reads."""
+    """Return the digest of the wrapped step, its position, and the author's key, or all values that it reads."""
     if step.key is not None:
-        return digest_of(FORMAT, _place(frame), *_what(step, frame), frame.render(step.key))
-    return digest_of(FORMAT, _place(frame), *_what(step, frame), *_read(step.wrapped_step, frame))
+        return digest_of(FORMAT, _place(frame), *_definitions(step, frame), frame.render(step.key))
+    return digest_of(FORMAT, _place(frame), *_definitions(step, frame), *_read(step.wrapped_step, frame))
 
 
 def _place(frame: Frame) -> list[tuple[str, str]]:
-    """The address, the same in every run, iteration and item."""
+    """Return the address without what differs between runs, iterations and items."""
     return [(type_, id_) for type_, id_, _ in parts(frame.address)]
 
 
-def _what(step: Cache, frame: Frame) -> list[Any]:
-    """The wrapped step, and every agent and import that it may use."""
+def _definitions(step: Cache, frame: Frame) -> list[Any]:
+    """Return the wrapped step, and every agent and import that it may use."""
     reach = reach_of([step.wrapped_step], frame.blueprint)
     used: list[dict[str, Any]] = [{**reach.agents}, {**reach.imports}]
-    written = [{name: _dumped(one) for name, one in sorted(named.items())} for named in used]
-    return [_dumped(step.wrapped_step), *written]
+    dumped = [{name: _dumped(part) for name, part in sorted(named.items())} for named in used]
+    return [_dumped(step.wrapped_step), *dumped]
 
 
 def _dumped(part: Part) -> dict[str, Any]:
@@ -107,17 +107,17 @@ def _dumped(part: Part) -> dict[str, Any]:
 
 
 def _read(wrapped: AnyStep, frame: Frame) -> list[Any]:
-    """The values of all names that the wrapped step and its agents read."""
+    """Return the values of all names that the wrapped step and its agents read."""
     reach = reach_of([wrapped], frame.blueprint)
     paths = reads_of(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
-    if frame.conversing or any(_sees_context(one) for one in steps_within([wrapped])):
+    if frame.conversing or any(_sees_context(step) for step in steps_within([wrapped])):
         paths |= {("context",)}
     seen = {"history": history_of(frame.store.value), **frame.visible()}
     return [(path, _value(seen, path)) for path in sorted(paths)]
 
 
 def _value(seen: dict[str, Any], path: Path) -> list[Any]:
-    """What stands there, in a list; nothing if nothing does. What is no object is looked into no further."""
+    """Return the value at the path in a list; empty if there is none. A path into what is no object ends there."""
     value: Any = seen
     for name in path:
         if not isinstance(value, dict):
@@ -129,22 +129,22 @@ def _value(seen: dict[str, Any], path: Path) -> list[Any]:
 
 
 def _sees_context(step: AnyStep) -> bool:
-    """Whether the step reads the context beside what its templates and expressions name."""
+    """Return whether the step reads the context besides what its templates and expressions name."""
     if step.interrupt_before or step.interrupt_after:
         return True
     match step:
         case PlainStep(uses="context_get" | "context_merge") | Conditional(condition=str()) | Plan():
             return True
         case Map():
-            return any(one.verb != "set" for one in step.map.init)
+            return any(operation.verb != "set" for operation in step.map.init)
         case Loop():
             block = step.loop
             mappers = block.initial_input_mapper, block.iteration_input_mapper, block.loop_output_mapper
-            functions = any(one is not None for one in (*mappers, block.exit_condition))
-            grows = any(one.verb != "set" for one in (*block.init, *block.state))
+            functions = any(function is not None for function in (*mappers, block.exit_condition))
+            grows = any(operation.verb != "set" for operation in (*block.init, *block.state))
             return functions or grows or block.conversation or block.propagation.next_input == "context"
     return False
 
 
-def _written(changed: dict[Path, Any]) -> list[Any]:
+def _entries_of(changed: dict[Path, Any]) -> list[Any]:
     return [[list(path), None if value is GONE else value, value is GONE] for path, value in changed.items()]

@@ -1,31 +1,30 @@
-"""The `clarify` kind: a conversation with a person, in a workflow of its own, until a goal is known."""
+"""The `clarify` kind: a conversation with a person in a child workflow, until the facts of a goal are known."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from blueprint.expressions import text_of
-from blueprint.grammar import Agent, Clarify
-from protocol.questions import brief
-from protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
-from workflows.alone import alone
-from workflows.failures import failure
-from workflows.frame import Frame
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import Agent, Clarify
+from holdfast.protocol.questions import brief
+from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
+from holdfast.workflows.child_definition import alone
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
 
 
 async def run_clarify(step: Clarify, frame: Frame) -> Any:
     frame = frame.after(frame.input_of(step))
-    known = frame.render(step.known)
-    if known is not None and not isinstance(known, dict):
-        raise failure("input_invalid", f"what {step.name} knows must be an object, not {brief(known)}", frame.address)
+    facts = frame.render(step.known)
+    if facts is not None and not isinstance(facts, dict):
+        raise failure("input_invalid", f"what {step.name} knows must be an object, not {brief(facts)}", frame.address)
     agent = step.agent if isinstance(step.agent, Agent) else frame.blueprint.agents.get(step.agent or "")
     definition = ClarifyDefinition(
         **alone(step, frame),
         goal=text_of(frame.render(step.goal)),
-        known=known or {},
+        known=facts or {},
         instructions="" if agent is None else text_of(frame.render(agent.instructions)),
         place=frame.summary(step.name),
-        n=frame.n,
         iteration=frame.iteration,
     )
     state = ClarifyState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)

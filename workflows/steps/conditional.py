@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from blueprint.expressions import text_of
-from blueprint.grammar import Conditional
-from protocol.agents import ToolRequest
-from workflows.failures import failure
-from workflows.frame import Frame
-from workflows.tools import call_tool
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import Conditional
+from holdfast.protocol.agents import ToolRequest
+from holdfast.workflows.builtins import BUILTINS
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.tools import call_tool
 
 
 async def run_conditional(step: Conditional, frame: Frame) -> Any:
@@ -17,8 +18,8 @@ async def run_conditional(step: Conditional, frame: Frame) -> Any:
     key = text_of(await _choose(step, frame, value))
     branch = step.branches.get(key, step.default_branch)
     if branch is None:
-        known = ", ".join(step.branches)
-        raise failure("no_branch", f"no branch {key!r} and no default_branch; branches: {known}", frame.address)
+        names = ", ".join(step.branches)
+        raise failure("no_branch", f"no branch {key!r} and no default_branch; branches: {names}", frame.address)
     inside = frame.inside("branch", key)
     inside.note("branch.started", branch=key)
     output = await frame.run_steps(branch, inside, value)
@@ -30,5 +31,7 @@ async def _choose(step: Conditional, frame: Frame, value: Any) -> Any:
     if step.condition_expression is not None:
         return frame.after(value).evaluate(step.condition_expression)
     assert step.condition is not None
+    if step.condition in BUILTINS:
+        return BUILTINS[step.condition](value, frame)
     request = ToolRequest(tool=step.condition, args=[value, frame.store.value])
     return await call_tool(request, frame, step.name)

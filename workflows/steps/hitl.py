@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from blueprint.expressions import text_of
-from blueprint.grammar import Hitl, Option
-from protocol.questions import (
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import Hitl, Option
+from holdfast.protocol.questions import (
     Asked,
     Choice,
     Clarification,
@@ -20,10 +20,13 @@ from protocol.questions import (
     Review,
     Secret,
 )
-from workflows.assigning import people_of
-from workflows.failures import failure
-from workflows.frame import Frame
-from workflows.questions import Reply
+from holdfast.workflows.assignees import people_of
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.questions import Reply
+
+HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
+"""The default message: a question shows the previous output, a hold shows nothing of it."""
 
 
 async def run_hitl(step: Hitl, frame: Frame) -> Any:
@@ -40,14 +43,14 @@ async def run_hitl(step: Hitl, frame: Frame) -> Any:
         case "expired":
             return _expired(step, asked, frame)
         case _:
-            meant = asked.when_declined(reply.comment)
-            return _declined(step, reply, frame) if meant is None or step.on_decline == "abort" else meant
+            output = asked.when_declined(reply.comment)
+            return _declined(step, reply, frame) if output is None or step.on_decline == "abort" else output
 
 
 def _deadline(step: Hitl) -> tuple[float | None, bool]:
-    """Seconds until the question expires, if ever; and whether the default is the answer then.
+    """Return the seconds until the question expires, if ever, and whether it takes its default then.
 
-    With a ladder, a `timeout` that is not behind its last rung only says when the climbing begins.
+    With escalation, a `timeout` that is not after the last rung only says when escalation begins.
     """
     if step.on_timeout != "escalate":
         return step.timeout, step.on_timeout == "default"
@@ -56,9 +59,10 @@ def _deadline(step: Hitl) -> tuple[float | None, bool]:
 
 
 async def _hold(step: Hitl, frame: Frame) -> Any:
-    """Wait without a question; what came in goes on as it is."""
+    """Wait without a question; return the input unchanged."""
     value = frame.render(step.input)
-    message = f"The run holds at {step.name}."
+    text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
+    message = text if text.strip() else f"The run holds at {step.name}."
     reply = await frame.host.ask(frame.address, Hold(message=message), iteration=frame.iteration, timeout=step.timeout)
     match reply.status:
         case "answered":
@@ -100,14 +104,16 @@ _CHOICES: dict[str, type[Choice | Clarification | Decision]] = {
 
 
 def _options(step: Hitl, frame: Frame) -> list[Option]:
-    """The options as written, or the list that their template gives: texts or objects."""
+    """Return the options as written, or from the list that their template gives: texts or objects."""
     rendered = frame.render(step.options) if isinstance(step.options, str) else None
     if rendered is None:
         return [_rendered(option, frame) for option in step.options] if not isinstance(step.options, str) else []
     if not isinstance(rendered, list):
-        raise failure("bad_options", f"the options of {step.name} are no list", frame.address)
+        raise failure("bad_options", f"the options of {step.name} are not a list", frame.address)
     try:
-        return [Option.model_validate({"id": one, "label": one} if isinstance(one, str) else one) for one in rendered]
+        return [
+            Option.model_validate({"id": item, "label": item} if isinstance(item, str) else item) for item in rendered
+        ]
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise failure(
@@ -134,14 +140,16 @@ def _default(step: Hitl, asked: Asked, frame: Frame) -> Any:
     try:
         return asked.accept(asked.default)
     except InvalidAnswer as error:
-        raise failure("bad_default", f"the default of {step.name} is no answer to it: {error}", frame.address) from None
+        raise failure(
+            "bad_default", f"the default of {step.name} is not a valid answer: {error}", frame.address
+        ) from None
 
 
 def _declined(step: Hitl, reply: Reply, frame: Frame) -> Any:
     if step.on_decline == "continue":
         return None
-    who = reply.by or "somebody"
-    why = f": {reply.comment}" if reply.comment else ""
+    person = reply.by or "somebody"
+    reason = f": {reply.comment}" if reply.comment else ""
     if step.on_decline == "abort":
-        raise failure("aborted", f"{who} {reply.status} {step.name}{why}", frame.address, final=True)
-    raise failure(f"question_{reply.status}", f"{who} {reply.status} {step.name}{why}", frame.address)
+        raise failure("aborted", f"{person} {reply.status} {step.name}{reason}", frame.address, final=True)
+    raise failure(f"question_{reply.status}", f"{person} {reply.status} {step.name}{reason}", frame.address)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from blueprint.grammar import Loop
-from protocol.runs import LoopDefinition, LoopResult, LoopState
-from workflows.alone import alone
-from workflows.frame import Frame
+from holdfast.blueprint.grammar import Loop
+from holdfast.protocol.runs import LoopDefinition, LoopResult, LoopState
+from holdfast.workflows.child_definition import alone
+from holdfast.workflows.frame import Frame
 
 
 async def run_loop(step: Loop, frame: Frame) -> Any:
     definition = LoopDefinition(**alone(step, frame))
     result: LoopResult = await frame.run_child(definition, _first_state(step, frame))
     frame.write(result.context)
+    if result.heard:
+        frame.scope.answered(result.resume_input)
     return result.output
 
 

@@ -1,18 +1,19 @@
-"""The `map` kind: the same steps for every item; more than 50 go to a workflow of their own, page by page."""
+"""The `map` kind: the same steps for every item; more than 50 items go to a child workflow, page by page."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from blueprint.grammar import Map
-from protocol.questions import brief
-from protocol.runs import MapDefinition, MapState
-from workflows.alone import alone
-from workflows.failures import failure
-from workflows.frame import Frame
-from workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
+from holdfast.blueprint.grammar import Map
+from holdfast.protocol.questions import brief
+from holdfast.protocol.runs import MapDefinition, MapState
+from holdfast.workflows.child_definition import alone
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
 
 MOST_INLINE = 50
 
@@ -20,22 +21,29 @@ MOST_INLINE = 50
 async def run_map(step: Map, frame: Frame) -> Any:
     items = _items(step, frame.after(frame.input_of(step)))
     for operation in step.map.init:
-        frame.apply(operation.verb, operation.write.target, frame.render(operation.write.value))
+        frame.operate(operation)
+    inside = replace(frame, request_counts=frame.request_counts.within(step.name))
     if len(items) > MOST_INLINE:
-        outputs = await _in_pages(step, items, frame)
+        outputs = await _in_pages(step, items, inside)
     elif step.map.max_concurrency == 1:
-        outputs = await one_by_one(step.map, Items(items), frame)
+        outputs = await one_by_one(step.map, Items(items), inside)
     else:
-        outputs, changed = await at_once(step.map, Items(items), frame)
+        outputs, changed = await at_once(step.map, Items(items), inside)
         take_items_changes(frame, changed)
     return _finalized(step, outputs, frame)
 
 
 async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
-    # What is done before and after the items is done here: the pages need not carry what it reads, such as the list.
+    # `init` and `finalize` run here, so the pages need not carry what they read, such as the whole list.
     block = step.map.model_copy(update={"iterable_input": "[]", "init": [], "finalize": None})
     bare = step.model_copy(update={"map": block, "input": None, "when": None})
-    definition = MapDefinition(**alone(bare, frame), items=items, n=frame.n, iteration=frame.iteration)
+    definition = MapDefinition(
+        **alone(bare, frame),
+        items=items,
+        iteration=frame.iteration,
+        conversing=frame.conversing,
+        history_management=frame.history_management,
+    )
     state = MapState(
         context=frame.store.value,
         resume_input=frame.scope.resume_input,
@@ -51,7 +59,7 @@ async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
 def _items(step: Map, frame: Frame) -> list[Any]:
     value = frame.evaluate(step.map.iterable_input)
     if isinstance(value, str):
-        with suppress(ValueError):  # told below, as whatever else is no list
+        with suppress(ValueError):  # reported below, like anything else that is no list
             value = json.loads(value)
     if not isinstance(value, list):
         text = f"{step.name} goes through a list, but {step.map.iterable_input} is {brief(value)}"

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from temporalio import workflow
-
-from blueprint.grammar import AnyStep, Parallel
-from protocol.context import Path, changes, keys_of
-from workflows.failures import HANDLED, failure, failure_of
-from workflows.frame import Frame, Store
-from workflows.items import take_changes
-from workflows.limits import Meter, old_share
-from workflows.together import is_cancelled, together
+from holdfast.blueprint.grammar import AnyStep, Parallel
+from holdfast.protocol.context import Path, changes, keys_of, with_changes
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.concurrency import is_cancelled, together
+from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of
+from holdfast.workflows.frame import ContextStore, Frame
+from holdfast.workflows.items import take_changes
+from holdfast.workflows.limits import Meter
 
 Json = dict[str, Any]
 
 
 class _Failed:
-    """What became of a branch that failed, and whose failure is ignored."""
+    """The failure of a branch, where the step ignores failures."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -28,7 +27,7 @@ class _Failed:
 
 async def run_parallel(step: Parallel, frame: Frame) -> Any:
     value = frame.input_of(step)
-    shares = _shares(frame.meter, len(step.branches))
+    shares = frame.meter.split(len(step.branches))
     works = [
         _branch(step, name, steps, value, share, frame)
         for (name, steps), share in zip(step.branches.items(), shares, strict=True)
@@ -36,62 +35,73 @@ async def run_parallel(step: Parallel, frame: Frame) -> Any:
     done = dict(zip(step.branches, await together(works), strict=True))
     _check_some(done)
     if step.merge_strategy != "no_merge":
-        take_changes(
-            frame, {name: _mapped(step, name, changed) for name, (_, changed) in done.items()}, step.merge_strategy
-        )
+        changed = {name: _mapped(step, name, own) for name, (_, own) in done.items()}
+        take_changes(frame, changed, step.merge_strategy, began=_base(step, frame))
     outputs = {name: output for name, (output, _) in done.items()}
     return _reduced(step, outputs, frame)
-
-
-def _shares(meter: Meter, branches: int) -> list[Meter]:
-    if not meter.budgets or workflow.patched("shares-with-what-is-over"):
-        return meter.split(branches)
-    return [Meter([old_share(one, branches) for one in meter.budgets], meter) for _ in range(branches)]
 
 
 async def _branch(
     step: Parallel, name: str, steps: list[AnyStep], value: Any, share: Meter, frame: Frame
 ) -> tuple[Any, dict[Path, Any]]:
-    """The branch's output, and what it changed."""
-    base, schema = frame.store.value, frame.store.schema
-    if step.context_include_keys is not None:
-        base, schema = {key: base[key] for key in step.context_include_keys if key in base}, None
-    fork = Store(base, schema)
-    inside = replace(frame.inside("branch", name), store=fork, meter=share)
+    """Run a branch; return its output, and what it changed."""
+    base, schema = _base(step, frame), frame.store.schema if step.context_include_keys is None else None
+    fork = ContextStore(base, schema, frame.store.reducers)
+    counts = frame.request_counts.within(step.name, name)
+    inside = replace(frame.at("branch", name).isolated(), store=fork, meter=share, request_counts=counts)
     inside.note("branch.started", branch=name)
     try:
         output = await frame.run_steps(steps, inside, value)
     except HANDLED as error:
-        what = failure_of(error, inside.address)
-        if is_cancelled(error) or what.final or step.on_branch_failure == "propagate":
+        cause = failure_of(error, inside.address)
+        if is_cancelled(error):
             raise
-        inside.note("branch.completed", branch=name, error=what.type, message=what.message)
+        if cause.final or step.on_branch_failure == "propagate":
+            raise _with_all_keys(error, cause, base, inside, frame) from error
+        inside.note("branch.completed", branch=name, error=cause.type, message=cause.message)
         return _Failed(error), {}
     inside.note("branch.completed", branch=name)
     return output, changes(base, fork.value)
 
 
+def _base(step: Parallel, frame: Frame) -> dict[str, Any]:
+    """Return the context that the branches begin with."""
+    whole = frame.store.value
+    if step.context_include_keys is None:
+        return whole
+    return {key: whole[key] for key in step.context_include_keys if key in whole}
+
+
+def _with_all_keys(
+    error: BaseException, cause: Failure, base: dict[str, Any], inside: Frame, frame: Frame
+) -> StepFailure:
+    """Return a branch's failure with the whole context, where the branch sees only some keys of it."""
+    inner = context_of(error, inside.address)
+    reached = changes(base, inside.store.value if inner is None else inner)
+    return StepFailure(cause.model_copy(update={"reached": None}), with_changes(frame.store.value, reached))
+
+
 def _check_some(done: dict[str, tuple[Any, Any]]) -> None:
-    """Failures are ignored as long as one branch gave something."""
+    """Raise the first failure if every branch failed."""
     failed = [output.error for output, _ in done.values() if isinstance(output, _Failed)]
     if len(failed) == len(done):
         raise failed[0]
 
 
 def _mapped(step: Parallel, name: str, changed: dict[Path, Any]) -> dict[Path, Any]:
-    """Of a branch with a `field_mapping` only those paths."""
+    """Return the changes of a branch, with a `field_mapping` only those on its paths."""
     if step.field_mapping is None or name not in step.field_mapping:
         return changed
     wanted = [tuple(keys_of(path)) for path in step.field_mapping[name]]
-    return {path: value for path, value in changed.items() if any(path[: len(one)] == one for one in wanted)}
+    return {path: value for path, value in changed.items() if any(path[: len(prefix)] == prefix for prefix in wanted)}
 
 
 def _reduced(step: Parallel, outputs: Json, frame: Frame) -> Any:
     if step.reduce is None:
         return {name: None if isinstance(output, _Failed) else output for name, output in outputs.items()}
-    given = {name: output for name, output in outputs.items() if not isinstance(output, _Failed)}
+    completed = {name: output for name, output in outputs.items() if not isinstance(output, _Failed)}
     try:
-        return REDUCERS[step.reduce](given)
+        return REDUCERS[step.reduce](completed)
     except TypeError as error:
         raise failure("bad_reduce", f"{step.reduce} of {step.name}: {error}", frame.address) from None
 
@@ -100,7 +110,7 @@ def _union(outputs: Json) -> Json:
     merged: Json = {}
     for name, output in outputs.items():
         if not isinstance(output, dict):
-            raise TypeError(f"the output of branch {name!r} is no object")
+            raise TypeError(f"the output of branch {name!r} is not an object")
         merged |= output
     return merged
 
@@ -109,7 +119,7 @@ def _concat(outputs: Json) -> list[Any]:
     joined: list[Any] = []
     for name, output in outputs.items():
         if not isinstance(output, list):
-            raise TypeError(f"the output of branch {name!r} is no list")
+            raise TypeError(f"the output of branch {name!r} is not a list")
         joined += output
     return joined
 
@@ -123,14 +133,14 @@ def _dedupe(outputs: Json) -> list[Any]:
 
 
 def _majority(outputs: Json) -> Any:
-    """The output that most branches gave; of those that as many gave, the first declared."""
+    """Return the output that most branches gave; of several, the one declared first."""
     values = list(outputs.values())
     return max(values, key=lambda value: sum(_same(value, other) for other in values))
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equal as JSON: `true` is not 1."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal as JSON, where `true` is not 1."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
 REDUCERS: dict[str, Callable[[Json], Any]] = {

@@ -1,32 +1,35 @@
-"""The `plan` kind: a plan in a workflow of its own, driven by the engine or by an agent."""
+"""The `plan` kind: a plan in a child workflow, run by the scheduler or driven by an agent."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-from blueprint.expressions import names_in, text_of
-from blueprint.grammar import Agent, Plan
-from blueprint.reach import reach_of
-from protocol.plans import (
+from holdfast.blueprint.dependencies import agent_of, lists_within, reach_of, reach_of_tools
+from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
+from holdfast.blueprint.grammar import Agent, AnyStep, Blueprint, PlainStep, Plan
+from holdfast.protocol.plans import (
     ITEMS_FAILED,
     DrivenDefinition,
     DrivenResult,
     DrivenState,
     PlanDefinition,
+    PlannerCall,
     PlanResult,
     PlanState,
+    fitting,
 )
-from protocol.runs import Failure
-from workflows.agents import Asking, agent_definition, within_own_limits
-from workflows.alone import alone
-from workflows.failures import raised
-from workflows.frame import Frame
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.agents import AgentCall, agent_definition, within_own_limits
+from holdfast.workflows.child_definition import alone
+from holdfast.workflows.failures import raised
+from holdfast.workflows.frame import Frame
 
 DEFAULT_MODEL = "default"
-"""The name, in the worker's `[models]`, of the model that works on a plan which names no agent."""
+"""Name in the worker's `[models]` of the model for a plan without an agent."""
 _ROOM = {"max_turns": 10_000, "max_tool_calls_per_turn": 100}
-"""What an agent that drives a plan may do, unless its author says otherwise."""
+"""Defaults for an agent that drives a plan: it needs more turns and calls than others."""
 DRIVING = """You drive a plan by control tools. The engine keeps the state: ask it, do not guess.
 - Work on the steps in the order of their dependencies. For a step with tools call execute_step_tool, \
 then finish_step; for one without, do it yourself and call finish_step with what came out.
@@ -34,31 +37,48 @@ then finish_step; for one without, do it yourself and call finish_step with what
 - For a loop call start_loop once; for every item do all its steps, finish_step after each; then advance_loop, until \
 should_continue is false.
 - Conditions are told by the engine: a step whose condition does not hold is skipped already.
+- A step that a loop goes through gives a list: call finish_step with it as `result`.
+- `tools` says what each tool takes: the parameters of execute_step_tool are its arguments.
 - RESULT_FROM_<id>, CURRENT_ITEM and LOOP_INDEX stand for values that the tools give you: fill them in.
 - An error says what to do instead. Make no plan of your own; to change this one, call update_plan.
 The plan is over when every step is."""
-LONGEST_KEPT = 100_000
-"""Characters of a failed plan's output that its failure carries."""
+_PREVIOUS = ("previous_step", "output")
 
 
 async def run_plan(step: Plan, frame: Frame) -> Any:
-    """What the plan gives; a plan that failed, or that a person cancelled, fails the step, and tells what it gave."""
-    task = frame.input_of(step)
-    given = None if step.plan.source is None else frame.after(task).render(step.plan.source)
+    """Run a plan and return its output; a failed or cancelled plan fails the step, with the output in the failure."""
+    value = frame.input_of(step)
+    source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
+    task = _task(step, value, frame)
     drive = _driven if step.plan.driver == "agent" else _by_engine
-    result: PlanResult | DrivenResult = await frame.run_child(*drive(step, given, task, frame))
+    result: PlanResult | DrivenResult = await frame.run_child(*drive(step, source, task, frame))
     if result.status in ("failed", "cancelled"):
         raise raised(_failure(step, result, frame))
     return result.output
 
 
-def _by_engine(step: Plan, given: Any, task: Any, frame: Frame) -> tuple[PlanDefinition, PlanState]:
+def _task(step: Plan, value: Any, frame: Frame) -> Any:
+    """Return the task of the plan's agents: in a conversation, without an input of its own, the turns.
+
+    The default input there is the whole context, which goes to a model only where a template says so.
+    """
+    if not frame.conversing or not frame.takes_previous(step):
+        return value
+    lines = [
+        f"{'Assistant' if turn.role == 'assistant' else 'User'}: {text_of(turn.content)}" for turn in frame.turns()
+    ]
+    return "\n".join(lines) or None
+
+
+def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[PlanDefinition, PlanState]:
+    planner = planner_of(step, frame)
+    fields = alone(_bare(step), frame)
     definition = PlanDefinition(
-        **alone(_bare(step), frame),
-        given=given,
+        **{**fields, "blueprint": _with_reach(fields["blueprint"], planner, frame)},
+        given=source,
+        planner=planner,
         task=task,
         place=frame.summary(step.name),
-        n=frame.n,
         iteration=frame.iteration,
         **_read(step, frame),
     )
@@ -66,19 +86,22 @@ def _by_engine(step: Plan, given: Any, task: Any, frame: Frame) -> tuple[PlanDef
     return definition, state
 
 
-def _driven(step: Plan, given: Any, task: Any, frame: Frame) -> tuple[DrivenDefinition, DrivenState]:
-    asking = Asking.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
+def _driven(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[DrivenDefinition, DrivenState]:
+    asking = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
     agent = asking.agent.model_copy(
         update=_ROOM | asking.agent.model_dump(include=asking.agent.model_fields_set & _ROOM.keys())
     )
     instructions = f"{text_of(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
-    told = agent_definition(replace(asking, agent=agent), instructions, task, frame)
+    base = agent_definition(replace(asking, agent=agent), instructions, [], frame)
     reach = reach_of([step], frame.blueprint)
-    blueprint = told.blueprint.model_copy(update={"agents": reach.agents, "imports": reach.imports})
+    planner = planner_of(step, frame)
+    blueprint = base.blueprint.model_copy(update={"agents": reach.agents, "imports": reach.imports})
+    blueprint = _with_reach(blueprint, planner, frame)
     definition = DrivenDefinition(
-        **{**told.__dict__, "blueprint": blueprint},
+        **{**base.__dict__, "blueprint": blueprint},
         author=step.plan,
-        given=given,
+        given=source,
+        planner=planner,
         task=task,
         plan_address=frame.address,
     )
@@ -87,15 +110,74 @@ def _driven(step: Plan, given: Any, task: Any, frame: Frame) -> tuple[DrivenDefi
     return definition, state
 
 
+def _with_reach(blueprint: Blueprint, planner: PlannerCall | None, frame: Frame) -> Blueprint:
+    """Return the blueprint with all that the planner's tools depend on, so that it can be asked again."""
+    if planner is None:
+        return blueprint
+    reach = reach_of_tools(planner.agent.tools, frame.blueprint)
+    agents, imports = {**blueprint.agents, **reach.agents}, {**blueprint.imports, **reach.imports}
+    return blueprint.model_copy(update={"agents": agents, "imports": imports})
+
+
+def planner_of(step: Plan, frame: Frame) -> PlannerCall | None:
+    """Return the agent step whose output the plan is read from, as it was asked; None if it is not clear.
+
+    Its input is rendered again, as it is not stored.
+    """
+    match = _step_read(step, frame.blueprint)
+    if match is None:
+        return None
+    planner, before = match
+    agent = agent_of(planner, frame.blueprint)
+    if agent is None or planner.agent is None:
+        return None
+    seen = frame.scope.seen()
+    previous = frame.names.get("input") if before is None else seen.get(before.name, {}).get("output")
+    place = frame.after(previous)
+    try:
+        value, instructions = place.render(planner.input), text_of(place.render(agent.instructions))
+    except ExpressionError:  # it reads a name that no longer exists
+        return None
+    return PlannerCall(
+        agent=agent,
+        name=planner.agent if isinstance(planner.agent, str) else None,
+        step=planner.name,
+        instructions=instructions,
+        input=value,
+        timeout=planner.timeout,
+        retry=planner.retry,
+    )
+
+
+def _step_read(step: Plan, blueprint: Blueprint) -> tuple[PlainStep, AnyStep | None] | None:
+    """Return the step whose output the plan is read from, and the one before it."""
+    paths = names_in(step.plan.source)
+    if any(path[0] in _PREVIOUS for path in paths):  # in `from` these mean the step's own input
+        paths = {path for path in paths if path[0] not in _PREVIOUS} | names_in(step.input)
+    names = {path[1] for path in paths if path[0] == "steps" and len(path) > 1}
+    for steps in lists_within(blueprint.steps):
+        before = next((first for first, after in pairwise(steps) if after is step or after == step), None)
+        if before is not None and any(path[0] in _PREVIOUS for path in paths):
+            names = names | {before.name}
+    if len(names) != 1:
+        return None
+    [name] = names
+    for steps in lists_within(blueprint.steps):
+        for index, candidate in enumerate(steps):
+            if candidate.name == name and isinstance(candidate, PlainStep):
+                return candidate, (steps[index - 1] if index else None)
+    return None
+
+
 def _bare(step: Plan) -> Plan:
-    """The step without what is rendered here: the workflow of the plan needs not know what that reads."""
+    """Return the step without the templates that are rendered here, so that the child need not carry what they read."""
     return step.model_copy(update={"input": None, "when": None})
 
 
 def _read(step: Plan, frame: Frame) -> dict[str, Any]:
-    """What the instructions of its agents read of the place where the step stands."""
+    """Return what the plan's instructions read of the position of the step."""
     plan = step.plan
-    agents = [agent for agent in (plan.agent, *(one.agent for one in plan.steps)) if isinstance(agent, Agent)]
+    agents = [agent for agent in (plan.agent, *(part.agent for part in plan.steps)) if isinstance(agent, Agent)]
     agents += frame.blueprint.agents.values()
     names = {path[0] for path in names_in([agent.instructions for agent in agents])}
     return {
@@ -107,28 +189,21 @@ def _read(step: Plan, frame: Frame) -> dict[str, Any]:
 def _failure(step: Plan, result: PlanResult | DrivenResult, frame: Frame) -> Failure:
     steps = result.output["steps"]
     failed = [
-        f"{id_}: {told['error']['message']}"
-        for id_, told in steps.items()
-        if told["status"] == "failed" and told["error"]["type"] != ITEMS_FAILED  # its loop tells it
+        f"{id_}: {record['error']['message']}"
+        for id_, record in steps.items()
+        if record["status"] == "failed" and record["error"]["type"] != ITEMS_FAILED  # its loop reports it
     ]
     failed += [
-        f"{id_}: {told['error']['message']}"
-        for id_, told in result.output["loops"].items()
-        if told["status"] == "failed"
+        f"{id_}: {record['error']['message']}"
+        for id_, record in result.output["loops"].items()
+        if record["status"] == "failed"
     ]
     cancelled = result.status == "cancelled"
-    told = "a person cancelled a question of it" if cancelled else "; ".join(failed)
-    kept = result.output if len(text_of(result.output)) <= LONGEST_KEPT else _short(result.output)
+    reason = "a person cancelled a question of it" if cancelled else "; ".join(failed)
     return Failure(
         type=f"plan_{result.status}",
-        message=f"plan {step.name} {'was ' if cancelled else ''}{result.status}: {told}",
+        message=f"plan {step.name} {'was ' if cancelled else ''}{result.status}: {reason}",
         address=frame.address,
-        output=kept,
+        output=fitting(result.output),
         final=cancelled,
     )
-
-
-def _short(output: dict[str, Any]) -> dict[str, Any]:
-    """How the steps ended, without what they gave."""
-    ends = {id_: {"status": told["status"], "error": told["error"]} for id_, told in output["steps"].items()}
-    return {"status": output["status"], "steps": ends, "loops": {}}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from blueprint.grammar import AgenticLoop
-from workflows.agents import Asking, run_agent
-from workflows.frame import Frame
+from holdfast.blueprint.grammar import AgenticLoop
+from holdfast.workflows.agents import AgentCall, opening_of, run_agent
+from holdfast.workflows.frame import Frame
 
 LOG = "command_log"
 
 
 async def run_planner(step: AgenticLoop, frame: Frame) -> Any:
-    """What the planner finished with; its log stands in `context.command_log`."""
+    """Run a planner and return its output; its log is written to `context.command_log`."""
     value = frame.input_of(step)
-    asking = Asking.of(
+    asking = AgentCall.of(
         step.planner,
         step.name,
         frame.blueprint,
@@ -24,7 +24,7 @@ async def run_planner(step: AgenticLoop, frame: Frame) -> Any:
         registry=tuple(step.registry),
     )
     planner = asking.agent.model_copy(update={"max_turns": step.max_loops})
-    result = await run_agent(replace(asking, agent=planner), value, frame)
+    result = await run_agent(replace(asking, agent=planner), opening_of(step, value, frame), frame)
     log = [entry.model_dump(mode="json") for entry in result.log]
     frame.apply("set", LOG, log)
     if step.output_template is None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from blueprint.grammar import ImportConfig, PlainStep
-from protocol.agents import ToolRequest
-from protocol.context import read
-from workflows.agents import Asking, run_agent
-from workflows.builtins import BUILTINS
-from workflows.frame import Frame
-from workflows.imports import run_import
-from workflows.tools import call_tool
+from holdfast.blueprint.grammar import ImportConfig, PlainStep
+from holdfast.protocol.agents import ToolRequest
+from holdfast.protocol.context import read
+from holdfast.workflows.agents import AgentCall, opening_of, run_agent
+from holdfast.workflows.builtins import BUILTINS
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.imports import run_import
+from holdfast.workflows.tools import call_tool
 
 
 async def run_plain(step: PlainStep, frame: Frame) -> Any:
@@ -29,16 +29,16 @@ async def run_plain(step: PlainStep, frame: Frame) -> Any:
 
 
 async def _run_agent(step: PlainStep, frame: Frame, value: Any) -> Any:
-    asking = Asking.of(step.agent or "", step.name, frame.blueprint, timeout=step.timeout, retry=step.retry)
-    return (await run_agent(asking, value, frame)).output
+    asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, timeout=step.timeout, retry=step.retry)
+    return (await run_agent(asking, opening_of(step, value, frame), frame)).output
 
 
 async def _run_import(step: PlainStep, frame: Frame, value: Any) -> Any:
-    """Another blueprint, with a context of its own; `config.outputs` maps what comes back."""
-    child = frame.blueprint.imports[(step.uses or "").removeprefix("imports.")]
+    """Run another blueprint with a context of its own; `config.outputs` maps what comes back."""
+    alias = (step.uses or "").removeprefix("imports.")
     config = step.config or ImportConfig()
-    given = value if config.input is None else frame.render(config.input)
-    output, context = await run_import(child, given, frame)
+    input_ = value if config.input is None else frame.render(config.input)
+    output, context = await run_import(alias, input_, frame)
     for source, target in config.outputs.items():
         frame.apply("set", target, read(context, source))
     return output

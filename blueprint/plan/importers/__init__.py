@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from blueprint.errors import BlueprintError
-from blueprint.plan.importers import hugginggpt, llmcompiler, rewoo
-from blueprint.plan.importers.reading import Reading, unfenced
-from blueprint.source import Source
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.plan.document import unfenced
+from holdfast.blueprint.plan.importers import hugginggpt, llmcompiler, rewoo
+from holdfast.blueprint.plan.importers.reading import Reading
+from holdfast.blueprint.source import Source
 
 FORMATS = {"ReWOO": rewoo, "LLMCompiler": llmcompiler, "HuggingGPT": hugginggpt}
 

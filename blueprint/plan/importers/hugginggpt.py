@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from blueprint.expressions.error import did_you_mean
-from blueprint.plan.importers.reading import Reading
-from blueprint.source import PlacedDict, PlacedList
-from blueprint.source import read as read_source
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.plan.importers.reading import Reading
+from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.blueprint.source import read as read_source
 
 KEYS = ("task", "id", "dep", "args")
 NONE = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from blueprint.plan.importers.reading import Reading, with_arguments
+from holdfast.blueprint.plan.importers.reading import Reading, with_arguments
 
 END = "<END_OF_PLAN>"
 JOINS = ("join", "finish")

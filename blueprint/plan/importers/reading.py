@@ -8,26 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from blueprint.errors import BlueprintError, Problem
-from blueprint.load import parse
-from blueprint.source import Place, Source
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.load import parse
+from holdfast.blueprint.source import Position, Source
 
 GOAL = "Do what the steps say"
 """Of a plan that comes without one."""
 ASKED = re.compile(r"^[ \t]*(?:Task|Question|Goal)[ \t]*:[ \t]*(?P<goal>\S.*)$", re.MULTILINE)
 """What some planners repeat before their plan."""
-_FENCED = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
+_QUESTION = re.compile(r"\s*(?P<goal>[^\s#`{\[](?:[^\n]|\n(?![ \t]*\n))*\?)[ \t]*(?=\n)")
+"""A paragraph that ends with a question mark: what was asked, without a word that says so."""
+_OPTIONS = re.compile(r"^[ \t]*Options[ \t]*:(?P<options>.*)", re.MULTILINE | re.DOTALL)
+"""What may be chosen from, between the question and the plan."""
 _WORD = re.compile(r"[A-Za-z0-9_]")
 _PROPERTY = re.compile(r"\.[A-Za-z_]\w*|\[")
-
-
-def unfenced(text: str) -> str:
-    """A text that is one block of Markdown, without its fences; what is left stands where it stood."""
-    fenced = _FENCED.fullmatch(text)
-    if fenced is None:
-        return text
-    begin, end = fenced.span("inside")
-    return re.sub(r"[^\n]", " ", text[:begin]) + text[begin:end]
 
 
 @dataclass
@@ -36,7 +30,7 @@ class Reading:
 
     source: Source
     steps: list[dict[str, Any]] = field(default_factory=list)
-    begins: list[int | Place] = field(default_factory=list)
+    begins: list[int | Position] = field(default_factory=list)
     """Where each step stands."""
     problems: list[Problem] = field(default_factory=list)
     goal: str | None = None
@@ -46,26 +40,31 @@ class Reading:
     def text(self) -> str:
         return self.source.text
 
-    def fault(self, at: int | Place, path: str, code: str, message: str, hint: str | None = None) -> None:
+    def fault(self, at: int | Position, path: str, code: str, message: str, hint: str | None = None) -> None:
         self.problems.append(self._place(at).problem(path, code, message, hint))
 
-    def step(self, at: int | Place, id_: str, *, instruction: str, title: str = "", **lists: list[str]) -> None:
+    def step(self, at: int | Position, id_: str, *, instruction: str, title: str = "", **lists: list[str]) -> None:
         """Take a step; keys that say nothing are left out."""
         told = {"id": id_, "title": title, "instruction": instruction.strip(), **lists}
         self.steps.append({key: value for key, value in told.items() if value})
         self.begins.append(at)
 
-    def _place(self, at: int | Place) -> Place:
+    def _place(self, at: int | Position) -> Position:
         return self.source.at(at) if isinstance(at, int) else at
 
     def preamble(self, end: int) -> None:
         """What stands before the first step: nothing, or what was asked for."""
-        asked = ASKED.search(self.text, 0, end)
-        if asked is not None:
-            self.goal = asked["goal"].strip()
-        begin = end if asked is None else asked.start()
-        self.nothing_in(0, begin)
-        self.nothing_in(end if asked is None else asked.end(), end)
+        asked = ASKED.search(self.text, 0, end) or _QUESTION.match(self.text, 0, end)
+        if asked is None:
+            self.nothing_in(0, end)
+            return
+        self.goal = " ".join(asked["goal"].split())
+        self.nothing_in(0, asked.start())
+        options = _OPTIONS.search(self.text, asked.end(), end)
+        if options is not None:
+            told = [line.strip(" \t-*") for line in options["options"].splitlines()]
+            self.goal += f" Options: {'; '.join(line for line in told if line)}"
+        self.nothing_in(asked.end(), end if options is None else options.start())
 
     def nothing_in(self, begin: int, end: int) -> None:
         """Say that a part of the text is not understood, if there is anything in it."""
@@ -80,7 +79,7 @@ class Reading:
         pattern: re.Pattern[str],
         own: str,
         ids: Sequence[str],
-        at: Place | None = None,
+        at: Position | None = None,
     ) -> tuple[str, list[str]]:
         """A part of the text (or a text that stands `at` a place) with our references in the place of the planner's,
         and the ids that these name. The pattern's only group that matches is the id; `own` is that of the step.

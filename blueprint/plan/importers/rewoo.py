@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from blueprint.plan.importers.reading import Reading, with_arguments
+from holdfast.blueprint.plan.importers.reading import Reading, with_arguments
 
 MODEL = "LLM"
 """The tool that is a model without tools."""

@@ -1,0 +1,86 @@
+"""Lists in what people and models wrote: JSON, fenced or after a colon, bullets and numbers; prose is no list."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from holdfast.blueprint.plan.conditions import only_list
+from holdfast.blueprint.plan.texts import NoJson, read_json, read_structure
+
+LIST_OUTPUT: dict[str, Any] = {"type": "array", "description": "One entry for each item that the plan goes on with."}
+"""What a step is asked for whose result a loop goes through."""
+_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n[ \t]*```", re.DOTALL)
+_JSON_BEGINS = re.compile(r"(?:^|[:\n])\s*(?=[\[{])")
+_ENTRY = re.compile(r"(?P<mark>[-*+\u2022\u2023\u2013]|\d{1,4}[.)])[ \t]+(?P<text>\S.*)")
+_DECODER = json.JSONDecoder()
+
+
+def list_in(text: str) -> list[Any] | dict[str, Any] | None:
+    r"""Return the list that a text is, or the object that holds exactly one; None for prose.
+
+    >>> list_in('["Ana", "Ben"]'), list_in('Here they are: ["Ana"]'), list_in("- Ana\n- Ben"), list_in("Ana and Ben")
+    (['Ana', 'Ben'], ['Ana'], ['Ana', 'Ben'], None)
+    """
+    whole = structured(read_structure(text))
+    if whole is not None:
+        return whole
+    fences = [match["inside"] for match in _FENCE.finditer(text)]
+    if fences:
+        return list_in(fences[0]) if len(fences) == 1 else None
+    found = _json_in(text)
+    return entries_in(text) if found is None else found
+
+
+def structured(value: Any) -> list[Any] | dict[str, Any] | None:
+    """Return a value that is a list, or an object that holds exactly one."""
+    if isinstance(value, list) or (isinstance(value, dict) and only_list(value) is not None):
+        return value
+    return None
+
+
+def _json_in(text: str) -> list[Any] | dict[str, Any] | None:
+    """Return the only JSON in prose, behind a colon or on a line of its own; `[1]` in a sentence is none."""
+    found = []
+    at = 0
+    while (begin := _JSON_BEGINS.search(text, at)) is not None:
+        at = begin.end() + 1
+        try:
+            _, at = _DECODER.raw_decode(text, begin.end())
+            found.append(read_json(text[begin.end() : at]))
+        except (NoJson, ValueError, RecursionError):
+            continue
+    return structured(found[0]) if len(found) == 1 else None
+
+
+def entries_in(text: str) -> list[str] | None:
+    r"""Return the entries of a plain list of bullets or numbers, which one line may introduce; else None.
+
+    >>> entries_in("The guests:\n1. Ana\n2. Ben"), entries_in("- Ana\n  - Ben"), entries_in("- Ana\nand Ben")
+    (['Ana', 'Ben'], None, None)
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if lines and lines[0].endswith(":") and _ENTRY.match(lines[0].strip()) is None:
+        lines = lines[1:]
+    indents = {len(line) - len(line.lstrip()) for line in lines}
+    entries = [_ENTRY.fullmatch(line.strip()) for line in lines]
+    if len(indents) != 1 or not all(entries):
+        return None
+    if lines[0].strip()[0].isdigit() and not lines[0].strip().startswith(("0", "1")):
+        return None  # a number that begins a sentence, such as a year
+    kinds = {"number" if entry["mark"][0].isdigit() else entry["mark"] for entry in entries if entry}
+    return [entry["text"].strip() for entry in entries if entry] if len(kinds) == 1 else None
+
+
+def spoken_items(text: str) -> list[Any] | dict[str, Any] | None:
+    r"""Return what a person's words list: as any text, else a line each; one line that counts up is no list.
+
+    >>> spoken_items("Paris"), spoken_items("Paris\nLyon"), spoken_items("Paris, Lyon")
+    (['Paris'], ['Paris', 'Lyon'], None)
+    """
+    found = list_in(text)
+    if found is not None:
+        return found
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return None if any(sign in line for line in lines for sign in ",;") else lines

@@ -1,0 +1,56 @@
+"""The tools of a plan's steps: whose list of tools counts, and which tools that agent does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.grammar import Agent, PlanBody, PlanStep
+from holdfast.blueprint.plan.layout import Fault
+
+
+class Lack(NamedTuple):
+    """Why a step may not use a tool, and the way out."""
+
+    type: Literal["unknown_tool", "not_allowed"]
+    message: str
+    hint: str | None = None
+
+
+def authored(step: PlanStep, author: PlanBody) -> PlanStep | None:
+    """Return the step of this name as the author wrote it; of a plan that is read, nobody did."""
+    return next((one for one in author.steps if one.id == step.id), None)
+
+
+def ruling_agent(step: PlanStep, plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Agent | None:
+    """Return the agent whose tools, approvals and permissions count: a model cannot choose others by naming one."""
+    before = authored(step, author)
+    own = before is not None and before.agent == step.agent and step.agent is not None
+    written = step.agent if own else plan.agent
+    return agents.get(written) if isinstance(written, str) else written
+
+
+def lack_of(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) -> Lack | None:
+    """Return why a step may not use a tool, as far as that is known without a worker; None if it may."""
+    listed = [] if agent is None else [one.name for one in agent.tools]
+    is_listed = tool in listed or tool.partition("/")[0] in listed
+    if listed and not is_listed:
+        known = f"it has: {', '.join(listed)}"
+        return Lack("unknown_tool", f"the agent has no tool {tool!r}", did_you_mean(tool, listed) or known)
+    before = authored(step, author)
+    if ":" in tool and not is_listed and (before is None or tool not in before.tools):
+        text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
+        return Lack("not_allowed", text, "name a registered tool")
+    return None
+
+
+def check_tools(plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Iterator[Fault]:
+    """Yield every tool that a step's agent does not have; what the author wrote was checked when it was loaded."""
+    for index, step in enumerate(plan.steps):
+        if authored(step, author) == step:
+            continue
+        agent = ruling_agent(step, plan, author, agents)
+        for number, tool in enumerate(step.tools):
+            if (lack := lack_of(tool, step, author, agent)) is not None:
+                yield Fault(f"steps[{index}].tools[{number}]", "unknown_name", lack.message, lack.hint)

@@ -1,0 +1,53 @@
+"""The names in a blueprint that a worker resolves: tools, models, MCP servers, groups. Looked up before a start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from holdfast.blueprint.dependencies import AGENT, IMPORT, reach_of
+from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.grammar.base import Part, Requirement
+from holdfast.blueprint.positions import Parts
+
+_OF_THE_BLUEPRINT = (AGENT, IMPORT, "agents.")
+_MARK = "{{"
+
+
+def requirements_of(blueprint: Blueprint) -> list[Requirement]:
+    """Return the requirements of the steps, agents and imports that are used, each with its path in the blueprint.
+
+    >>> from holdfast.blueprint.load import loads
+    >>> [(need.kind, need.name, need.path) for need in requirements_of(loads("steps: [{name: a, uses: pay}]"))]
+    [('tool', 'pay', ('steps', 0, 'uses'))]
+    """
+    return [
+        requirement
+        for requirement in _used(blueprint, ())
+        if not requirement.name.startswith(_OF_THE_BLUEPRINT) and _MARK not in requirement.name
+    ]
+
+
+def _used(blueprint: Blueprint, path: Parts) -> Iterator[Requirement]:
+    dependencies = reach_of(blueprint.steps, blueprint)
+    for name, agent in dependencies.agents.items():
+        yield from _within(agent, (*path, "agents", name))
+    for alias, imported in dependencies.imports.items():
+        yield from _used(imported, (*path, "imports", alias))
+    yield from _within(blueprint.steps, (*path, "steps"))
+
+
+def _within(value: Any, path: Parts) -> Iterator[Requirement]:
+    match value:
+        case Part():
+            for requirement in value.requires():
+                yield replace(requirement, path=(*path, *requirement.path))
+            for key, field in type(value).model_fields.items():
+                yield from _within(value.__dict__[key], (*path, field.alias or key))
+        case dict():
+            for key, inner in value.items():
+                yield from _within(inner, (*path, key))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _within(inner, (*path, index))

@@ -1,0 +1,272 @@
+"""Cancel, terminate, pause and resume a whole run: every workflow of its tree. `Runs` and the CLI use it.
+
+The tree is read from the server (pending children, and visibility), not from the workflows: a workflow whose workflow
+task fails answers no query, and there may be no worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType, PendingActivityState, PendingWorkflowTaskState
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, refusal_in
+from holdfast.client.workers import NoWorker
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Argument = Callable[[str], Mapping[str, Any]]
+
+POLL_SECONDS = 0.2
+GRACE_SECONDS = 2.0
+"""The time that the workflows of a run have to pass a cancel request on; then each is sent another."""
+AT_ONCE = 20
+"""Requests under way at the same time."""
+EVENTS_READ = 200
+"""Events read from the end of a history for the names of the activities that are under way."""
+_FAILED_TASK = (EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT)
+_WAITS_FOR_A_WORKER = PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+_AT_WORK = (
+    PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+    PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED,
+)
+
+
+@dataclass(frozen=True)
+class Left:
+    """A workflow that a command has not reached, or that has not ended, with the reason."""
+
+    workflow: str
+    reason: str
+    in_flight: tuple[str, ...] = ()
+    """Its activities that are under way; it is unknown whether they have taken effect."""
+
+
+class Family:
+    """The workflows of one run that have not ended."""
+
+    def __init__(self, client: Client, tree: Tree, run: str) -> None:
+        self.client, self.tree, self.run = client, tree, run
+
+    async def running(self) -> list[WorkflowExecutionDescription]:
+        """Describe every running workflow of the run, each before its children."""
+        descriptions: dict[str, WorkflowExecutionDescription | None] = {}
+        ids = [self.run, *[id_ async for id_ in self._listed()]]
+        while ids := [id_ for id_ in dict.fromkeys(ids) if id_ not in descriptions]:
+            batch = await at_once(self._describe_running, ids)
+            descriptions.update(zip(ids, batch, strict=True))
+            parents = [workflow for workflow in batch if workflow]
+            ids = [child.workflow_id for parent in parents for child in parent.raw_description.pending_children]
+        running = {id_: workflow for id_, workflow in descriptions.items() if workflow is not None}
+        return sorted(running.values(), key=lambda workflow: (_depth(workflow, running), workflow.id))
+
+    async def _listed(self) -> AsyncIterator[str]:
+        """Yield the ids that visibility lists, which lags behind."""
+        name = self.run.replace("\\", "\\\\").replace("'", "\\'")
+        below = f"(RootWorkflowId = '{name}' OR WorkflowId STARTS_WITH '{name}/') AND ExecutionStatus = 'Running'"
+        async for execution in self.client.list_workflows(below):
+            yield execution.id
+
+    async def _describe_running(self, id_: str) -> WorkflowExecutionDescription | None:
+        """Describe a workflow; return None if it is not running."""
+        try:
+            workflow = await self.client.get_workflow_handle(id_).describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+        return workflow if workflow.status == WorkflowExecutionStatus.RUNNING else None
+
+    # Ending
+
+    async def cancel(self, seconds: float) -> list[Left]:
+        """Cancel the run, wait up to `seconds` for the end of its tree, and return what has not ended."""
+        # The workflows pass the request on to their children. Each is sent one directly, too: nothing starts that was
+        # answered a moment ago, and a parent whose workflow task fails does not keep its children from being cancelled.
+        # (A request that the server forwards to a child that has continued as new is lost: it names the first run.)
+        await self._cancel(self.run)
+        end, requested = time.monotonic() + seconds, time.monotonic() - GRACE_SECONDS
+        while await self._is_running():
+            if time.monotonic() - requested >= GRACE_SECONDS:
+                requested = time.monotonic()
+                await self._cancel_all()
+            if time.monotonic() >= end:
+                return await self.reasons(await self.running())
+            await asyncio.sleep(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
+        return []
+
+    async def terminate(self, seconds: float) -> tuple[list[Left], list[Left]]:
+        """Terminate the workflows of the run, its own first, so that it starts no others; give up after `seconds`.
+
+        Returns:
+            The workflows that have not ended, and those that had activities under way, which may take effect all the
+            same.
+        """
+        remaining = await self.running()
+        interrupted = [workflow for workflow in await self.reasons(remaining) if workflow.in_flight]
+        end = time.monotonic() + seconds
+        while remaining:
+            for workflow in remaining:
+                await self._terminate(workflow.id)
+            remaining = await self.running()
+            if time.monotonic() >= end:
+                break
+            await asyncio.sleep(POLL_SECONDS if remaining else 0)
+        return await self.reasons(remaining), interrupted
+
+    async def _is_running(self) -> bool:
+        """Return whether the run's own workflow, which ends last, or anything below it is running."""
+        return await self._describe_running(self.run) is not None or bool(await self.running())
+
+    async def _cancel_all(self) -> None:
+        """Cancel every workflow, parents before children: else a parent would take its child's end for a failure."""
+        running = await self.running()
+        by_id = {workflow.id: workflow for workflow in running}
+        for depth in range(len(running)):
+            await at_once(self._cancel, [workflow.id for workflow in running if _depth(workflow, by_id) == depth])
+
+    async def _cancel(self, id_: str) -> None:
+        await _unless_ended(self.client.get_workflow_handle(id_).cancel())
+
+    async def _terminate(self, id_: str) -> None:
+        await _unless_ended(self.client.get_workflow_handle(id_).terminate(reason="cancel --force"))
+
+    # Pausing
+
+    async def steer(self, name: str, argument: Argument, *, paused: bool, seconds: float) -> list[Left]:
+        """Send `pause` or `resume` to every workflow of the run by update, until each has taken it.
+
+        Args:
+            name: The update.
+            argument: Makes the argument for the workflow of an id: a token is valid for one workflow only.
+            paused: The state that the workflows are to reach.
+            seconds: The time after which it gives up.
+
+        Returns:
+            The workflows that have not taken it, each with the reason.
+
+        Raises:
+            Refusal: A workflow refused it.
+        """
+        end = time.monotonic() + seconds
+        lagging = self._lagging(name, argument, paused)
+        await at_once(lagging, (await self.running())[:1])  # the run's own workflow, which passes it on
+        while True:
+            remaining = [reason for reason in await at_once(lagging, await self.running()) if reason]
+            if not remaining or time.monotonic() >= end:
+                return remaining
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _lagging(
+        self, name: str, argument: Argument, paused: bool
+    ) -> Callable[[WorkflowExecutionDescription], Awaitable[Left | None]]:
+        async def lagging(workflow: WorkflowExecutionDescription) -> Left | None:
+            """Send the command to a workflow unless it has taken it; return None if it had, else the reason."""
+            try:
+                view = await self.tree.view(workflow.id)
+                if view.status in CLOSED or (view.status == "paused") == paused:
+                    return None
+                handle = self.client.get_workflow_handle(workflow.id)
+                await handle.execute_update(name, argument(workflow.id), rpc_timeout=UPDATE_LIMIT)
+            except UnknownRun:
+                return None
+            except WorkflowUpdateFailedError as error:
+                if (refusal := refusal_in(error)) is not None:
+                    raise refusal from None
+                return (await self.reasons([workflow]))[0]
+            except (NoWorker, RPCError, WorkflowUpdateRPCTimeoutOrCancelledError):
+                return (await self.reasons([workflow]))[0]
+            return Left(workflow.id, "has not taken it yet")  # the next round looks again
+
+        return lagging
+
+    # Reasons
+
+    async def reasons(self, running: Iterable[WorkflowExecutionDescription]) -> list[Left]:
+        """Return for each workflow why it has not ended, and its activities that are under way."""
+        return await at_once(self._reason, list(running))
+
+    async def _reason(self, workflow: WorkflowExecutionDescription) -> Left:
+        events = await self._last_events(workflow)
+        description = workflow.raw_description
+        pending = [activity for activity in description.pending_activities if activity.state in _AT_WORK]
+        names = await self._summaries(events)
+        in_flight = tuple(names.get(activity.activity_id, activity.activity_type.name) for activity in pending)
+        if description.pending_workflow_task.attempt > 1:
+            return Left(workflow.id, f"its workflow task fails: {_failure(events)}", in_flight)
+        if description.pending_workflow_task.state == _WAITS_FOR_A_WORKER:
+            return Left(workflow.id, f"waits for a worker on task queue {workflow.task_queue!r}", in_flight)
+        if in_flight:
+            return Left(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
+        children = len(description.pending_children)
+        return Left(workflow.id, f"waits for {children} workflows below it" if children else "is running")
+
+    async def _last_events(self, workflow: WorkflowExecutionDescription) -> list[HistoryEvent]:
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=self.client.namespace,
+            execution=WorkflowExecution(workflow_id=workflow.id, run_id=workflow.run_id),
+            maximum_page_size=EVENTS_READ,
+        )
+        response = await self.client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
+        return list(response.history.events)
+
+    async def _summaries(self, events: Iterable[HistoryEvent]) -> dict[str, str]:
+        """Return the summaries of the activities by activity id, as Temporal's UI shows them."""
+        summaries = {}
+        for event in events:
+            if event.HasField("activity_task_scheduled_event_attributes") and event.user_metadata.HasField("summary"):
+                id_ = event.activity_task_scheduled_event_attributes.activity_id
+                [text] = await self.client.data_converter.decode([event.user_metadata.summary], [str])
+                summaries[id_] = text
+        return summaries
+
+
+def _depth(workflow: WorkflowExecutionDescription, by_id: Mapping[str, WorkflowExecutionDescription]) -> int:
+    """Return how many ancestors of a workflow are among these."""
+    depth = 0
+    while workflow.parent_id is not None and workflow.parent_id in by_id:
+        workflow, depth = by_id[workflow.parent_id], depth + 1
+    return depth
+
+
+def _failure(events: Iterable[HistoryEvent]) -> str:
+    """Return the message of the last failed workflow task; events come newest first."""
+    for event in events:
+        if event.event_type in _FAILED_TASK:
+            return event.workflow_task_failed_event_attributes.failure.message or "it timed out"
+    return "see it in Temporal's UI"
+
+
+async def _unless_ended(request: Awaitable[None]) -> None:
+    """Await a request to a workflow; ignore that it is not found, since then it has ended."""
+    try:
+        await request
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+
+
+async def at_once(work: Callable[[Item], Awaitable[Result]], items: list[Item]) -> list[Result]:
+    """Await `work` for each item, 20 at a time, and return the results in the order of the items."""
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def limited(item: Item) -> Result:
+        async with free:
+            return await work(item)
+
+    return list(await asyncio.gather(*map(limited, items)))

@@ -1,0 +1,83 @@
+"""Durable agent pipelines that stop for people, on Temporal: the public names of Holdfast.
+
+Tool authors import `tool`, `Interrupt`, `resumed`, `level` and the question kinds; callers import `connect`, `Runs`,
+`Answer`; authors of their own workflows import `HumanInTheLoop`. What is not in `__all__` is an implementation detail.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.activities.interrupt import Interrupt, level, resumed
+    from holdfast.activities.registry import tool
+    from holdfast.activities.secrets import secret
+    from holdfast.blueprint.errors import BlueprintError, Problem
+    from holdfast.blueprint.grammar import Blueprint
+    from holdfast.blueprint.load import load, loads
+    from holdfast.client.answering import Answering
+    from holdfast.client.connection import connect
+    from holdfast.client.runs import Runs
+    from holdfast.client.secrets import keeper
+    from holdfast.protocol.answers import Answer, Receipt, Refusal
+    from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Question, Review
+    from holdfast.workflows.human import HumanInTheLoop
+
+_MODULES = {
+    "holdfast.activities.interrupt": ("Interrupt", "level", "resumed"),
+    "holdfast.activities.registry": ("tool",),
+    "holdfast.activities.secrets": ("secret",),
+    "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
+    "holdfast.blueprint.grammar": ("Blueprint",),
+    "holdfast.blueprint.load": ("load", "loads"),
+    "holdfast.client.answering": ("Answering",),
+    "holdfast.client.connection": ("connect",),
+    "holdfast.client.runs": ("Runs",),
+    "holdfast.client.secrets": ("keeper",),
+    "holdfast.protocol.answers": ("Answer", "Receipt", "Refusal"),
+    "holdfast.protocol.questions": ("Clarification", "Decision", "Hold", "Input", "Permission", "Question", "Review"),
+    "holdfast.workflows.human": ("HumanInTheLoop",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Answer",
+    "Answering",
+    "Blueprint",
+    "BlueprintError",
+    "Clarification",
+    "Decision",
+    "Hold",
+    "HumanInTheLoop",
+    "Input",
+    "Interrupt",
+    "Permission",
+    "Problem",
+    "Question",
+    "Receipt",
+    "Refusal",
+    "Review",
+    "Runs",
+    "connect",
+    "keeper",
+    "level",
+    "load",
+    "loads",
+    "resumed",
+    "secret",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `holdfast --help` must not wait for temporalio to load."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    value = importlib.import_module(_MODULE_OF[name]).__dict__[name]
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,168 @@
+"""The environment of tests: a Temporal server in memory, started once, and a worker for each configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from temporalio.client import WorkflowHandle, WorkflowHistory
+from temporalio.common import SearchAttributeKey
+from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowReplayResult
+
+from holdfast.activities import McpServers
+from holdfast.client.answering import Answering
+from holdfast.client.config import Config, SecretsSection
+from holdfast.client.connection import converter
+from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.runs import Runs
+from holdfast.client.secrets import keeper
+from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from holdfast.testkit.fakes import OwnCaches, Tools
+from holdfast.worker import activities_of, create_worker, mcp_servers
+from holdfast.workflows import WORKFLOWS
+from holdfast.workflows.calls import CALL_TOOL
+
+ATTRIBUTES = (
+    SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
+    SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
+)
+DYNAMIC_CONFIG = (
+    "history.transferProcessorMaxPollRPS=1000",  # as for the embedded server
+    "frontend.WorkflowTimeSkippingEnabled=true",
+    'history.timerProcessorMaxTimeShift="10ms"',  # else a clock that was moved is looked at once a second
+)
+UNSANDBOXED = UnsandboxedWorkflowRunner()
+"""Tests run blueprints, not workflow code of an author; the sandbox would only cost a tenth of a second a workflow."""
+CLOCK_STOPPED = TimeSkippingConfig(enabled=False, disable_propagation=True)
+"""Time skipping starts switched off; the test moves the clock of each workflow by itself."""
+
+
+@dataclass(frozen=True)
+class ConfiguredRuns:
+    """The runs of one configuration, with access to the calls of its tools."""
+
+    config: Config
+    runs: Runs
+    tools: Tools
+
+
+class TestEnvironment:
+    """A test server with its workers; `close` stops them."""
+
+    def __init__(self, exits: AsyncExitStack, folder: Path, environment: WorkflowEnvironment) -> None:
+        self._exits, self._environment = exits, environment
+        self.folder = folder
+        """A folder that lasts as long as the environment."""
+        self._configured: dict[Path | None, ConfiguredRuns] = {}
+        self._histories: asyncio.Queue[WorkflowHistory] = asyncio.Queue()
+        self._replays: AsyncIterator[WorkflowReplayResult] | None = None
+
+    @classmethod
+    async def open(cls) -> Self:
+        """Start the server. Raises `ServerUnreachable`."""
+        async with AsyncExitStack() as exits:
+            folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
+            exits.callback(shutil.rmtree, folder, ignore_errors=True)
+            with _output_to(folder / "temporal.log"):
+                environment = await _start_server(folder)
+            await exits.enter_async_context(environment)
+            return cls(exits.pop_all(), folder, environment)
+
+    async def close(self) -> None:
+        await self._exits.aclose()
+
+    async def house(self, config: Config) -> ConfiguredRuns:
+        """Return the runs of a configuration; its worker is started on first use. Raises `ConfigError`."""
+        if config.path not in self._configured:
+            self._configured[config.path] = await self._start_worker(config, f"test-{len(self._configured)}")
+        return self._configured[config.path]
+
+    def activities(self, config: Config, servers: McpServers, caches: OwnCaches) -> list[Callable[..., Any]]:
+        """Return the activities of a worker."""
+        return list(activities_of(config, servers, caches))
+
+    async def _start_worker(self, config: Config, queue: str) -> ConfiguredRuns:
+        client = self._environment.client
+        config = replace(config, secrets=SecretsSection(store=f"dir:{self.folder / 'secrets'}", env=config.secrets.env))
+        servers, caches = mcp_servers(config), OwnCaches()
+        activities = self.activities(config, servers, caches)
+        tools = Tools(_real_tools(activities))
+        others = [activity for activity in activities if activity.__name__ != CALL_TOOL]
+        self._exits.push_async_callback(servers.close)
+        self._exits.push_async_callback(caches.close)
+        everything = [*others, tools.call_tool]
+        worker = create_worker(client, task_queue=queue, activities=everything, runner=UNSANDBOXED)
+        await self._exits.enter_async_context(worker)
+        return ConfiguredRuns(
+            config, Runs(client, queue, Answering(secrets=keeper(config, embedded=False), limits=config.limits)), tools
+        )
+
+    async def replay(self, history: WorkflowHistory) -> Exception | None:
+        """Return the failure of replaying a history; None if it replays."""
+        if self._replays is None:
+            # One replayer for all histories: starting one takes its time.
+            replayer = Replayer(
+                workflows=WORKFLOWS,
+                workflow_runner=UNSANDBOXED,
+                data_converter=self._environment.client.data_converter,
+            )
+            replaying = replayer.workflow_replay_iterator(self._queued_histories())
+            self._replays = await self._exits.enter_async_context(replaying)
+        await self._histories.put(history)
+        return (await anext(self._replays)).replay_failure
+
+    async def _queued_histories(self) -> AsyncIterator[WorkflowHistory]:
+        while True:
+            yield await self._histories.get()
+
+    async def pass_time(self, workflow: WorkflowHandle[Any, Any], until: datetime) -> None:
+        """Move the workflow's clock forward."""
+        now = await self._environment.get_current_time(workflow)
+        if until > now:
+            await self._environment.fast_forward(workflow, until - now)
+
+
+def _real_tools(activities: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    return next(activity for activity in activities if activity.__name__ == CALL_TOOL)
+
+
+async def _start_server(folder: Path) -> WorkflowEnvironment:
+    try:
+        return await WorkflowEnvironment.start_time_skipping_v2(
+            ts_config=CLOCK_STOPPED,
+            dev_server_existing_path=temporal_binary(),
+            data_converter=converter(f"dir:{folder / 'payloads'}"),
+            search_attributes=ATTRIBUTES,
+            dev_server_extra_args=[word for value in DYNAMIC_CONFIG for word in ("--dynamic-config-value", value)],
+        )
+    except RuntimeError as error:
+        raise ServerUnreachable(f"the test server did not start: {error}") from error
+
+
+@contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Redirect the output of processes started meanwhile to a file: the server greets on standard output."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        for number in (1, 2):
+            os.dup2(file, number)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(file)

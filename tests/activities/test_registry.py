@@ -1,0 +1,46 @@
+"""What a blueprint can reach by `pkg.mod:name`: tools, and the public functions of listed packages."""
+
+from __future__ import annotations
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from holdfast.activities.registry import find
+
+LISTED = "tests.activities.listed"
+
+
+@pytest.mark.parametrize("name", ["shout", "wait", "cached", "registered", "greet"])
+def test_public_functions_and_tools_of_a_listed_module_are_found(name: str) -> None:
+    assert callable(find(f"{LISTED}:{name}", [LISTED]).function)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["getoutput", "renamed", "run", "system", "print_it", "subprocess", "os", "_hidden", "Greeter", "OrderedDict"]
+    + ["__builtins__", "__name__", "IMPORTED"],
+)
+def test_what_it_has_imported_or_keeps_private_is_refused(name: str) -> None:
+    with pytest.raises(ApplicationError) as caught:
+        find(f"{LISTED}:{name}", [LISTED])
+    assert (caught.value.type, caught.value.non_retryable) == ("not_allowed", True)
+
+
+def test_a_function_of_another_listed_package_may_be_passed_on() -> None:
+    assert find("tests.tools:count", [LISTED, "tests"])
+    assert find(f"{LISTED}:getoutput", [LISTED, "subprocess"]).function.__module__ == "subprocess"
+
+
+@pytest.mark.parametrize("module", ["tests.activities.__init__", "tests._secret", "os", "testsuite"])
+def test_private_and_unlisted_modules_are_not_imported(module: str) -> None:
+    with pytest.raises(ApplicationError) as caught:
+        find(f"{module}:anything", ["tests"])
+    assert caught.value.type == "not_allowed"
+
+
+def test_a_misspelt_function_is_suggested_among_those_that_may_be_called() -> None:
+    with pytest.raises(ApplicationError, match="did you mean 'shout'"):
+        find(f"{LISTED}:shoot", [LISTED])
+    with pytest.raises(ApplicationError) as caught:
+        find(f"{LISTED}:getoutputs", [LISTED])
+    assert "did you mean" not in caught.value.message

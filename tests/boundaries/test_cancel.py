@@ -1,0 +1,126 @@
+"""A cancel ends a run: whatever it does, and however often it has continued as new (X1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import yaml
+from temporalio.client import WorkflowExecutionStatus
+
+from tests.agents.test_turns import agent, call, turn
+from tests.conftest import Harness, until
+from tests.tools import calls
+
+ASK = {"kind": "hitl", "name": "ask", "message": "Go on?"}
+NOTHING = {"name": "nothing", "uses": "flujo.builtins.passthrough"}
+
+
+def written(*steps: dict[str, Any], **more: Any) -> str:
+    return yaml.safe_dump({**more, "steps": list(steps)})
+
+
+def repeat(*body: dict[str, Any], name: str = "l", most: int = 100_000, every: int = 1) -> dict[str, Any]:
+    """A loop that continues as new after so many iterations."""
+    return {"kind": "loop", "name": name, "loop": {"max_loops": most, "checkpoint_every": every, "body": list(body)}}
+
+
+def counting(house: Harness) -> dict[str, Any]:
+    return {"name": "count", "uses": "counted", "input": {"folder": str(house.folder), "name": "calls"}}
+
+
+async def has_continued(house: Harness, workflow: str) -> bool:
+    """Whether a workflow is there, and not in its first history."""
+    first = house.client.get_workflow_handle(workflow)
+    return len([one async for one in house.client.list_workflows(f"WorkflowId = '{first.id}'")]) > 1
+
+
+async def still_running(house: Harness, run: str) -> list[str]:
+    """The workflows of a run that have not ended."""
+    found = []
+    for history in await house.histories(run):
+        handle = house.client.get_workflow_handle(history.workflow_id)
+        if (await handle.describe()).status == WorkflowExecutionStatus.RUNNING:
+            found.append(history.workflow_id)
+    return found
+
+
+async def ends(house: Harness, run: str) -> None:
+    """Cancel the run, and see that nothing of it is left."""
+    await house.runs.cancel(run)
+    assert (await house.result(run)).status == "cancelled"
+    assert await still_running(house, run) == []
+
+
+async def test_a_loop_that_waits_for_a_person(house: Harness) -> None:
+    run = await house.start(written(repeat(ASK)))
+    await house.answered(run, "1", "2", "3")
+    await house.one(run)
+    await ends(house, run)
+
+
+async def test_a_loop_that_is_paused(house: Harness) -> None:
+    run = await house.start(written(repeat(ASK)))
+    await house.answered(run, "1", "2")
+    await house.one(run)
+    await house.runs.pause(run)
+    await ends(house, run)
+
+
+async def test_a_loop_at_work_calls_nothing_any_more(house: Harness) -> None:
+    run = await house.start(written(repeat(counting(house), every=2)))
+    await until(lambda: has_continued(house, f"{run}/loop:l"), "a boundary")
+    await ends(house, run)
+    before = calls(house.folder, "calls")
+    await asyncio.sleep(0.5)
+    assert calls(house.folder, "calls") == before
+
+
+async def test_a_loop_that_never_waits_for_anything(house: Harness) -> None:
+    run = await house.start(written(repeat(NOTHING, every=20)))
+    await until(lambda: has_continued(house, f"{run}/loop:l"), "a boundary")
+    await ends(house, run)
+
+
+async def test_loops_nested_four_deep(house: Harness) -> None:
+    inner = ASK
+    for level in ("d", "c", "b", "a"):
+        inner = repeat(inner, name=level, most=2)
+    run = await house.start(written(inner))
+    await house.answered(run, *"123456789")
+    question = await house.one(run)
+    assert "loop:a:2" in question.address
+    await ends(house, run)
+
+
+async def test_an_agent(house: Harness) -> None:
+    looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(51)]
+    turns = [*looks, turn(call("request_user_info", question="Go on?")), "done"]
+    run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99), "Go")
+    await house.one(run)
+    assert await has_continued(house, f"{run}/agent:boss")
+    await ends(house, run)
+
+
+@pytest.mark.parametrize("beside", [[ASK], [repeat(NOTHING, name="other", every=20)]])
+async def test_loops_in_branches(house: Harness, beside: list[dict[str, Any]]) -> None:
+    branches = {"one": [repeat(ASK)], "two": beside}
+    run = await house.start(written({"kind": "parallel", "name": "both", "branches": branches}))
+    [question, *_] = await until(lambda: house.runs.questions(run), "a question")
+    await house.answer(run, "1", question)
+    await until(lambda: house.runs.questions(run), "the next question")
+    await ends(house, run)
+
+
+async def test_before_the_child_has_started(house: Harness) -> None:
+    run = await house.start(written(repeat(ASK)))
+    await ends(house, run)
+
+
+async def test_twice_and_after_the_end(house: Harness) -> None:
+    run = await house.start(written(repeat(ASK)))
+    await house.one(run)
+    await house.runs.cancel(run)
+    await ends(house, run)
+    await ends(house, run)

@@ -1,0 +1,157 @@
+"""What `cancel` says of a run that does not end, and how it ends all the same (X5)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from holdfast.client.runs import Stopped
+from holdfast.client.tree import UnknownRun
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.workflows import RUNNER
+from holdfast.workflows.pipeline import PipelineWorkflow
+from tests.agents.test_turns import agent, call, turn
+from tests.boundaries.test_cancel import ASK, repeat, still_running, written
+from tests.conftest import Harness, until, worker_for
+from tests.tools import calls
+
+
+@workflow.defn(name="Loop", sandboxed=False)
+class BrokenLoop:
+    """Its workflow task fails, again and again."""
+
+    @workflow.run
+    async def run(self, definition: Any, state: Any) -> None:
+        raise RuntimeError("a bug")
+
+
+@pytest_asyncio.fixture
+async def away(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
+    """A harness whose worker the test brings."""
+    yield Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
+
+
+@pytest.fixture
+def hang(house: Harness) -> Iterator[Path]:
+    """The file for as long as which the tool does not end."""
+    path = house.folder / "hang"
+    path.touch()
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def by_workflow(stopped: Stopped) -> dict[str, str]:
+    return {one.workflow: one.reason for one in stopped.left}
+
+
+def hanging(house: Harness) -> dict[str, Any]:
+    return {"name": "hang", "uses": "hangs_once", "input": {"folder": str(house.folder), "name": "calls"}}
+
+
+async def at_work(house: Harness) -> None:
+    async def called() -> bool:
+        return calls(house.folder, "calls") > 0
+
+    await until(called, "the tool")
+
+
+async def test_without_a_worker_it_says_what_waits_and_ends_once_one_comes(away: Harness) -> None:
+    async with worker_for(away.client, away.runs.task_queue):
+        run = await away.start(written(repeat(ASK)))
+        await away.answered(run, "1", "2")
+        await away.one(run)
+    stopped = await away.runs.cancel(run, wait=0.5)
+    assert stopped.status == "running"
+    assert set(by_workflow(stopped)) == {run, f"{run}/loop:l"}
+    assert all("waits for a worker" in reason for reason in by_workflow(stopped).values())
+    async with worker_for(away.client, away.runs.task_queue):
+        assert (await away.runs.cancel(run)).left == []
+
+
+async def test_where_a_workflow_task_fails_it_says_so_and_force_ends_it(away: Harness) -> None:
+    queue = away.runs.task_queue
+    async with Worker(away.client, task_queue=queue, workflows=[PipelineWorkflow, BrokenLoop], workflow_runner=RUNNER):
+        run = await away.start(written(repeat(ASK)))
+
+        async def failing() -> bool:
+            described = await away.client.get_workflow_handle(f"{run}/loop:l").describe()
+            return described.raw_description.pending_workflow_task.attempt > 1
+
+        await until(lambda: has_child(away, run), "the child")
+        await until(failing, "a failed task")
+        stopped = await away.runs.cancel(run, wait=0.5)
+        assert "a bug" in by_workflow(stopped)[f"{run}/loop:l"]
+        forced = await away.runs.cancel(run, force=True)
+    assert (forced.status, forced.left, forced.undone) == ("failed", [], [])
+    assert await still_running(away, run) == []
+
+
+async def has_child(house: Harness, run: str) -> bool:
+    return bool((await house.client.get_workflow_handle(run).describe()).raw_description.pending_children)
+
+
+async def test_a_tool_at_work_is_named_and_waited_for(house: Harness, hang: Path) -> None:
+    run = await house.start(written(repeat(hanging(house))))
+    await at_work(house)
+    stopped = await house.runs.cancel(run, wait=4)
+    loop = next(one for one in stopped.left if one.workflow.endswith("loop:l"))
+    assert loop.in_flight == ("l 1 · hang",)
+    hang.unlink()
+    assert (await house.runs.cancel(run)).left == []
+    assert calls(house.folder, "calls") == 1
+
+
+async def test_force_says_which_tools_may_be_left_undone(house: Harness, hang: Path) -> None:
+    run = await house.start(written(repeat(hanging(house))))
+    await at_work(house)
+    forced = await house.runs.cancel(run, force=True)
+    hang.unlink()
+    assert forced.left == []
+    assert [one.workflow for one in forced.undone] == [f"{run}/loop:l"]
+    assert await still_running(house, run) == []
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_what_has_ended_or_never_was(house: Harness, force: bool) -> None:
+    run = await house.start(written(ASK))
+    await house.answered(run, "yes")
+    await house.output(run)
+    stopped = await house.runs.cancel(run, force=force)
+    assert (stopped.status, stopped.left) == ("completed", [])
+    with pytest.raises(UnknownRun):
+        await house.runs.cancel("nobody-knows-it", force=force)
+
+
+def approving(house: Harness) -> str:
+    pay = turn(call("pay_out", folder=str(house.folder), payee="Ana", amount=1))
+    return agent(house, [pay, "done"], tools=[{"name": "pay_out", "approve": "always"}])
+
+
+async def test_a_stop_before_the_approval_lets_nobody_approve(house: Harness) -> None:
+    run = await house.start(approving(house), "Go")
+    question = await house.one(run)
+    await house.runs.cancel(run)
+    with pytest.raises(Refusal):
+        await house.answer(run, {"granted": True}, question)
+    assert calls(house.folder, "pay") == 0
+
+
+async def test_a_stop_after_the_approval_and_before_the_call_prevents_the_call(away: Harness) -> None:
+    async with worker_for(away.client, away.runs.task_queue):
+        run = await away.start(approving(away), "Go")
+        question = await away.one(run)
+    granted = Answer(question=question.id, content={"granted": True})
+    await away.runs.answer(run, [granted], signal=True, owner=question.owner)
+    await away.runs.cancel(run, wait=0.1)
+    async with worker_for(away.client, away.runs.task_queue):
+        assert (await away.runs.cancel(run)).left == []
+    assert (await away.result(run)).status == "cancelled"
+    assert calls(away.folder, "pay") == 0

@@ -1,0 +1,142 @@
+"""What others wrote is harmless where it is shown: in a terminal, in JSON, in Temporal's UI."""
+
+import io
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.text import Text
+
+from holdfast.blueprint.grammar import Option
+from holdfast.client.cli.output import json_text, print_text, say
+from holdfast.client.prompts import Terminal
+from holdfast.client.render import console, question_text, table
+from holdfast.protocol.address import Address
+from holdfast.protocol.display import clean, code, markdown
+from holdfast.protocol.questions import Decision, Input, question_of
+from holdfast.protocol.runs import RefusedSignal, WorkflowView, summary_of
+from holdfast.workflows.details import details_of
+from tests.client.test_reading import question
+from tests.test_architecture import HOME
+
+HOSTILE = "\x1b]0;title\x07\x9b2J\u202ereversed\u2066\u200f\u2028\n  2  fake"
+STEERING = set("\x1b\x07\x9b\u202e\u2066\u200f\u2028\ud800")
+MARKDOWN = "![x](http://a.example/p) <img src=http://a.example/q> [go](http://b.example) www.c.example # *now*"
+
+
+class Screen(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def screened(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """Called in a test, not before it: pytest sets its own streams in between."""
+    shown = Screen()
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return shown
+
+
+def test_whatever_is_printed_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = screened(monkeypatch)
+    out = console()
+    for text in (HOSTILE + "\ud800", Text(HOSTILE), Text("a ").append(HOSTILE, "bold"), table(("A",), [(HOSTILE,)])):
+        out.print(text, style="red")
+    print_text(HOSTILE)
+    say(HOSTILE)
+    print_text(json_text({HOSTILE: HOSTILE}))
+    assert len(screen.getvalue()) > 200 and not STEERING & set(screen.getvalue())
+
+
+def test_a_result_goes_into_a_pipe_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    print_text("\x1b[1m\u202e")
+    assert pipe.getvalue() == "\x1b[1m\u202e\n"
+
+
+@settings(deadline=None)
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
+def test_json_stays_the_same_value(value: Any) -> None:
+    assert json.loads(json_text(value)) == value
+
+
+def test_the_fields_of_a_form_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = screened(monkeypatch)
+    field = {"type": "string", "title": HOSTILE, "description": HOSTILE, "default": HOSTILE}
+    form = {"type": "object", "properties": {HOSTILE: {"enum": [HOSTILE]}, "b": field}, "required": [HOSTILE]}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\n/later\n")))
+    Terminal(console(), editing=False).answer(question(Input(message="?", form=form)))
+    assert "reversed" in screen.getvalue() and not STEERING & set(screen.getvalue())
+    assert "\n  2  fake" not in screen.getvalue()
+
+
+def test_an_option_is_one_line() -> None:
+    asked = question(Decision(message="?", options=[Option(id="a\nb", label=HOSTILE, description="c\nd")]))
+    assert len(question_text(asked).plain.splitlines()) == 3
+
+
+def effects(text: str) -> list[str]:
+    """Return the types of everything in the Markdown that is not plain words, code or the frame of them."""
+    tokens = [one for block in MarkdownIt("gfm-like", {"linkify": False}).parse(text) for one in (block.children or [])]
+    harmless = ("text", "text_special", "code_inline", "softbreak", "hardbreak")
+    return [one.type for one in tokens if one.type not in harmless]
+
+
+def words(text: str) -> str:
+    tokens = [one for block in MarkdownIt("gfm-like", {"linkify": False}).parse(text) for one in (block.children or [])]
+    return "".join(" " if one.type.endswith("break") else one.content for one in tokens)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab 1.)-+=#>_*`~![]()<>|&;:/\\@$\"'w\n\t", max_size=40))
+def test_markdown_of_others_has_no_effect_and_its_words_stay(text: str) -> None:
+    shown = markdown(text)
+    tree = MarkdownIt("gfm-like", {"linkify": False}).parse(shown)
+    assert {block.type for block in tree} <= {"paragraph_open", "inline", "paragraph_close"}
+    assert effects(shown) == []
+    assert "".join(words(shown).split()) == "".join(text.split())
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab `\\<\n", max_size=20))
+def test_code_of_others_stays_code(text: str) -> None:
+    assert effects(f"- {code(text)} label") == []
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="a`:/![](*é.", min_size=150, max_size=400))
+def test_a_summary_that_is_cut_is_whole_markdown(text: str) -> None:
+    shown = summary_of(f"x {text}")
+    assert effects(shown) == [] and len(shown.encode()) <= 200
+
+
+def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
+    asked = Decision(message=MARKDOWN, options=[Option(id="`a", label=MARKDOWN)])
+    at = datetime.now(UTC)
+    open_ = question_of(
+        asked, address=Address("pipeline:p;hitl:h"), owner="r", run="r", round_=1, iteration=None, at=at, deadline=None
+    ).model_copy(update={"assignees": [f"user:{MARKDOWN}"]})
+    refused = RefusedSignal(at=at, code="invalid_answer", message=f"{MARKDOWN}\n\n```\n{MARKDOWN}")
+    view = WorkflowView.model_construct(
+        run="r", blueprint="b", address="pipeline:p", status="waiting", iteration=None, children=[], refused=[refused]
+    )
+    shown = details_of(view, [open_])
+    assert effects(shown) == ["strong_open", "strong_close"]  # the blueprint's name, which is ours
+    assert clean(MARKDOWN.split()[0]) in words(shown)
+
+
+def test_the_commands_print_in_one_place() -> None:
+    files = [path for path in (HOME / "client" / "cli").rglob("*.py") if path.name != "output.py"]
+    printing = [
+        path.name for path in files for line in path.read_text().splitlines() if line.strip().startswith("print(")
+    ]
+    assert printing == []

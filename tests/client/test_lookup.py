@@ -1,0 +1,191 @@
+"""The look-up before a start: what a blueprint names is looked for on a worker, and nobody is asked before."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+import tests.tools  # noqa: F401 importing them registers them
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.load import examine, loads
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.runs import Runs
+from holdfast.protocol.guard import DEPLOYMENT
+from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
+from tests.client.command import Holdfast
+from tests.conftest import Harness, temporal_binary, worker_for
+
+NAMES = """
+agents:
+  good: {model: echo, tools: [counted]}
+  nobody: {model: "no-such-alias"}
+  keyless: {model: "openai:gpt-5.2", tools: ["mcp:files/read"]}
+  unused: {model: "not-looked-at"}
+steps:
+  - {kind: hitl, name: ask, message: Go on?, assignees: [group:heads]}
+  - {name: one, uses: look_upp}
+  - {name: two, uses: "subprocess:getoutput"}
+  - {name: three, agent: good}
+  - {name: four, agent: nobody}
+  - {name: five, agent: keyless}
+  - kind: loop
+    name: again
+    loop:
+      exit_condition: tests.language.functions:no_such
+      max_loops: 2
+      body: [{name: in, uses: stringify, on_error: {fallback: {name: plain, uses: no_fallback}}}]
+"""
+
+
+async def test_everything_that_is_missing_is_told_at_its_place(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = await house.runs.look_up(house.load(NAMES))
+    assert found.unchecked is None
+    assert [(one.path, one.code) for one in found.problems] == [
+        ("agents.nobody.model", "unknown_model"),
+        ("agents.keyless.model", "model_auth"),
+        ("agents.keyless.tools[0].name", "unknown_tool"),
+        ("steps[0].assignees[0]", "unknown_group"),
+        ("steps[1].uses", "unknown_tool"),
+        ("steps[2].uses", "not_allowed"),
+        ("steps[6].loop.exit_condition", "unknown_tool"),
+        ("steps[6].loop.body[0].on_error.fallback.uses", "unknown_tool"),
+    ]
+    assert "did you mean 'look_up'?" in found.problems[4].message
+
+
+async def test_nothing_starts_where_something_is_missing(house: Harness) -> None:
+    blueprint = house.load("steps: [{kind: hitl, name: ask, message: Go on?}, {name: one, uses: look_upp}]")
+    with pytest.raises(BlueprintError, match=r"steps\[1\].uses"):
+        await house.runs.start(blueprint, run="never-begun", check=True)
+    with pytest.raises(LookupError):
+        await house.runs.standing("never-begun")
+
+
+async def test_what_is_there_is_no_problem(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DEPLOYMENT, "groups", {"heads": ["user:max"]})
+    house.script("one: hello")
+    text = """
+    agents: {a: {model: "scripted:replies.yaml", tools: [counted, "tests.tools:count", "agent:b"]}, b: {model: echo}}
+    steps:
+      - {kind: hitl, name: ask, message: Go on?, assignees: [group:heads], not_by: [requester, "group:heads"]}
+      - {name: one, agent: a, input: "{{ steps.ask.output }}"}
+    """
+    found = await house.runs.look_up(house.load(text))
+    assert (found.problems, found.unchecked) == ([], None)
+
+
+async def test_imports_and_plans_are_looked_through(house: Harness, tmp_path: Path) -> None:
+    (tmp_path / "inner.yaml").write_text("steps:\n  - {name: deep, uses: not_there}\n")
+    (tmp_path / "plan.yaml").write_text("goal: g\nsteps: [{id: a, instruction: Do it, tools: [zzz_qqq]}]\n")
+    outer = "imports: {inner: ./inner.yaml, plan: ./plan.yaml}\n"
+    outer += "steps: [{name: a, uses: imports.inner}, {name: b, uses: imports.plan}]\n"
+    (tmp_path / "outer.yaml").write_text(outer)
+    parsed = examine(tmp_path / "outer.yaml")
+    assert parsed.blueprint is not None
+    found = await house.runs.look_up(parsed.blueprint, parsed.problem)
+    assert [(Path(one.file).name, one.line, one.path) for one in found.problems] == [
+        ("inner.yaml", 2, "imports.inner.steps[0].uses"),
+        ("plan.yaml", 2, "imports.plan.steps[0].plan.steps[0].tools[0]"),
+    ]
+
+
+async def test_a_plans_tool_that_the_worker_can_replace_is_no_problem(house: Harness) -> None:
+    plan = "steps: [{kind: plan, name: p, plan: {goal: g, steps: [{id: a, instruction: Do it, tools: [look_upp]}]}}]"
+    assert (await house.runs.look_up(house.load(plan))).problems == []
+
+
+async def test_without_a_worker_the_run_starts_unchecked(temporal: Client) -> None:
+    runs = Runs(temporal, f"nobody-{uuid.uuid4()}")
+    blueprint = loads("steps: [{name: one, uses: look_upp}]", name="unchecked")
+    found = await runs.look_up(blueprint)
+    assert (found.problems, "no worker" in (found.unchecked or "")) == ([], True)
+    run = await runs.start(blueprint, check=True)
+    await temporal.get_workflow_handle(run).terminate()
+
+
+async def test_a_blueprint_that_names_nothing_asks_nobody(temporal: Client) -> None:
+    found = await Runs(temporal, "nobody-at-all").look_up(loads("steps: [{name: a, uses: stringify}]", name="n"))
+    assert (found.problems, found.unchecked) == ([], None)
+
+
+async def test_a_server_without_standalone_activities_is_asked_by_a_short_workflow(tmp_path: Path) -> None:
+    blueprint = loads("steps: [{name: one, uses: look_upp}]", name="old")
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=temporal_binary(),
+        data_converter=DATA_CONVERTER,
+        dev_server_extra_args=["--dynamic-config-value", "activity.enableStandalone=false"],
+    ) as old:
+        runs = Runs(old.client, "old")
+        assert "no worker" in ((await runs.look_up(blueprint)).unchecked or "")
+        async with worker_for(old.client, "old"):
+            found = await runs.look_up(blueprint)
+            assert [one.code for one in found.problems] == ["unknown_tool"]
+            assert [one.workflow_type async for one in old.client.list_workflows()] == [LOOK_UP_WORKFLOW]
+
+
+MISSPELT = "steps:\n  - {kind: hitl, name: ask, message: Go on?}\n  - {name: pay, uses: pay_invoce}\n"
+TOOLS = """
+from holdfast.activities import tool
+print("imported")
+@tool
+def pay_invoice(text: str) -> str:
+    return text
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Holdfast:
+    """A folder of its own, in which no server runs."""
+    holdfast = Holdfast(tmp_path)
+    holdfast.write("invoices.py", TOOLS)
+    holdfast.write("holdfast.toml", '[worker]\nimports = ["invoices"]\n')
+    return holdfast
+
+
+@pytest.mark.parametrize("command", ["run", "start"])
+def test_the_command_line_refuses_before_anybody_is_asked(holdfast: Holdfast, command: str) -> None:
+    ran = holdfast(command, holdfast.write("pay.yaml", MISSPELT), "--json", "--id", f"refused-{command}")
+    [problem] = ran.json["error"]["problems"]
+    assert (ran.code, problem["line"], problem["code"]) == (2, 3, "unknown_tool")
+    assert holdfast("show", f"refused-{command}").code == 2
+
+
+def test_without_the_check_it_starts(holdfast: Holdfast) -> None:
+    ran = holdfast("run", holdfast.write("pay.yaml", MISSPELT), "--json", "--no-check")
+    assert (ran.code, ran.json["questions"][0]["message"]) == (3, "Go on?")
+
+
+def test_warnings_are_printed_at_the_start(holdfast: Holdfast) -> None:
+    text = "agents: {old: {model: echo}}\nsteps: [{name: a, uses: stringify}]\n"
+    ran = holdfast("run", holdfast.write("old.yaml", text))
+    assert (ran.code, "unused_agent" in ran.err) == (0, True)
+
+
+def test_validate_imports_the_packages_in_a_process_of_their_own(project: Holdfast) -> None:
+    ran = project("validate", project.write("pay.yaml", MISSPELT), "--json")
+    assert (ran.code, [one["code"] for one in ran.json["problems"]]) == (2, ["unknown_tool"])
+
+
+def test_validate_says_what_it_could_not_look_up(project: Holdfast) -> None:
+    project.write("invoices.py", "import not_installed_here\n")
+    ran = project("validate", project.write("pay.yaml", MISSPELT), "--json")
+    assert (ran.code, "not_installed_here" in ran.json["not_checked"]) == (0, True)
+
+
+def test_a_key_that_is_not_set_on_this_machine_does_not_make_a_blueprint_wrong(project: Holdfast) -> None:
+    project.environment.pop("OPENAI_API_KEY", None)
+    ran = project("validate", project.write("m.yaml", 'steps: [{name: a, agent: {model: "openai:gpt-5.2"}}]'), "--json")
+    assert (ran.code, "OPENAI_API_KEY" in ran.json["not_checked"]) == (0, True)
+
+
+def test_servers_are_reached_by_connect_only(project: Holdfast) -> None:
+    config = '[worker]\nimports = ["invoices"]\n[mcp.files]\ncommand = ["false"]\n'
+    project.write("holdfast.toml", config)
+    text = 'steps: [{name: a, agent: {model: echo, tools: ["mcp:files/read"]}}]'
+    assert project("validate", project.write("m.yaml", text)).code == 0
+    assert project("validate", "m.yaml", "--connect").code == 2

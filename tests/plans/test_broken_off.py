@@ -1,0 +1,104 @@
+"""A plan that fails or is cancelled before its end: what was done is told, by the result, the plan and the trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
+from tests.plans.conftest import (
+    DRIVERS,
+    SAYS_INSTRUCTION,
+    Plans,
+    advance,
+    ask,
+    begin,
+    call,
+    finish,
+    loop,
+    reasons,
+    statuses,
+    step,
+)
+
+Json = dict[str, Any]
+PROSE = [{"output": "All done."}] * 3
+SENDS = [step("1", "List"), step("2", "Send", tools=["plan_send"]), step("3", "Say", dependencies=["2"])]
+
+
+async def failed(plans: Plans, plan: Json, turns: list[Any]) -> tuple[str, Any]:
+    run = await plans.start({**plan, "driver": "agent"}, {"plan": turns})
+    return run, await plans.harness.result(run)
+
+
+@pytest.mark.parametrize(
+    ("last", "error"), [(PROSE, "output_invalid"), ([finish(str(n)) for n in range(5, 10)], "bad_calls")]
+)
+async def test_a_driven_plan_whose_agent_fails_keeps_its_results(plans: Plans, last: list[Any], error: str) -> None:
+    _, outcome = await failed(plans, {"steps": SENDS}, [finish("1"), plans.runs("2", "plan_send", to="ana"), *last])
+    assert (outcome.status, outcome.error.type, outcome.output["status"]) == ("failed", error, "failed")
+    assert statuses(outcome.output) == {"1": "completed", "2": "failed", "3": "skipped"}
+    assert reasons(outcome.output) == {"3": "plan_failed"}
+    told = outcome.output["steps"]["2"]
+    assert (told["error"]["type"], told["called"], told["data"]["to"]) == ("unfinished", ["plan_send"], "ana")
+
+
+async def test_the_plan_and_the_trace_tell_the_same_of_it(plans: Plans) -> None:
+    run, outcome = await failed(plans, {"steps": SENDS}, [finish("1"), plans.runs("2", "plan_send", to="ana"), *PROSE])
+    seen = await plans.harness.runs.plan(run)
+    assert {id_: one["status"] for id_, one in seen.steps().items()} == statuses(outcome.output)
+    events = await plans.harness.runs.events(run)
+    [told] = [event.data for event in events if event.type == "step.failed" and event.data["name"] == "2"]
+    assert (told["error"], "plan_send was called" in told["message"]) == ("unfinished", True)
+
+
+async def test_a_driven_plan_that_fails_in_a_loop_keeps_the_items(plans: Plans) -> None:
+    plan = {
+        "steps": [step("4", tools=["plan_send"]), step("5")],
+        "loop_blocks": {"all": loop(["a", "b", "c"], "4", "5")},
+    }
+    item = [plans.runs("4", "plan_send", to="a"), finish("4")]
+    turns = [begin("all"), *item, finish("5"), advance("all"), plans.runs("4", "plan_send", to="b"), *PROSE]
+    _, outcome = await failed(plans, plan, turns)
+    told = outcome.output["loops"]["all"]
+    assert (outcome.output["status"], told["status"]) == ("failed", "failed")
+    assert [one["status"] for one in told["iteration_results"]] == ["completed", "failed"]
+    assert told["iteration_results"][1]["steps"]["4"]["called"] == ["plan_send"]
+
+
+async def test_a_driven_plan_that_fails_after_it_continued_as_new_keeps_its_results(plans: Plans) -> None:
+    looks = [call("get_state", key=key) for key in ("steps", "summary", "progress", "results", "tools")] * 11
+    turns = [finish("1"), plans.runs("2", "plan_send", to="ana"), *looks]
+    _, outcome = await failed(plans, {"steps": SENDS}, [*turns, *PROSE])
+    assert outcome.output["steps"]["2"]["called"] == ["plan_send"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_step_that_fails_tells_which_of_its_tools_were_called(plans: Plans, driver: str) -> None:
+    steps = [step("1", tools=["plan_update", "plan_send"])]
+    fail = [0, 500]
+    first, second = plans.wants("plan_update", event="e"), plans.wants("plan_send", to="a", fail=fail)
+    script: Json = {"1": {"output": "", "tool_calls": [*first["tool_calls"], *second["tool_calls"]]}}
+    if driver == "agent":
+        script = {"plan": [plans.runs("1", "plan_update", event="e"), plans.runs("1", "plan_send", to="a", fail=fail)]}
+    told = (await plans.ended({"steps": steps, "driver": driver}, script))["steps"]["1"]
+    assert (told["status"], told["called"]) == ("failed", ["plan_update", "plan_send"])
+    assert [one["tool"] for one in told["tool_results"]] == ["plan_update"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_plan_that_is_cancelled_tells_what_was_done(plans: Plans, driver: str) -> None:
+    steps = [
+        step("1", "Send", tools=["plan_send"]),
+        step("2", "Well?", pause_for_response=True, dependencies=["1"]),
+        step("3", dependencies=["2"]),
+    ]
+    turns = [plans.runs("1", "plan_send", to="ana"), finish("1"), ask("Well?")]
+    script = {"plan": turns} if driver == "agent" else {"1": plans.wants("plan_send", to="ana"), "3": SAYS_INSTRUCTION}
+    run = await plans.start({"steps": steps, "driver": driver}, script)
+    await plans.harness.one(run)
+    await plans.harness.runs.cancel(run)
+    outcome = await plans.harness.result(run)
+    assert (outcome.status, outcome.output["status"]) == ("cancelled", "cancelled")
+    assert statuses(outcome.output) == {"1": "completed", "2": "cancelled", "3": "skipped"}

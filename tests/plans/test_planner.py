@@ -1,0 +1,252 @@
+"""Plans that a planner wrote: corrected, revised, agreed to, with the tools that their agent has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.protocol.answers import Refusal
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
+from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, says, statuses, step
+
+Json = dict[str, Any]
+PLANNED = """
+agents:
+  planner: {{model: "scripted:replies.yaml", instructions: "Plan {{{{ input }}}}"}}
+  clerk: {{model: "scripted:replies.yaml", tools: [{tools}], human: [{human}]}}
+steps:
+  - {{name: think, uses: agents.planner, input: "Think of {{{{ input }}}}"}}
+  - {{kind: plan, name: work, plan: {{from: "{{{{ {source} }}}}", agent: clerk, {more}}}}}
+"""
+GOOD = {"goal": "Say it", "steps": [step("1", "Say hello")]}
+BAD = {"goal": "Say it", "steps": [step("1", "Say hello", dependencies=["9"])]}
+
+
+async def planned(plans: Plans, replies: list[Any], script: Json | None = None, **how: str) -> str:
+    """Start a run whose planner says these; `how` has tools, human, source and more of the blueprint."""
+    told = {"tools": "", "human": "", "source": "steps.think.output", "more": "driver: engine", **how}
+    plans.harness.script(
+        json.dumps({"think": [{"output": one} for one in replies], **says("1", "2"), **(script or {})})
+    )
+    return await plans.harness.start(PLANNED.format(**told), "tea")
+
+
+async def of_planner(plans: Plans, run: str) -> list[Json]:
+    """What the planner was asked."""
+    return [one for one in await plans.requests(run) if one["step"] == "think"]
+
+
+@pytest.mark.parametrize("source", ["steps.think.output", "previous_step"])
+async def test_a_plan_that_cannot_be_run_goes_back_to_its_planner_with_the_errors(plans: Plans, source: str) -> None:
+    run = await planned(plans, [BAD, GOOD], source=source)
+    assert statuses(await plans.harness.output(run)) == {"1": "completed"}
+    first, again = await of_planner(plans, run)
+    content = again["messages"][0]["content"]
+    assert (first["messages"][0]["content"], content["task"]) == ("Think of tea", "Think of tea")
+    assert (content["your_plan"], again["instructions"]) == (BAD, first["instructions"])
+    assert "steps[0].dependencies[0]" in content["errors"][0]
+
+
+async def test_a_planner_corrects_its_plan_three_times_at_most(plans: Plans) -> None:
+    run = await planned(plans, [BAD, {"steps": []}, "no plan", BAD])
+    outcome = await plans.harness.result(run)
+    assert outcome.error is not None and outcome.error.type == "plan_invalid"
+    assert len(await of_planner(plans, run)) == 4
+
+
+async def test_a_plan_of_nobody_known_is_not_corrected(plans: Plans) -> None:
+    run = await planned(plans, [GOOD], source="input")
+    outcome = await plans.harness.result(run)
+    assert outcome.error is not None and outcome.error.type == "plan_invalid"
+    assert len(await of_planner(plans, run)) == 1
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"plan_id": "p1", "status": "draft", "version": 2, **GOOD},
+        {"goal": "Say it", "steps": [{"id": 1, "description": "Say hello", "priority": "high", "status": "pending"}]},
+        {"plan": GOOD},
+        {"thought": "hm", "plan": GOOD["steps"], "goal": "Say it"},
+        GOOD["steps"],
+        f"Here is the plan:\n```json\n{json.dumps(GOOD)}\n```\nEnjoy.",
+        f"Here is the plan: {json.dumps({'plan': GOOD})} Enjoy [1].",
+    ],
+)
+async def test_what_a_planner_writes_around_its_plan_stops_nothing(plans: Plans, written: Any) -> None:
+    run = await planned(plans, [written])
+    assert (await plans.harness.output(run))["steps"]["1"]["response"] == "Say hello"
+    assert len(await of_planner(plans, run)) == 1
+
+
+async def test_a_planners_notes_are_kept(plans: Plans) -> None:
+    run = await planned(plans, [{"plan_id": "p1", **GOOD, "steps": [{**GOOD["steps"][0], "priority": 1}]}])
+    await plans.harness.output(run)
+    plan = (await plans.harness.runs.plan(run)).view.plan
+    assert (plan["notes"], plan["steps"][0]["notes"]) == ({"plan_id": "p1"}, {"priority": 1})
+
+
+async def test_a_key_that_would_change_the_meaning_is_no_note(plans: Plans) -> None:
+    wrong = {"goal": "Say it", "steps": [step("1"), step("2", "Say hello", depends_on=["1"])]}
+    run = await planned(plans, [wrong, GOOD])
+    await plans.harness.output(run)
+    assert "depends_on" in (await of_planner(plans, run))[1]["messages"][0]["content"]["errors"][0]
+
+
+# Review
+
+
+CONFIRM = "confirm: true, max_revisions: 2"
+
+
+async def test_a_plan_that_is_wanted_otherwise_goes_back_with_the_reason(plans: Plans) -> None:
+    other = {"goal": "Say less", "steps": [step("2", "Hush")]}
+    run = await planned(plans, [GOOD, other], more=CONFIRM)
+    question = await plans.harness.one(run)
+    assert question.requestedSchema["properties"]["verdict"]["enum"] == ["unchanged", "edited", "rejected", "revise"]
+    await plans.harness.answer(run, {"verdict": "revise", "reason": "say less"}, question)
+    again = await plans.harness.one(run)
+    assert (again.round, again.info["payload"]["goal"]) == (2, "Say less")
+    await plans.harness.answer(run, {"verdict": "unchanged"}, again)
+    assert statuses(await plans.harness.output(run)) == {"2": "completed"}
+    content = (await of_planner(plans, run))[1]["messages"][0]["content"]
+    assert (content["wanted"], content["your_plan"]["goal"]) == ("say less", "Say it")
+
+
+async def test_a_plan_is_revised_as_often_as_the_author_says(plans: Plans) -> None:
+    run = await planned(plans, [GOOD], more=CONFIRM)
+    for _ in range(2):
+        await plans.harness.answer(run, {"verdict": "revise", "reason": "other"})
+    question = await plans.harness.one(run)
+    assert "revise" not in question.requestedSchema["properties"]["verdict"]["enum"]
+    refusal = await plans.harness.refused(run, {"verdict": "revise", "reason": "other"}, question)
+    assert refusal.code == "invalid_answer"
+    await plans.harness.answer(run, {"verdict": "unchanged"}, question)
+    await plans.harness.output(run)
+
+
+async def test_a_revision_says_what_is_wanted(plans: Plans) -> None:
+    run = await planned(plans, [GOOD], more=CONFIRM)
+    question = await plans.harness.one(run)
+    assert "reason" in (await plans.harness.refused(run, {"verdict": "revise"}, question)).message
+    await plans.harness.answer(run, {"verdict": "unchanged"}, question)
+    await plans.harness.output(run)
+
+
+@pytest.mark.parametrize("reason", [{}, {"reason": "too long"}])
+async def test_a_plan_that_is_rejected_is_over(plans: Plans, reason: Json) -> None:
+    run = await planned(plans, [GOOD], more=CONFIRM)
+    await plans.harness.answer(run, {"verdict": "rejected", **reason})
+    outcome = await plans.harness.result(run)
+    assert outcome.error is not None and outcome.error.type == "plan_rejected"
+    assert len(await of_planner(plans, run)) == 1
+
+
+async def test_a_revised_plan_is_corrected_too(plans: Plans) -> None:
+    run = await planned(plans, [GOOD, BAD, GOOD], more=CONFIRM)
+    await plans.harness.answer(run, {"verdict": "revise", "reason": "other"})
+    await plans.harness.answer(run, {"verdict": "unchanged"})
+    await plans.harness.output(run)
+    assert len(await of_planner(plans, run)) == 3
+
+
+# Tools
+
+
+SENDS = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send"])]}
+
+
+@pytest.mark.parametrize(
+    ("tools", "wrong", "told"),
+    [("plan_send", "rm_rf", "the agent has no tool 'rm_rf'"), ("", "plan_sent", "did you mean 'plan_send'?")],
+)
+async def test_a_planner_is_told_of_a_tool_that_the_agent_does_not_have(
+    plans: Plans, tools: str, wrong: str, told: str
+) -> None:
+    lacks = {"goal": "Send", "steps": [step("1", "Send", tools=[wrong])]}
+    script = {"1": plans.wants("plan_send", to="a")}
+    run = await planned(plans, [lacks, SENDS], script, tools=tools)
+    await plans.harness.output(run)
+    [error] = (await of_planner(plans, run))[1]["messages"][0]["content"]["errors"]
+    assert "steps[0].tools[0]" in error and told in error
+    assert plans.tools() == ["send"]
+
+
+async def test_who_agrees_sees_the_tools_of_each_step_and_which_need_approval(plans: Plans) -> None:
+    plan = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send", "plan_list"]), step("2")]}
+    tools = "{name: plan_send, approve: always}, plan_list"
+    run = await planned(plans, [plan], tools=tools, more="confirm: true")
+    question = await plans.harness.one(run)
+    assert question.info["about"]["tools"] == {"1": ["plan_send (needs approval)", "plan_list"]}
+    await plans.harness.answer(run, {"verdict": "rejected"}, question)
+    await plans.harness.result(run)
+
+
+async def test_a_plan_cannot_be_edited_to_a_tool_that_the_agent_does_not_have(plans: Plans) -> None:
+    run = await planned(plans, [SENDS], tools="plan_send", more="confirm: true")
+    edited = {"goal": "Send", "steps": [step("1", "Clean up", tools=["rm_rf"])]}
+    refusal = await plans.harness.refused(run, {"verdict": "edited", "payload": edited})
+    assert "the agent has no tool 'rm_rf'" in refusal.message
+    await plans.harness.answer(run, {"verdict": "rejected"})
+    await plans.harness.result(run)
+
+
+async def test_a_plan_edited_to_a_tool_that_no_worker_has_is_asked_about_once_more(plans: Plans) -> None:
+    run = await planned(plans, [SENDS], {"1": "said"}, more="confirm: true")
+    edited = {"goal": "Send", "steps": [step("1", "Clean up", tools=["rm_rf"])]}
+    await plans.harness.answer(run, {"verdict": "edited", "payload": edited})
+    again = await plans.harness.one(run)
+    assert (again.round, "no tool named 'rm_rf'" in again.message) == (2, True)
+    assert "cannot be called" in again.info["about"]["tools"]["1"][0]
+    mended = {"goal": "Send", "steps": [step("1", "Say it")]}
+    await plans.harness.answer(run, {"verdict": "edited", "payload": mended}, again)
+    assert statuses(await plans.harness.output(run)) == {"1": "completed"}
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_change_brings_in_no_tool_that_no_worker_has(plans: Plans, driver: str) -> None:
+    steps = [step("1", "ASK_INFO: Go on?")]
+    turns = [ask("Go on?"), finish("1")]
+    run = await plans.start({"steps": steps, "driver": driver}, {"plan": turns})
+    question = await plans.harness.one(run)
+    more = {"goal": "A test", "steps": [*steps, step("2", "Clean", tools=["rm_rf"])]}
+    with pytest.raises(Refusal, match="no tool named 'rm_rf'"):
+        await plans.harness.runs.change_plan(run, more)
+    assert (await plans.harness.runs.plan(run)).view.revision == 1
+    await plans.harness.answer(run, "yes", question)
+    await plans.harness.output(run)
+
+
+async def test_an_agent_brings_in_no_tool_that_no_worker_has_and_learns_what_new_ones_take(plans: Plans) -> None:
+    steps = [step("1")]
+    agent = {"model": "scripted:replies.yaml", "tools": ["plan_send", "rm_rf"]}
+    turns = [
+        *(
+            call("update_plan", new_plan={"goal": "x", "steps": [*steps, step("2", tools=[tool])]}, reason="more")
+            for tool in ("rm_rf", "plan_send")
+        ),
+        finish("1"),
+        plans.runs("2", "plan_send", to="a"),
+        finish("2"),
+    ]
+    run = await plans.start({"steps": steps, "driver": "agent", "agent": agent}, {"plan": turns})
+    await plans.harness.output(run)
+    refused, taken = (await plans.told(run))[:2]
+    assert (refused["error"]["type"], taken["success"]) == ("plan_refused", True)
+    assert "to" in taken["tools"]["plan_send"]["parameters"]["properties"]
+
+
+async def test_an_agent_that_drives_is_told_what_the_tools_take(plans: Plans) -> None:
+    steps = [step("1", tools=["plan_send"])]
+    turns = [call("get_state", key="tools"), plans.runs("1", "plan_send", to="a"), finish("1")]
+    run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
+    await plans.harness.output(run)
+    told = (await plans.requests(run))[0]["messages"][0]["content"]["tools"]["plan_send"]
+    assert (
+        told["description"]
+        == "Sends a mail; `fail` are the statuses of the first calls, 0 for success, 200 for `success: false`."
+    )
+    assert {"to", "fail"} <= told["parameters"]["properties"].keys()
+    assert (await plans.told(run))[0]["tools"]["plan_send"] == told

@@ -1,0 +1,99 @@
+"""Every example with a model, through each wire: its scripted replies go over HTTP, and its tests hold all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio import activity
+
+from holdfast.activities.models import ModelActivities
+from holdfast.activities.outputs import arguments_schema
+from holdfast.blueprint.expressions import text_of
+from holdfast.client.config import load_config
+from holdfast.protocol.agents import ModelReply, ModelRequest
+from holdfast.testkit.environment import TestEnvironment
+from holdfast.testkit.files import Case, CaseFile, read_cases
+from holdfast.testkit.running import run_case
+from tests.activities.provider import Reply
+from tests.test_architecture import HOME
+from tests.wire.apis import APIS
+from tests.wire.fake import Fake
+
+EXAMPLES = HOME / "examples"
+
+
+class Wired(ModelActivities):
+    """Has each scripted reply said by the fake provider, one request at a time."""
+
+    def __init__(self, real: ModelActivities, fake: Fake) -> None:
+        super().__init__(real._aliases)
+        self._fake, self._one = fake, asyncio.Lock()
+
+    @activity.defn(name="call_model")
+    async def call_model(self, request: ModelRequest) -> ModelReply:
+        """See base class."""
+        return await super().call_model(request)
+
+    async def _answered(self, request: ModelRequest) -> ModelReply:
+        scripted = await super()._answered(request)
+        async with self._one:
+            self._fake.reply(said(scripted, request))
+            return await (await self._providers()).reply(request, self._fake.alias, ours=True)
+
+
+def said(reply: ModelReply, request: ModelRequest) -> Reply:
+    """A scripted reply as a model says it."""
+    before = sum(len(message.tool_calls) for message in request.messages)
+    numbered = enumerate(reply.tool_calls, before + 1)  # as calls without an id are counted
+    calls = tuple((call.name, call.args, call.id or str(n)) for n, call in numbered)
+    if calls or request.output_schema is None or isinstance(reply.output, str):
+        return Reply(text=None if reply.output is None else text_of(reply.output), calls=calls)
+    schema = arguments_schema(request.output_schema)
+    args = reply.output if schema is request.output_schema else {"result": reply.output}
+    return Reply(calls=(("final_result", args, "call_1"),))
+
+
+class WiredStage(TestEnvironment):
+    """A stage whose models are behind the fake."""
+
+    fake: Fake
+
+    def activities(self, *given: Any) -> list[Callable[..., Any]]:
+        """See base class."""
+        found = super().activities(*given)
+        models = next(one for one in found if one.__name__ == "call_model").__self__  # type: ignore[attr-defined]
+        return [Wired(models, self.fake).call_model if one.__name__ == "call_model" else one for one in found]
+
+
+@pytest_asyncio.fixture(scope="module", params=list(APIS))
+async def wired(request: pytest.FixtureRequest) -> AsyncIterator[WiredStage]:
+    stage = await WiredStage.open()
+    async with Fake(APIS[request.param]) as fake:
+        stage.fake = fake
+        yield stage
+        await stage.close()
+
+
+def cases() -> list[Any]:
+    """The tests of the examples that ask a model."""
+    found = []
+    for path in sorted(EXAMPLES.glob("*/*.test.yaml")):
+        file = read_cases(path, load_config(path.parent))
+        asks = any(file.names.models) or "scripted:" in file.blueprint.model_dump_json()  # which a plan names inside
+        found += [pytest.param(file, case, id=f"{path.stem}-{n}") for n, case in enumerate(file.cases) if asks]
+    return found
+
+
+@pytest.mark.parametrize(("file", "case"), cases())
+async def test_an_example_holds_over_the_wire(
+    wired: WiredStage, file: CaseFile, case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wired.fake.refused.clear()
+    verdict = await run_case(wired, file, case)
+    assert (wired.fake.refused, verdict.differences) == ([], [])

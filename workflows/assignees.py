@@ -1,0 +1,48 @@
+"""The people of a `hitl` step: its assignees and escalation rungs, rendered in the step's frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.blueprint.grammar import Hitl
+from holdfast.blueprint.people import REQUESTER, is_person
+from holdfast.protocol.people import People, Rung, user_of
+from holdfast.protocol.questions import brief
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+
+
+def people_of(step: Hitl, frame: Frame) -> People:
+    """Return who may answer a step. The frame is the one in which its message is rendered."""
+    assignees = [] if step.assignees == [] else _names("assignees", step.assignees, step, frame)
+    if step.assignees != [] and not assignees:
+        message = f"the assignees of {step.name} are an empty list, so that nobody could answer"
+        raise failure("bad_assignees", message, frame.address)
+    not_by = [
+        _requester(step, frame) if name == REQUESTER else name for name in _names("not_by", step.not_by, step, frame)
+    ]
+    rungs = [
+        Rung(after=rung.after, assignees=_names(f"escalate[{index}].assignees", rung.assignees, step, frame))
+        for index, rung in enumerate(step.escalate)
+    ]
+    return People(assignees=assignees, not_by=not_by, quorum=step.quorum, remind_every=step.remind_every, ladder=rungs)
+
+
+def _names(key: str, value: Sequence[str] | str, step: Hitl, frame: Frame) -> list[str]:
+    """Return users and groups, each once; any other name fails the step, as nobody would ever answer."""
+    rendered = frame.render(value)
+    if not isinstance(rendered, list):
+        raise failure("bad_assignees", f"{key} of {step.name} is not a list: {brief(rendered)}", frame.address)
+    for name in rendered:
+        if not (isinstance(name, str) and (is_person(name) or (key == "not_by" and name == REQUESTER))):
+            message = f"{key} of {step.name}: {brief(name)} is neither user:NAME nor group:NAME"
+            raise failure("bad_assignees", message, frame.address)
+    return list(dict.fromkeys(rendered))
+
+
+def _requester(step: Hitl, frame: Frame) -> str:
+    """Return who started the run. If that is unknown, the step fails: nobody could be kept from their own request."""
+    if (user := user_of(frame.host.started_by)) is None:
+        message = f"not_by of {step.name} names the requester, but it is not known who started this run"
+        raise failure("requester_unknown", f"{message}; start it with started_by, or --by", frame.address)
+    return user

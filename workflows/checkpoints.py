@@ -1,0 +1,34 @@
+"""Checkpoints before or after a step: a person sees the context, and may return it changed. For the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.protocol.address import Address, parts
+from holdfast.protocol.questions import Checkpoint
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+
+_ENCLOSING = ("pipeline", "loop", "import")
+
+
+async def stop(frame: Frame, position: str) -> None:
+    """Wait for a person; a returned context replaces the shown one, declining fails the run."""
+    await frame.host.until_resumed()
+    enclosing = replace(frame, address=_enclosing(frame.address))
+    context = frame.store.value
+    asked = Checkpoint(message=f"Stopped {position}.", info=context, context_schema=frame.store.schema)
+    reply = await enclosing.host.ask(enclosing.address, asked, iteration=frame.iteration, timeout=None)
+    if reply.status != "answered":
+        person, reason = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
+        raise failure("stopped", f"{person} ended the run {position}{reason}", enclosing.address, final=True)
+    if reply.content is not None:
+        enclosing.write(reply.content)
+
+
+def _enclosing(address: Address) -> Address:
+    """Return the address of the pipeline, loop or import that the step's list belongs to."""
+    segments = address.split(";")
+    kinds = [kind for kind, _, _ in parts(address)]
+    last = max(index for index, kind in enumerate(kinds) if kind in _ENCLOSING)
+    return Address(";".join(segments[: last + 1]))

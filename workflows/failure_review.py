@@ -1,0 +1,46 @@
+"""Review of a failed step or item by a person: retry, perhaps with another input; take a value instead; or abort."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from holdfast.protocol.questions import EDIT_FORMS, JUDGED, Judgement, json_type
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.frame import Frame
+
+_VALUE = {"value": {"description": "The value that skip gives; default: null."}}
+_FORM: dict[str, Any] = {
+    "type": "object",
+    "required": ["action"],
+    "properties": {
+        "action": {"enum": ["retry", "edit", "skip", "abort"], "description": "edit: retry with another input"},
+        "input": {"description": "The other input, as JSON."},
+        **_VALUE,
+    },
+    "additionalProperties": False,
+    "if": {"properties": {"action": {"const": "edit"}}},
+    "then": {"required": ["input"]},
+}
+
+
+class FailureDecision(NamedTuple):
+    """The decision of a person, with its content: the other input for `edit`, the value for `skip`."""
+
+    action: Literal["retry", "edit", "skip", "abort"]
+    content: Any = None
+
+
+async def judged(cause: Failure, value: Any, frame: Frame, *, takes_value: bool = True) -> FailureDecision:
+    """Ask a person about a failure; declining means abort. `takes_value`: skipping may give a value."""
+    properties = {key: field for key, field in _FORM["properties"].items() if takes_value or key not in _VALUE}
+    skip = "skip with a value" if takes_value else "skip"
+    asked = Judgement(
+        message=f"{cause.message}. What now: retry, edit the input and retry ({EDIT_FORMS}), {skip}, or abort?",
+        form={JUDGED: json_type(value), **_FORM, "properties": properties},
+        info={"error": cause.type, "message": cause.message, "at": cause.address, "input": value},
+    )
+    reply = await frame.ask(asked)
+    if reply.status != "answered":
+        return FailureDecision("abort")
+    action = reply.content["action"]
+    return FailureDecision(action, reply.content.get("input") if action == "edit" else reply.content.get("value"))

@@ -1,0 +1,153 @@
+"""How a plan begins: it is read and its tools are looked up, and a person agrees to it, where the author wants that.
+
+A plan that cannot be run goes back to the agent that wrote it, and so does one that a person wants otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.plan import Layout
+from holdfast.blueprint.plan.reading import plain_plan, problems_of, read_plan
+from holdfast.protocol.agents import Message
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.plans import PlannerCall, PlanReview
+from holdfast.workflows.agents import AgentCall, run_agent
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.catalogue import Catalogue, look_up, marked_tools, tools_of
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.scope import PlanScope
+
+MOST_CORRECTIONS = 3
+"""How often a plan that cannot be run goes back to its planner."""
+CORRECT = "Give the whole plan again, with every error corrected."
+REVISE = "Give the whole plan again, changed as it is wanted."
+
+
+async def begin(
+    author: PlanBody, given: object, frame: Frame, planner: PlannerCall | None = None, task: object = None
+) -> tuple[PlanBody, Catalogue]:
+    """Return the plan that is to be run, agreed to where the author wants that, and what is known of its tools."""
+    return await _Beginning(author, frame, planner, task).plan(given)
+
+
+class _Beginning:
+    """One plan before anything of it runs."""
+
+    def __init__(self, author: PlanBody, frame: Frame, planner: PlannerCall | None, task: object) -> None:
+        self.author, self.frame, self.planner, self.task = author, frame, planner, task
+
+    async def plan(self, given: object) -> tuple[PlanBody, Catalogue]:
+        author = self.author
+        await self.frame.host.until_resumed()
+        if author.source is not None:
+            plan, catalogue = await self._read(given)
+        elif author.confirm or author.driver == "agent":
+            plan, catalogue = author, await look_up(tools_of(author), self.frame)
+        else:
+            return author, Catalogue()
+        return await self._confirmed(plan, catalogue) if author.confirm else (plan, catalogue)
+
+    async def _read(self, value: object) -> tuple[PlanBody, Catalogue]:
+        """Return the plan in a value; the planner corrects it, a bounded number of times."""
+        for left in reversed(range(MOST_CORRECTIONS + 1)):
+            try:
+                plan = read_plan(value, self.author, self.frame.blueprint.agents, by_model=True, goal=self._goal())
+                return plan, await self._looked_up(plan)
+            except BlueprintError as error:
+                wrong = [str(one) for one in error.problems]
+                if self.planner is None or not left:
+                    text = "no plan that can be run:\n" + "\n".join(wrong)
+                    raise failure("plan_invalid", text, self.frame.address) from None
+            value = await self._again(self.planner, value, errors=wrong, to_do=CORRECT)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _goal(self) -> str:
+        """Return what a plan without a goal is for: what its planner was given, else the input of the step."""
+        asked = self.task if self.planner is None else self.planner.input
+        return "" if asked is None else text_of(asked)
+
+    async def _looked_up(self, plan: PlanBody) -> Catalogue:
+        """Return what is known of the tools. Raises `BlueprintError` if some cannot be called."""
+        catalogue = await look_up(tools_of(plan), self.frame)
+        # What the author wrote is shown in the confirmation, and is the author's to change.
+        if faults := catalogue.faults(plan, but=tools_of(self.author)):
+            raise BlueprintError(problems_of(faults))
+        return catalogue
+
+    async def _again(self, planner: PlannerCall, plan: Any, **more: Any) -> Any:
+        """Return another plan of the planner."""
+        here = self.frame.at("step", planner.step)
+        here.note("step.retrying", message=more["to_do"])
+        agent = planner.agent.model_copy(update={"instructions": ""})
+        asking = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
+        value = {"task": planner.input, "your_plan": plan, **more}
+        opening = [Message(role="user", content=value)]
+        return (await run_agent(asking, opening, here, planner.instructions)).output
+
+    async def _confirmed(self, plan: PlanBody, catalogue: Catalogue) -> tuple[PlanBody, Catalogue]:
+        """Return the plan as a person agrees to it, who may edit it, or send it back to its planner."""
+        left = 0 if self.planner is None else self.author.max_revisions
+        wrong: Sequence[str] = ()
+        while True:
+            message = "\n".join([f"May this plan be run? {plan.goal}", *wrong])
+            said, by = await reviewed(plan, self.author, self.frame, message, catalogue, revisable=left > 0)
+            wrong = ()
+            match said["verdict"]:
+                case "revise" if self.planner is not None:
+                    left -= 1
+                    wanted = {"wanted": said["reason"], **({} if by is None else {"by": by})}
+                    value = await self._again(self.planner, plain_plan(plan), **wanted, to_do=REVISE)
+                    plan, catalogue = await self._read(value)
+                case "edited":
+                    plan = read_plan(said["payload"], self.author, self.frame.blueprint.agents)
+                    try:
+                        return plan, await self._looked_up(plan)
+                    except BlueprintError as error:
+                        wrong = ["As it was edited it cannot be run:", *map(str, error.problems)]
+                        catalogue = await look_up(tools_of(plan), self.frame)
+                case _:
+                    return plan, catalogue
+
+
+async def agreed_to(
+    plan: PlanBody, author: PlanBody, frame: Frame, reason: str, catalogue: Catalogue
+) -> tuple[Any, str | None]:
+    """The changed plan as a person agrees to it, and who has changed it once more. Raises `Refusal`."""
+    try:
+        said, by = await reviewed(plan, author, frame, f"May the plan be changed? {reason}", catalogue)
+    except ApplicationError as error:
+        raise Refusal("not_allowed", error.message) from None
+    return (said["payload"], by) if said["verdict"] == "edited" else (plain_plan(plan), None)
+
+
+async def reviewed(
+    plan: PlanBody, author: PlanBody, frame: Frame, message: str, catalogue: Catalogue, *, revisable: bool = False
+) -> tuple[dict[str, Any], str | None]:
+    """What a person says of a plan, and who that is. One that is rejected fails, whether or not a reason is given."""
+    desk = PlanContext(plan, frame, PlanScope(Layout(), ()), None, asyncio.Lock(), author)
+    tools = marked_tools(desk, catalogue)
+    asked = PlanReview(
+        message=message,
+        payload=plain_plan(plan),
+        payload_schema={"type": "object"},
+        info={"goal": plan.goal, **({"tools": tools} if tools else {})},
+        author=author,
+        agents=dict(frame.blueprint.agents),
+        revisable=revisable,
+    )
+    await frame.host.until_resumed()
+    reply = await frame.at("hitl", "confirm-plan").ask(asked)
+    said: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    if said["verdict"] == "rejected":
+        why = f": {said['reason']}" if said.get("reason") else ""
+        raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{why}", frame.address)
+    return said, reply.by

@@ -1,0 +1,94 @@
+"""The tools of a plan, looked up before anything runs: what they take, and which of them no worker has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.blueprint.dependencies import AGENT, IMPORT
+from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, PlanBody, PlanStep
+from holdfast.blueprint.plan.layout import Fault
+from holdfast.blueprint.plan.tools import lack_of
+from holdfast.protocol.agents import ToolSpec
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.permissions import Expected, Policy, expected, speaks_of
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.toolbox import Toolbox, described_here
+
+MARKS: dict[Expected, str] = {
+    "allow": "",
+    "depends": "may need approval",
+    "ask": "needs approval",
+    "deny": "not permitted",
+}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What is known of tools, by the names that the plan has for them."""
+
+    specs: dict[str, ToolSpec] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why a tool cannot be called."""
+
+    def faults(self, plan: PlanBody, but: Iterable[str] = ()) -> list[Fault]:
+        """Return every tool of a step that no worker has, but for these."""
+        problems = {tool: why for tool, why in self.problems.items() if tool not in set(but)}
+        return [
+            Fault(f"steps[{index}].tools[{number}]", "unknown_name", problems[tool])
+            for index, step in enumerate(plan.steps)
+            for number, tool in enumerate(step.tools)
+            if tool in problems
+        ]
+
+    def described(self) -> dict[str, Any]:
+        """Return what a model must know to call the tools."""
+        return {
+            tool: {"description": spec.description, "parameters": spec.parameters}
+            for tool, spec in sorted(self.specs.items())
+        }
+
+
+async def look_up(tools: Iterable[str], frame: Frame) -> Catalogue:
+    """Return what is known of the tools. One whose server does not answer is left out: its step looks again."""
+    names = list(dict.fromkeys(tools))
+    here = [tool for tool in names if _is_here(tool, frame.blueprint)]
+    specs = {spec.reference: spec for spec in described_here([AgentTool(name=tool) for tool in here], frame.blueprint)}
+    there = [tool for tool in names if not tool.startswith((AGENT, IMPORT))]
+    found = await frame.host.describe_tools(there, lenient=True) if there else []
+    problems = {spec.reference: spec.problem for spec in found if spec.problem}
+    specs |= {spec.reference: spec for spec in found if not spec.problem}
+    several = {spec.reference.partition("/")[0] for spec in found} & set(names) - specs.keys() - problems.keys()
+    problems |= {tool: f"{tool!r} is more than one tool: name one of them" for tool in sorted(several)}
+    return Catalogue({tool: specs[tool] for tool in names if tool in specs}, problems)
+
+
+def _is_here(tool: str, blueprint: Blueprint) -> bool:
+    return tool.removeprefix(AGENT) in blueprint.agents or tool.removeprefix(IMPORT) in blueprint.imports
+
+
+def tools_of(plan: PlanBody) -> list[str]:
+    """Return every tool that a step names."""
+    return [tool for step in plan.steps for tool in step.tools]
+
+
+def marked_tools(desk: PlanContext, catalogue: Catalogue) -> dict[str, list[str]]:
+    """Return the tools of every step that has some, with what a person should know before agreeing to them."""
+    return {
+        step.id: [_marked(tool, step, desk, catalogue) for tool in step.tools] for step in desk.plan.steps if step.tools
+    }
+
+
+def _marked(tool: str, step: PlanStep, desk: PlanContext, catalogue: Catalogue) -> str:
+    agent = desk.ruling(step)
+    lack = lack_of(tool, step, desk.author, agent)
+    missing = catalogue.problems.get(tool) if lack is None else lack.message
+    mark = f"cannot be called: {missing}" if missing else MARKS[_leave_for(tool, step, desk, agent, catalogue)]
+    return f"{tool} ({mark})" if mark else tool
+
+
+def _leave_for(tool: str, step: PlanStep, desk: PlanContext, agent: Agent, catalogue: Catalogue) -> Expected:
+    spec = catalogue.specs.get(tool) or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
+    agents = [agent, *(one for one in desk.also_ruling(step) if speaks_of(one, spec))]
+    return expected(spec, [Policy(one, Toolbox(one, one.tools, [spec]).settings(spec)) for one in agents])
