@@ -2,7 +2,7 @@
 
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import load, loads
 
 __all__ = ["Blueprint", "BlueprintError", "Problem", "expand", "load", "loads"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Agent, Blueprint, Step
-from holdfast.blueprint.grammar.base import Part
+from holdfast.blueprint.kinds import Agent, Blueprint, Step
+from holdfast.blueprint.kinds.base import Part
 
 
 class UnknownStep(LookupError):

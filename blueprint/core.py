@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from holdfast.blueprint.grammar import Blueprint, LoopBlock
-from holdfast.blueprint.grammar.base import Part
+from holdfast.blueprint.kinds import Blueprint, LoopBlock
+from holdfast.blueprint.kinds.base import Part
 from holdfast.blueprint.source import AMBIGUOUS
 
 

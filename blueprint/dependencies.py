@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
     AgentTool,

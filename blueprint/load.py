@@ -12,7 +12,7 @@ from holdfast.blueprint.check import check
 from holdfast.blueprint.check.advice import advise
 from holdfast.blueprint.errors import BlueprintError, Problem, in_order
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Blueprint, PlainStep
+from holdfast.blueprint.kinds import Blueprint, PlainStep
 from holdfast.blueprint.plan.document import blueprint_of, is_plan, plan_inside, told_of_plan, unfenced
 from holdfast.blueprint.positions import Parts, place_of, shown
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.blueprint.dependencies import AGENT, IMPORT, reach_of
-from holdfast.blueprint.grammar import Blueprint
-from holdfast.blueprint.grammar.base import Part, Requirement
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.base import Part, Requirement
 from holdfast.blueprint.positions import Parts
 
 _OF_THE_BLUEPRINT = (AGENT, IMPORT, "agents.")

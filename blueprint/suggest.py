@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import KINDS, Agent, LoopBlock, Operation, PlanStep, Step
-from holdfast.blueprint.grammar.base import Part
-from holdfast.blueprint.grammar.steps import ImportConfig
+from holdfast.blueprint.kinds import KINDS, Agent, LoopBlock, Operation, PlanStep, Step
+from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.step import ImportConfig
 
 _SHORT_FORMS: dict[type[Part], tuple[str, ...]] = {
     LoopBlock: ("stop_when",),

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Agent, PlanBody
+from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, laid_out, question_text
 from holdfast.blueprint.plan.reading import read_plan
 from holdfast.client.answering import Answering

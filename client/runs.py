@@ -32,8 +32,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.grammar import Blueprint
 from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering, Sent
 from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RunExists, failure_from
 from holdfast.client.events import all_events, below, follow, last_at_work, plan_at_work

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.activities.registry import tool
     from holdfast.activities.secrets import secret
     from holdfast.blueprint.errors import BlueprintError, Problem
-    from holdfast.blueprint.grammar import Blueprint
+    from holdfast.blueprint.kinds import Blueprint
     from holdfast.blueprint.load import load, loads
     from holdfast.client.answering import Answering
     from holdfast.client.connection import connect
@@ -29,7 +29,7 @@ _MODULES = {
     "holdfast.activities.registry": ("tool",),
     "holdfast.activities.secrets": ("secret",),
     "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
-    "holdfast.blueprint.grammar": ("Blueprint",),
+    "holdfast.blueprint.kinds": ("Blueprint",),
     "holdfast.blueprint.load": ("load", "loads"),
     "holdfast.client.answering": ("Answering",),
     "holdfast.client.connection": ("connect",),

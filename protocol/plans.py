@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Agent, PlanBody, Retry
+from holdfast.blueprint.kinds import Agent, PlanBody, Retry
 from holdfast.blueprint.plan import Layout, asks
 from holdfast.blueprint.plan.reading import read_plan
 from holdfast.protocol.address import Address

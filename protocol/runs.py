@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolSpec, Usage
 from holdfast.protocol.answers import Closed

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.activities.scripted import ScriptedReply
 from holdfast.blueprint import BlueprintError, Problem, load
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.client.config import Config
 from holdfast.client.reading import entry_problems, text_of_file

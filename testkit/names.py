@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.blueprint.dependencies import AGENT, IMPORT
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
     AgentTool,
@@ -22,8 +22,8 @@ from holdfast.blueprint.grammar import (
     PlanStep,
     Step,
 )
-from holdfast.blueprint.grammar.base import Part
-from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.step import BUILTINS
 
 ASK_TOOL = "request_user_info"
 """The tool with which an agent asks a person."""

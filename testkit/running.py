@@ -14,7 +14,7 @@ from typing import Any
 from temporalio.service import RPCError
 
 from holdfast.blueprint.changes import with_model
-from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sent
 from holdfast.client.config import load_config
 from holdfast.client.errors import BadInput

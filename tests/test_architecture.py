@@ -11,8 +11,8 @@ from typing import get_args
 from temporalio import activity
 
 from holdfast.activities import all_activities
-from holdfast.blueprint.grammar import KINDS
-from holdfast.blueprint.grammar import steps as plain
+from holdfast.blueprint.kinds import KINDS
+from holdfast.blueprint.kinds import step as plain
 from holdfast.protocol.lookup import LOOK_UP
 from holdfast.protocol.questions import Asked
 from holdfast.workflows.builtins import BUILTINS
@@ -37,7 +37,7 @@ def test_the_door_and_the_activities_agree_on_names() -> None:
     assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL, LOOK_UP}
 
 
-def test_every_kind_of_the_grammar_has_a_deed() -> None:
+def test_every_step_kind_has_an_executor() -> None:
     assert set(STEPS) == set(KINDS.values())
 
 

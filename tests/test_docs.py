@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from holdfast.blueprint import loads
-from holdfast.blueprint.grammar import KINDS, Agent, Blueprint, LoopBlock
+from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
 from holdfast.blueprint.source import plain, read
 from holdfast.client.cli.app import app
 from holdfast.protocol.answers import REFUSALS

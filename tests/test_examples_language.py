@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from holdfast.blueprint.grammar import KINDS
+from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from tests.test_architecture import HOME

@@ -9,7 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.expressions import names_in, text_of
-from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
 from holdfast.blueprint.plan.lists import LIST_OUTPUT, list_in, structured
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.grammar import Hitl
+from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.people import REQUESTER, is_person
 from holdfast.protocol.people import People, Rung, user_of
 from holdfast.protocol.questions import brief

@@ -9,7 +9,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-from holdfast.blueprint.grammar import Retry
+from holdfast.blueprint.kinds import Retry
 from holdfast.protocol.agents import (
     CacheEntry,
     CacheHit,

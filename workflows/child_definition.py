@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.expressions import names_in, names_in_expression
-from holdfast.blueprint.grammar import AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
 from holdfast.workflows.frame import Frame
 
 

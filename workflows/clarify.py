@@ -7,8 +7,8 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
-from holdfast.blueprint.grammar import Agent, Clarify, Option
 from holdfast.blueprint.jsonschemas import misfit, problems_of
+from holdfast.blueprint.kinds import Agent, Clarify, Option
 from holdfast.protocol.agents import Message, ModelRequest
 from holdfast.protocol.questions import Asked, Clarification, Decision, Fact, Input, Review
 from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState

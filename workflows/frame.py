@@ -11,8 +11,8 @@ from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError
 
 from holdfast.blueprint.expressions import evaluate, holds, render, text_of
-from holdfast.blueprint.grammar import AnyStep, Blueprint, HistoryManagement, Operation, Step
 from holdfast.blueprint.jsonschemas import misfit
+from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Step
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from holdfast.blueprint.grammar import Option
+from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
 from holdfast.protocol.address import Address, root, within
 from holdfast.protocol.people import People

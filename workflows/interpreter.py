@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.jsonschemas import misfit
+from holdfast.blueprint.kinds import (
     AgenticLoop,
     AnyStep,
     Cache,
@@ -22,7 +23,6 @@ from holdfast.blueprint.grammar import (
     Plan,
     Step,
 )
-from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.context import BadWrite, updated
 from holdfast.protocol.questions import brief

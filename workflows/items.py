@@ -8,7 +8,7 @@ from typing import Any
 
 from temporalio.exceptions import ChildWorkflowError
 
-from holdfast.blueprint.grammar import MapBlock
+from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.context import Conflict, Path, changes, joined
 from holdfast.protocol.runs import MapDefinition, MapResult, MapState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from holdfast.blueprint.grammar import Limits
+from holdfast.blueprint.kinds import Limits
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.runs import Budget
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
-from holdfast.blueprint.grammar import HistoryManagement, Loop, LoopBlock, Operation
-from holdfast.blueprint.grammar.loops import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation
+from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
 from holdfast.blueprint.plan.texts import read_structure
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.agents import Message, ToolRequest

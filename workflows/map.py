@@ -11,7 +11,7 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.grammar import Map
+from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
 from holdfast.protocol.context import GONE, Path, changes
 from holdfast.protocol.runs import MAP_WORKFLOW, Change, MapDefinition, MapResult, MapState

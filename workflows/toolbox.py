@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.blueprint.dependencies import AGENT, IMPORT
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, Option
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
 from holdfast.protocol.questions import Clarification

@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from holdfast.blueprint.grammar import Retry
+from holdfast.blueprint.kinds import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from holdfast.protocol.questions import Input

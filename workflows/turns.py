@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import HistoryManagement
+from holdfast.blueprint.kinds import HistoryManagement
 from holdfast.protocol.agents import Message
 from holdfast.protocol.values import digest_of
 

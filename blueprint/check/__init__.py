@@ -11,7 +11,7 @@ from holdfast.blueprint.check.names import check_names
 from holdfast.blueprint.check.people import check_access
 from holdfast.blueprint.check.schemas import check_schemas, check_step_schemas
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.grammar import AnyStep, Blueprint, Fallback
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.source import PlacedDict
 

@@ -12,8 +12,8 @@ from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.parse import parsed_expression
-from holdfast.blueprint.grammar import AnyStep, Blueprint, Clarify, Conditional, Fallback, Hitl, Loop, Map, Plan
-from holdfast.blueprint.grammar.loops import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Clarify, Conditional, Fallback, Hitl, Loop, Map, Plan
+from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.blueprint.source import PlacedDict

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from holdfast.blueprint.check.findings import Findings, check_function, check_known
 from holdfast.blueprint.dependencies import AGENT, IMPORT, MCP, planners_of, reach_of_tools
 from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
-from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint
-from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint
+from holdfast.blueprint.kinds.step import BUILTINS
 
 PLAIN = ("always", "never")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.blueprint.check.findings import Findings, is_literal
 from holdfast.blueprint.check.people import check_people
-from holdfast.blueprint.grammar import Hitl, Option
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.kinds import Hitl, Option
 
 
 def check_hitl(step: Hitl, path: str, findings: Findings) -> None:

@@ -11,7 +11,7 @@ from holdfast.blueprint.check.findings import Findings, check_function, check_kn
 from holdfast.blueprint.check.human import check_hitl
 from holdfast.blueprint.check.plans import check_plan
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
     AnyStep,
@@ -31,7 +31,7 @@ from holdfast.blueprint.grammar import (
     PlainStep,
     Plan,
 )
-from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.kinds.step import BUILTINS
 from holdfast.blueprint.plan.texts import read_structure
 
 _PATH = re.compile(r"(context\.)?[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")

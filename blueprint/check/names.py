@@ -16,7 +16,7 @@ from holdfast.blueprint.expressions import (
     names_in_expression,
 )
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Agent, AgenticLoop, AnyStep, Block, Blueprint, Clarify, Fallback, Loop, PlainStep
+from holdfast.blueprint.kinds import Agent, AgenticLoop, AnyStep, Block, Blueprint, Clarify, Fallback, Loop, PlainStep
 from holdfast.blueprint.recover import UNNAMED
 from holdfast.blueprint.source import Position
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.blueprint.check.findings import Findings, is_literal
-from holdfast.blueprint.grammar import Blueprint, Hitl
+from holdfast.blueprint.kinds import Blueprint, Hitl
 from holdfast.blueprint.people import GROUP, REQUESTER, USER, is_person
 from holdfast.blueprint.positions import parts_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.blueprint.check.agents import check_agent, check_tool_name
 from holdfast.blueprint.check.findings import Findings, check_known
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Agent, Blueprint, Plan
+from holdfast.blueprint.kinds import Agent, Blueprint, Plan
 from holdfast.blueprint.plan import laid_out
 
 _WRITTEN = ("goal", "steps", "loop_blocks")

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.blueprint.check.findings import Findings
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Agent, AgenticLoop, AnyStep, Blueprint, Clarify, PlainStep
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
+from holdfast.blueprint.kinds import Agent, AgenticLoop, AnyStep, Blueprint, Clarify, PlainStep
 from holdfast.blueprint.reducers import REDUCERS, misplaced, properties_of
 
 

@@ -13,7 +13,7 @@ from holdfast.blueprint.explain.outline import EMPTY, Line, render
 from holdfast.blueprint.explain.page import Book, Page
 from holdfast.blueprint.explain.people import Ask
 from holdfast.blueprint.explain.words import listed, one_line
-from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.kinds import Blueprint
 
 __all__ = ["Ask", "Explanation", "explain"]
 

@@ -12,7 +12,7 @@ from holdfast.blueprint.explain.cost import limit_phrases, turns_of_driver
 from holdfast.blueprint.explain.people import Ask
 from holdfast.blueprint.explain.schemas import shape
 from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
-from holdfast.blueprint.grammar import Agent, AgentHistory, AgentTool, Blueprint, Rule
+from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 
 ANY_TOOL = "a tool"

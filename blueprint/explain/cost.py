@@ -14,7 +14,7 @@ from holdfast.blueprint.explain.amounts import LARGEST, Amount, largest, total
 from holdfast.blueprint.explain.words import duration
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.parse import parsed_expression
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
     AgentTool,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.blueprint.explain.people import Ask
 from holdfast.blueprint.explain.words import Vocabulary
-from holdfast.blueprint.grammar import Agent, AgentTool, AnyStep
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from holdfast.blueprint.explain.people import RESCUE, Ask
 from holdfast.blueprint.explain.schemas import shape
 from holdfast.blueprint.explain.steps import answers_in, describe_step, result_of
 from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, constant, filled, listed, one_line
-from holdfast.blueprint.grammar import Agent, AgentTool, AnyStep, Blueprint, Fallback, Hitl, Step
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Hitl, Step
 
 
 @dataclass

@@ -17,7 +17,7 @@ from holdfast.blueprint.explain.words import (
     unquoted,
     value,
 )
-from holdfast.blueprint.grammar import Hitl, Option
+from holdfast.blueprint.kinds import Hitl, Option
 from holdfast.blueprint.people import GROUP, REQUESTER, USER
 
 PREVIOUS = "{{ previous_step }}"

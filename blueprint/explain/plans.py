@@ -22,7 +22,7 @@ from holdfast.blueprint.explain.words import (
     one_line,
     quoted,
 )
-from holdfast.blueprint.grammar import Agent, Plan, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
 from holdfast.blueprint.plan import (
     Condition,
     Layout,

@@ -27,7 +27,7 @@ from holdfast.blueprint.explain.words import (
     value,
 )
 from holdfast.blueprint.expressions.parse import is_plain
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
     AnyStep,
@@ -47,8 +47,8 @@ from holdfast.blueprint.grammar import (
     Retry,
     Step,
 )
-from holdfast.blueprint.grammar.loops import MOST_IDLE_ROUNDS
-from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds.step import BUILTINS
 
 
 def describe_step(step: AnyStep, names: Vocabulary) -> StepDescription:

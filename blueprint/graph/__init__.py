@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.grammar import Blueprint
 from holdfast.blueprint.graph.flowchart import Flowchart
 from holdfast.blueprint.graph.kinds import DRAWN
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
+from holdfast.blueprint.kinds import Blueprint
 
 __all__ = ["RunOverlay", "Path", "State", "graph"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.blueprint.explain.steps import answers_in, result_of
 from holdfast.blueprint.explain.words import RUN, Vocabulary
-from holdfast.blueprint.grammar import AnyStep, Blueprint, Fallback, Step
 from holdfast.blueprint.graph.mermaid import MermaidChart
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback, Step
 
 Ends = list[tuple[str, str]]
 """Nodes from which the flow continues, each with the label of its edge."""

@@ -10,7 +10,10 @@ from holdfast.blueprint.explain.agents import approval_condition, model, tool_na
 from holdfast.blueprint.explain.people import PREVIOUS
 from holdfast.blueprint.explain.steps import describe_step, ends_of, items, subject, yes_or_no
 from holdfast.blueprint.explain.words import condition, counted, duration, filled, unquoted
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.graph.flowchart import DEFAULT, DrawnStep, Ends, Flowchart, Location, root_location
+from holdfast.blueprint.graph.mermaid import Shape
+from holdfast.blueprint.graph.plans import plan
+from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
     AgentTool,
@@ -25,10 +28,7 @@ from holdfast.blueprint.grammar import (
     Plan,
     Step,
 )
-from holdfast.blueprint.grammar.steps import BUILTINS
-from holdfast.blueprint.graph.flowchart import DEFAULT, DrawnStep, Ends, Flowchart, Location, root_location
-from holdfast.blueprint.graph.mermaid import Shape
-from holdfast.blueprint.graph.plans import plan
+from holdfast.blueprint.kinds.step import BUILTINS
 
 LARGEST = 200
 """The number of nodes above which imports are drawn closed: browsers handle some hundreds."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from holdfast.blueprint.explain.agents import tool_name
 from holdfast.blueprint.explain.plans import PlanWords, at_once, in_order, instruction, source_of, worker_name
 from holdfast.blueprint.explain.words import condition, listed
-from holdfast.blueprint.grammar import Plan
 from holdfast.blueprint.graph.flowchart import DrawnStep, Ends, Flowchart, Location
 from holdfast.blueprint.graph.mermaid import Shape
 from holdfast.blueprint.graph.overlay import Path
+from holdfast.blueprint.kinds import Plan
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
 
 

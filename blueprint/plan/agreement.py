@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from holdfast.blueprint.grammar.plans import Language
+from holdfast.blueprint.kinds.plan import Language
 from holdfast.blueprint.plan.conditions import folded
 
 DEFAULT_LANGUAGE: Language = "en"

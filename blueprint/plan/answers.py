@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from holdfast.blueprint.grammar.plans import Language, PlanOption, PlanStep
+from holdfast.blueprint.kinds.plan import Language, PlanOption, PlanStep
 from holdfast.blueprint.plan.agreement import NEGATIONS, NO_WORDS, YES_WORDS, agrees, refuses, words_of
 from holdfast.blueprint.plan.conditions import folded
 from holdfast.blueprint.plan.references import BadText, references_in

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.grammar import PlanBody, PlanLoop, PlanStep
-from holdfast.blueprint.grammar.base import Part
-from holdfast.blueprint.grammar.plans import LANGUAGES
+from holdfast.blueprint.kinds import PlanBody, PlanLoop, PlanStep
+from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.plan import LANGUAGES
 
 Schema = dict[str, Any]
 

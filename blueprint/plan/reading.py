@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.blueprint.core import core_of
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.grammar import Agent, Plan, PlanBody
+from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import parse
 from holdfast.blueprint.plan.document import INSIDE, told_of_plan
 from holdfast.blueprint.plan.layout import Fault

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.grammar import Agent, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Agent, PlanBody, PlanStep
 from holdfast.blueprint.plan.layout import Fault
 
 

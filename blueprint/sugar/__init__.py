@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.grammar import Blueprint
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.sugar.agents import agent_core
 from holdfast.blueprint.sugar.report import ExpansionReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.kinds.step import BUILTINS
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.sugar.report import ExpansionReport
 from holdfast.blueprint.suggest import nearest

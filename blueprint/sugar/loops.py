@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.blueprint.grammar import LoopBlock, Step
+from holdfast.blueprint.kinds import LoopBlock, Step
 from holdfast.blueprint.source import PlacedDict, Position
 from holdfast.blueprint.sugar.report import ExpansionReport
 from holdfast.blueprint.sugar.writes import writes_core

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.blueprint.grammar import Finalize, MapBlock
+from holdfast.blueprint.kinds import Finalize, MapBlock
 from holdfast.blueprint.source import PlacedDict, Position, plain
 from holdfast.blueprint.sugar.report import ExpansionReport
 from holdfast.blueprint.sugar.writes import writes_core

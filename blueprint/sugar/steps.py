@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holdfast.blueprint.grammar import KINDS, Fallback, Loop, LoopBlock, PlainStep
+from holdfast.blueprint.kinds import KINDS, Fallback, Loop, LoopBlock, PlainStep
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.sugar import flujo
 from holdfast.blueprint.sugar.agents import agent_at, tools_core

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from holdfast.blueprint.grammar import Operation
+from holdfast.blueprint.kinds import Operation
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.sugar.report import ExpansionReport
 

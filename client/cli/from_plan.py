@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from holdfast.blueprint import Blueprint, BlueprintError, expand, loads
 from holdfast.blueprint.core import core_of
-from holdfast.blueprint.grammar import Agent, Plan, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
 from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
 from holdfast.blueprint.plan.importers import FORMATS, imported, recognised
 from holdfast.blueprint.source import PlacedDict, read

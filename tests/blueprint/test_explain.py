@@ -16,7 +16,7 @@ from holdfast.blueprint import Blueprint, load, loads
 from holdfast.blueprint.explain import cost, explain
 from holdfast.blueprint.explain.steps import WORDS
 from holdfast.blueprint.explain.words import RUN, Vocabulary, condition, filled, value
-from holdfast.blueprint.grammar import KINDS
+from holdfast.blueprint.kinds import KINDS
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS
 from holdfast.workflows.plan.errors import MOST_RETRIES

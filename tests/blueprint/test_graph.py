@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.blueprint import Blueprint, load, loads
-from holdfast.blueprint.grammar import KINDS
 from holdfast.blueprint.graph import RunOverlay, graph
 from holdfast.blueprint.graph.kinds import DRAWN, LARGEST
 from holdfast.blueprint.graph.mermaid import LONGEST, SHAPES, label
+from holdfast.blueprint.kinds import KINDS
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint import BlueprintError, loads
-from holdfast.blueprint.grammar import Agent, Plan, PlanBody
+from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import parse
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, laid_out
 from holdfast.blueprint.plan.answers import meaning

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint import BlueprintError, loads
-from holdfast.blueprint.grammar import Plan
+from holdfast.blueprint.kinds import Plan
 from holdfast.blueprint.plan.importers import imported, recognised
 
 REWOO = """\

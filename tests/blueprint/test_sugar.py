@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint import Blueprint, BlueprintError, Problem, expand, loads
-from holdfast.blueprint.grammar import Conditional, Hitl, Loop, LoopBlock, PlainStep
+from holdfast.blueprint.kinds import Conditional, Hitl, Loop, LoopBlock, PlainStep
 
 JOINED = "{{ context.scratchpad.history | join('\\n') }}"
 FINISHED = "context.scratchpad.last_agent_command.action == 'finish'"

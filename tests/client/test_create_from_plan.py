@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.blueprint import expand, load
-from holdfast.blueprint.grammar import Agent, Plan, PlanBody
+from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import examine
 from tests.blueprint.test_plan_importers import TEXTS
 from tests.client.command import ROOT, Holdfast

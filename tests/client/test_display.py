@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.text import Text
 
-from holdfast.blueprint.grammar import Option
+from holdfast.blueprint.kinds import Option
 from holdfast.client.cli.output import json_text, print_text, say
 from holdfast.client.prompts import Terminal
 from holdfast.client.render import console, question_text, table

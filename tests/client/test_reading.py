@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.kinds import PlanBody
 from holdfast.client.reading import (
     BadUsage,
     answers_for,

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.blueprint import expand, loads
 from holdfast.blueprint.expressions import render
-from holdfast.blueprint.grammar import AnyStep, Clarify, Conditional, Hitl, Loop, Map
+from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
 from holdfast.blueprint.load import examine
 from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, replies_text
 from holdfast.client.wizard.texts import NEVER

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import AgentHistory
+from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol.agents import Message
 
 MOST_BYTES = 1_000_000

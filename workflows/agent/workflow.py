@@ -15,8 +15,8 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
-from holdfast.blueprint.grammar import AgentHistory
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
+from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol import guard
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
 from holdfast.protocol.answers import Refusal

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
-from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import Layout
 from holdfast.blueprint.plan.reading import plain_plan
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.blueprint.dependencies import AGENT, IMPORT
-from holdfast.blueprint.grammar import Agent, AgentTool, Blueprint, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.plan.layout import Fault
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import ToolSpec

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Agent, PlanBody, PlanStep, Rule
+from holdfast.blueprint.kinds import Agent, PlanBody, PlanStep, Rule
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks
 from holdfast.blueprint.plan.references import references_of
 from holdfast.blueprint.plan.tools import authored, ruling_agent

@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.blueprint.grammar import Option, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Option, PlanBody, PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.blueprint.plan.lists import list_in, structured
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec, Usage

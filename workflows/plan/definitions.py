@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.grammar import Plan, PlanBody
+from holdfast.blueprint.kinds import Plan, PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit, laid_out
 from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState
 from holdfast.workflows.base import BaseWorkflow

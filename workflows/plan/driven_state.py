@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.plans import ActiveLoop, ItemOf, Iteration, LoopOutcome, PlanProgress, StepResult

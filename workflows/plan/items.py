@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import PlanStep
+from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, asks
 from holdfast.protocol.questions import Input
 from holdfast.workflows.frame import Frame

@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import LoopUnit
 from holdfast.blueprint.plan.reading import plain_plan
 from holdfast.protocol.plans import LoopOutcome, PlanView, StepResult, nothing_done

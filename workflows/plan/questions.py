@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Option, PlanOption, PlanStep
+from holdfast.blueprint.kinds import Option, PlanOption, PlanStep
 from holdfast.blueprint.plan import answer_of, informs, options_of, question_text, wants_a_yes
 from holdfast.blueprint.plan.agreement import words_of
 from holdfast.blueprint.plan.answers import OUTCOMES, REFUSE

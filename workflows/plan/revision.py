@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.common import RawValue
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.grammar import Agent, PlanBody
+from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out
 from holdfast.blueprint.plan.reading import problems_of, read_plan
 from holdfast.protocol import guard

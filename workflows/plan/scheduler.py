@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
 from holdfast.protocol.plans import LoopOutcome, PlanLoopDefinition, PlanLoopResult, PlanLoopState, StepResult
 from holdfast.workflows.concurrency import end, is_cancelled

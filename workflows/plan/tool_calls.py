@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.blueprint.dependencies import AGENT, IMPORT
-from holdfast.blueprint.grammar import Agent, AgentTool, PlanStep
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
+from holdfast.blueprint.kinds import Agent, AgentTool, PlanStep
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful

@@ -9,7 +9,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.grammar import PlanBody
+from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import (

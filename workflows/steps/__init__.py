@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.blueprint.grammar import (
+from holdfast.blueprint.kinds import (
     AgenticLoop,
     Cache,
     Clarify,

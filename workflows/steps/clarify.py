@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Agent, Clarify
+from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.workflows.child_definition import alone

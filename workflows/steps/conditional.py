@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Conditional
+from holdfast.blueprint.kinds import Conditional
 from holdfast.protocol.agents import ToolRequest
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.failures import failure

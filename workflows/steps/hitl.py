@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.grammar import Hitl, Option
+from holdfast.blueprint.kinds import Hitl, Option
 from holdfast.protocol.questions import (
     Asked,
     Choice,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.grammar import Loop
+from holdfast.blueprint.kinds import Loop
 from holdfast.protocol.runs import LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.child_definition import alone
 from holdfast.workflows.frame import Frame

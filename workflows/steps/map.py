@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from holdfast.blueprint.grammar import Map
+from holdfast.blueprint.kinds import Map
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import MapDefinition, MapState
 from holdfast.workflows.child_definition import alone

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.blueprint.grammar import AnyStep, Parallel
+from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.protocol.context import Path, changes, keys_of, with_changes
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled, together

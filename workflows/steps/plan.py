@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.blueprint.dependencies import agent_of, lists_within, reach_of, reach_of_tools
 from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
-from holdfast.blueprint.grammar import Agent, AnyStep, Blueprint, PlainStep, Plan
+from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     DrivenDefinition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.blueprint.grammar import AgenticLoop
+from holdfast.blueprint.kinds import AgenticLoop
 from holdfast.workflows.agents import AgentCall, opening_of, run_agent
 from holdfast.workflows.frame import Frame
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.grammar import ImportConfig, PlainStep
+from holdfast.blueprint.kinds import ImportConfig, PlainStep
 from holdfast.protocol.agents import ToolRequest
 from holdfast.protocol.context import read
 from holdfast.workflows.agents import AgentCall, opening_of, run_agent

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.base import Block, Seconds, Step, Template
+from holdfast.blueprint.kinds.base import Block, Seconds, Step, Template
 
 if TYPE_CHECKING:
-    from holdfast.blueprint.grammar import AnyStep
+    from holdfast.blueprint.kinds import AnyStep
 
 
 class Cache(Step):

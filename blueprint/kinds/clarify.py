@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.grammar.agents import Agent
-from holdfast.blueprint.grammar.base import Schema, Step, Template
+from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.base import Schema, Step, Template
 
 FEWEST = 8
 """Questions that may be put where the author gives no number."""

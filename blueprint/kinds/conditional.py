@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.base import Block, Requirement, Step
-from holdfast.blueprint.grammar.steps import BUILTINS
+from holdfast.blueprint.kinds.base import Block, Requirement, Step
+from holdfast.blueprint.kinds.step import BUILTINS
 
 if TYPE_CHECKING:
-    from holdfast.blueprint.grammar import AnyStep
+    from holdfast.blueprint.kinds import AnyStep
 
 
 class Conditional(Step):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.base import Part, Requirement, Seconds, Step, Template
+from holdfast.blueprint.kinds.base import Part, Requirement, Seconds, Step, Template
 from holdfast.blueprint.people import GROUP
 
 

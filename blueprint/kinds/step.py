@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.agents import Agent
-from holdfast.blueprint.grammar.base import Part, Requirement, Retry, Seconds, Step, Template
+from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.base import Part, Requirement, Retry, Seconds, Step, Template
 
 BUILTINS = frozenset(
     {

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.base import Limits, Name, Part, Requirement, Retry, Schema, Seconds
+from holdfast.blueprint.kinds.base import Limits, Name, Part, Requirement, Retry, Schema, Seconds
 
 
 class AgentTool(Part):

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.grammar.agents import Agent
-from holdfast.blueprint.grammar.base import Block, Part, Requirement, Seconds, Step, Template
+from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.base import Block, Part, Requirement, Seconds, Step, Template
 
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from holdfast.blueprint.grammar.base import Block, Name, Part, Requirement, Step, Template
+from holdfast.blueprint.kinds.base import Block, Name, Part, Requirement, Step, Template
 
 if TYPE_CHECKING:
-    from holdfast.blueprint.grammar import AnyStep
+    from holdfast.blueprint.kinds import AnyStep
 
 
 MOST_IDLE_ROUNDS = 100

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from holdfast.blueprint.durations import seconds_of
 
 if TYPE_CHECKING:
-    from holdfast.blueprint.grammar import AnyStep
+    from holdfast.blueprint.kinds import AnyStep
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
 Template = Any
@@ -22,6 +22,8 @@ Seconds = Annotated[
     Field(json_schema_extra={"type": ["string", "number"]}, examples=["30s", "1h30m", "2d", "PT15M"]),
 ]
 
+MOST_AT_ONCE = 50
+"""Branches, or items of a map, that may run at the same time."""
 
 RequirementKind = Literal["tool", "plan_tool", "model", "group"]
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.agents import Agent, AgentTool
-from holdfast.blueprint.grammar.base import Block, Retry, Seconds, Step, Template
+from holdfast.blueprint.kinds.agents import Agent, AgentTool
+from holdfast.blueprint.kinds.base import Block, Retry, Seconds, Step, Template
 
 
 class AgenticLoop(Step):

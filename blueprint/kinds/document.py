@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.agents import Agent
-from holdfast.blueprint.grammar.base import Access, Limits, Name, Part, Schema, Template
+from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.base import Access, Limits, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
-    from holdfast.blueprint.grammar import AnyStep
+    from holdfast.blueprint.kinds import AnyStep
 
 
 class Blueprint(Part):

@@ -1,4 +1,4 @@
-"""The `map` and `parallel` kinds: the same steps for every item; different steps at once."""
+"""The `map` kind: the same steps for every item of a list."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.base import Block, Part, Step, Template
-from holdfast.blueprint.grammar.loops import Operation
+from holdfast.blueprint.kinds.base import MOST_AT_ONCE, Block, Part, Step, Template
+from holdfast.blueprint.kinds.loop import Operation
 
 if TYPE_CHECKING:
-    from holdfast.blueprint.grammar import AnyStep
-
-MOST_AT_ONCE = 50
-
-MergeStrategy = Literal["context_update", "overwrite", "keep_first", "error_on_conflict", "no_merge"]
-Reducer = Literal["keys", "values", "union", "concat", "dedupe", "first", "last", "majority_vote"]
+    from holdfast.blueprint.kinds import AnyStep
 
 
 class Finalize(Part):
@@ -85,37 +80,3 @@ class Map(Step):
             ends["map.finalize.output"] = block.finalize.output
         outside = Block((), reads={**writes, **ends})
         return {"map.body": Block(tuple(block.body), frozenset({"item", "index"})), "map": outside}
-
-
-class Parallel(Step):
-    """Run branches at once, each on its own fork of the context; the output is an object of theirs."""
-
-    kind: Literal["parallel"]
-    branches: dict[str, list[AnyStep]] = Field(
-        min_length=1,
-        max_length=MOST_AT_ONCE,
-        description="Branch name -> steps; at most 50 branches.",
-        examples=[{"facts": [{"name": "search", "uses": "search"}], "tone": [{"name": "ask", "kind": "hitl"}]}],
-    )
-    merge_strategy: MergeStrategy = Field(
-        "context_update",
-        description="How the branches' contexts are joined: context_update (a path that two change differently is an "
-        "error), overwrite (later wins), keep_first, error_on_conflict (no path may be changed twice), no_merge.",
-    )
-    reduce: Reducer | None = Field(
-        None, description="One value from the outputs, in declared order, instead of an object of them."
-    )
-    on_branch_failure: Literal["propagate", "ignore"] = Field(
-        "propagate", description="A failing branch cancels the others and fails the step; or its output is null."
-    )
-    field_mapping: dict[str, list[str]] | None = Field(
-        None,
-        description="Branch name -> context paths: of that branch only these are taken over.",
-        examples=[{"facts": ["context.facts"]}],
-    )
-    context_include_keys: list[str] | None = Field(
-        None, description="The context keys that branches see; default: all.", examples=[["topic", "audience"]]
-    )
-
-    def blocks(self) -> Mapping[str, Block]:
-        return {f"branches.{name}": Block(tuple(steps)) for name, steps in self.branches.items()}

@@ -1,4 +1,4 @@
-"""The grammar: every step kind as data, one file for each family. Read them and you know the language.
+"""Every step kind as data, one file a kind. Read them and you know the language.
 
 A kind says of itself what the checks need to know: the templates and conditions it reads,
 the blocks it holds and the names these see.
@@ -10,18 +10,19 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from holdfast.blueprint.grammar.agents import Agent, AgentHistory, AgentTool, Rule
-from holdfast.blueprint.grammar.base import Access, Block, Fallback, Limits, Retry, Step
-from holdfast.blueprint.grammar.branching import Conditional
-from holdfast.blueprint.grammar.caching import Cache
-from holdfast.blueprint.grammar.clarifying import Clarify
-from holdfast.blueprint.grammar.document import Blueprint
-from holdfast.blueprint.grammar.human import Escalation, Hitl, Option
-from holdfast.blueprint.grammar.loops import HistoryManagement, Loop, LoopBlock, Operation, Write
-from holdfast.blueprint.grammar.planner import AgenticLoop
-from holdfast.blueprint.grammar.plans import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
-from holdfast.blueprint.grammar.several import Finalize, Map, MapBlock, Parallel
-from holdfast.blueprint.grammar.steps import ImportConfig, PlainStep
+from holdfast.blueprint.kinds.agentic_loop import AgenticLoop
+from holdfast.blueprint.kinds.agents import Agent, AgentHistory, AgentTool, Rule
+from holdfast.blueprint.kinds.base import Access, Block, Fallback, Limits, Retry, Step
+from holdfast.blueprint.kinds.cache import Cache
+from holdfast.blueprint.kinds.clarify import Clarify
+from holdfast.blueprint.kinds.conditional import Conditional
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.hitl import Escalation, Hitl, Option
+from holdfast.blueprint.kinds.loop import HistoryManagement, Loop, LoopBlock, Operation, Write
+from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock
+from holdfast.blueprint.kinds.parallel import Parallel
+from holdfast.blueprint.kinds.plan import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
+from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
 
 AnyStep = Annotated[
     PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop | Plan,

@@ -1,0 +1,50 @@
+"""The `parallel` kind: different steps at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from holdfast.blueprint.kinds.base import MOST_AT_ONCE, Block, Step
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import AnyStep
+
+MergeStrategy = Literal["context_update", "overwrite", "keep_first", "error_on_conflict", "no_merge"]
+Reducer = Literal["keys", "values", "union", "concat", "dedupe", "first", "last", "majority_vote"]
+
+
+class Parallel(Step):
+    """Run branches at once, each on its own fork of the context; the output is an object of theirs."""
+
+    kind: Literal["parallel"]
+    branches: dict[str, list[AnyStep]] = Field(
+        min_length=1,
+        max_length=MOST_AT_ONCE,
+        description="Branch name -> steps; at most 50 branches.",
+        examples=[{"facts": [{"name": "search", "uses": "search"}], "tone": [{"name": "ask", "kind": "hitl"}]}],
+    )
+    merge_strategy: MergeStrategy = Field(
+        "context_update",
+        description="How the branches' contexts are joined: context_update (a path that two change differently is an "
+        "error), overwrite (later wins), keep_first, error_on_conflict (no path may be changed twice), no_merge.",
+    )
+    reduce: Reducer | None = Field(
+        None, description="One value from the outputs, in declared order, instead of an object of them."
+    )
+    on_branch_failure: Literal["propagate", "ignore"] = Field(
+        "propagate", description="A failing branch cancels the others and fails the step; or its output is null."
+    )
+    field_mapping: dict[str, list[str]] | None = Field(
+        None,
+        description="Branch name -> context paths: of that branch only these are taken over.",
+        examples=[{"facts": ["context.facts"]}],
+    )
+    context_include_keys: list[str] | None = Field(
+        None, description="The context keys that branches see; default: all.", examples=[["topic", "audience"]]
+    )
+
+    def blocks(self) -> Mapping[str, Block]:
+        return {f"branches.{name}": Block(tuple(steps)) for name, steps in self.branches.items()}
