@@ -36,6 +36,11 @@ ATTRIBUTES = (
     SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
     SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
 )
+SERVER_OPTIONS = (
+    *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"),
+    *("--dynamic-config-value", "history.maxInFlightUpdatePayloads=2000000"),
+)
+"""As for the embedded server."""
 TOOLS = "tests"
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
@@ -70,7 +75,7 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
         dev_server_existing_path=temporal_binary(),
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
-        dev_server_extra_args=["--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"],
+        dev_server_extra_args=[*SERVER_OPTIONS],
     ) as environment:
         yield environment
 

@@ -42,6 +42,9 @@ OPTIONS = (
     *("--search-attribute", f"{WAITING_ATTRIBUTE}=KeywordList"),
     # The server throttles itself otherwise: 44 ms from an answer to the next question instead of 11 ms.
     *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"),
+    # A worker that refuses an update of over 2 MiB must send it back, which its SDK does not do: the workflow task
+    # would fail until the server forgets the update. So the server refuses it.
+    *("--dynamic-config-value", "history.maxInFlightUpdatePayloads=2000000"),
 )
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from holdfast.blueprint import loads
 from holdfast.client.errors import BadInput
@@ -164,6 +166,20 @@ async def test_a_payload_may_have_a_mebibyte_and_no_byte_more(house: Harness) ->
     assert refusal is not None and refusal.type == "too_large"
     assert await updated(house, run, answer_to(question, json.dumps("x" * room))) is None
     assert len(await house.output(run)) == room
+
+
+@pytest.mark.parametrize("mebibytes", [2, 2.5, 3.99])
+async def test_an_update_that_no_worker_could_refuse_is_refused_by_the_server(house: Harness, mebibytes: float) -> None:
+    run = await house.start(ONE)
+    question = await house.one(run)
+    large = answer_to(question, json.dumps("x" * int(mebibytes * 1024 * 1024)))
+    with pytest.raises(
+        (RPCError, WorkflowUpdateRPCTimeoutOrCancelledError)
+    ):  # the SDK asks again until the time is over
+        handle = house.client.get_workflow_handle(run)
+        await handle.execute_update("answer", large, rpc_timeout=timedelta(seconds=1))
+    await house.answer(run, "go", question)
+    assert await house.output(run) == "go"
 
 
 @pytest.mark.parametrize("content", [{"a": 1}, [], "text", "", 0, False, None])
