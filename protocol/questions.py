@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
@@ -572,59 +573,72 @@ class Question(Value):
         return _asked.validate_python({"kind": "choice" if self.kind == "input" else self.kind, **common, **choice})
 
 
-def question_of(
-    asked: Asked,
-    *,
-    address: Address,
-    owner: str,
-    run: str,
-    round_: int,
-    iteration: int | None,
-    at: datetime,
-    deadline: datetime | None,
-    parents: Sequence[dict[str, Any]] = (),
-    people: People = EVERYBODY,
-) -> Question:
-    """Return the open question for what is asked. Its id is the same on every replay.
+@dataclass(frozen=True)
+class QuestionRequest:
+    """A question to be asked: what, where, of whom, and for how long."""
+
+    asked: Asked
+    address: Address
+    iteration: int | None = None
+    timeout: float | None = None
+    """Seconds until the question expires; None: never."""
+    takes_default: bool = False
+    """True if the default counts as the answer when the question expires."""
+    parents: Sequence[dict[str, Any]] = ()
+    """The composites around an interrupt, outermost first: `address` and `info`."""
+    people: People = EVERYBODY
+
+
+def question_of(request: QuestionRequest, *, owner: str, run: str, round_: int, at: datetime) -> Question:
+    """Return the open question for a request. Its id is the same on every replay.
 
     Args:
         owner: Id of the workflow that asks.
         round_: How often the address has asked, from 1.
         at: Time of the asking, from the workflow's clock.
-        parents: The composites around an interrupt, outermost first.
     """
-    traits: dict[str, Any] = {}
-    if isinstance(asked, _Choice):
-        traits = {
-            "allow_custom": asked.allow_custom,
-            "max_selections": asked.max_selections,
-            "by_index": asked.by_index,
-        }
-    elif isinstance(asked, Input):
-        traits = {"optional": asked.optional}
-    options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
+    people = request.people
     return Question(
-        id=digest_of(owner, address, round_),
-        address=address,
+        id=digest_of(owner, request.address, round_),
+        address=request.address,
         owner=owner,
         run=run,
-        kind="input" if isinstance(asked, Choice) else asked.kind,
-        message=asked.message,
-        requestedSchema=asked.requested_schema,
-        options=list(asked.choices),
-        **traits,
-        default=asked.default,
-        info=asked.shown_info,
-        parents=list(parents),
-        iteration=iteration,
+        **shown_of(request.asked),
+        parents=list(request.parents),
+        iteration=request.iteration,
         round=round_,
         asked_at=at,
-        deadline=deadline,
+        deadline=None if request.timeout is None else at + timedelta(seconds=request.timeout),
         assignees=people.assignees,
         not_by=people.not_by,
         quorum=people.quorum,
-        digest=digest_of(asked.message, asked.requested_schema, options, asked.shown_info),
     )
+
+
+def shown_of(asked: Asked) -> dict[str, Any]:
+    """Return the fields of a `Question` that show what is asked, with their digest."""
+    options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
+    return {
+        "kind": "input" if isinstance(asked, Choice) else asked.kind,
+        "message": asked.message,
+        "requestedSchema": asked.requested_schema,
+        "options": list(asked.choices),
+        **_traits(asked),
+        "default": asked.default,
+        "info": asked.shown_info,
+        "digest": digest_of(asked.message, asked.requested_schema, options, asked.shown_info),
+    }
+
+
+def _traits(asked: Asked) -> dict[str, Any]:
+    """Return the traits of a question, all of them: it may replace one that has others."""
+    match asked:
+        case _Choice():
+            choice = asked.model_dump(include={"allow_custom", "max_selections", "by_index"})
+            return {**choice, "optional": False}
+        case Input():
+            return {"allow_custom": False, "max_selections": 1, "by_index": False, "optional": asked.optional}
+    return {"allow_custom": False, "max_selections": 1, "by_index": False, "optional": False}
 
 
 def _with_definitions(schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from holdfast.protocol.agents import (
 )
 from holdfast.protocol.answers import Closed, Receipt, Refusal
 from holdfast.protocol.door import SizeLimits
-from holdfast.protocol.people import EVERYBODY, People, awaited
+from holdfast.protocol.people import awaited
 from holdfast.protocol.plans import (
     DRIVEN_PLAN_WORKFLOW,
     PLAN_LOOP_WORKFLOW,
@@ -42,7 +41,7 @@ from holdfast.protocol.plans import (
     PlanLoopResult,
     PlanResult,
 )
-from holdfast.protocol.questions import Asked, Question
+from holdfast.protocol.questions import Asked, Question, QuestionRequest
 from holdfast.protocol.runs import (
     AGENT_WORKFLOW,
     ANSWER,
@@ -184,28 +183,9 @@ class BaseWorkflow:
             await workflow.wait_condition(lambda: not self.paused or was_cancelled())
         await end_if_cancelled()
 
-    async def ask(
-        self,
-        address: Address,
-        asked: Asked,
-        *,
-        iteration: int | None,
-        timeout: float | None,
-        takes_default: bool = False,
-        parents: Sequence[dict[str, Any]] = (),
-        people: People = EVERYBODY,
-    ) -> Reply:
+    async def ask(self, request: QuestionRequest) -> Reply:
         self.count(Usage(questions=1))
-        deadline = None if timeout is None else workflow.now() + timedelta(seconds=timeout)
-        return await self.questions.ask(
-            address,
-            asked,
-            iteration=iteration,
-            deadline=deadline,
-            takes_default=takes_default,
-            parents=parents,
-            people=people,
-        )
+        return await self.questions.ask(request)
 
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
         self.questions.change(address, asked, parents)

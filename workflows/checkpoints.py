@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.protocol.address import Address, parts
-from holdfast.protocol.questions import Checkpoint
+from holdfast.protocol.questions import Checkpoint, QuestionRequest
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
@@ -18,7 +18,7 @@ async def stop(frame: Frame, position: str) -> None:
     enclosing = replace(frame, address=_enclosing(frame.address))
     context = frame.store.value
     asked = Checkpoint(message=f"Stopped {position}.", info=context, context_schema=frame.store.schema)
-    reply = await enclosing.host.ask(enclosing.address, asked, iteration=frame.iteration, timeout=None)
+    reply = await frame.host.ask(QuestionRequest(asked, enclosing.address, frame.iteration))
     if reply.status != "answered":
         person, reason = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
         raise failure("stopped", f"{person} ended the run {position}{reason}", enclosing.address, final=True)

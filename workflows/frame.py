@@ -29,7 +29,7 @@ from holdfast.protocol.agents import (
 )
 from holdfast.protocol.context import BadWrite, applied, read
 from holdfast.protocol.people import EVERYBODY, People
-from holdfast.protocol.questions import Asked, Decision
+from holdfast.protocol.questions import Asked, Decision, QuestionRequest
 from holdfast.protocol.runs import AgentDefinition, ChildDefinition, LoopDefinition, MapDefinition
 from holdfast.protocol.values import Value
 from holdfast.workflows.concurrency import end_if_cancelled
@@ -60,17 +60,7 @@ class Runtime(Protocol):
     def count(self, usage: Usage) -> None: ...
     def permit(self, *tools: str) -> None: ...
     async def until_resumed(self) -> None: ...
-    async def ask(
-        self,
-        address: Address,
-        asked: Asked,
-        *,
-        iteration: int | None,
-        timeout: float | None,
-        takes_default: bool = False,
-        parents: Sequence[dict[str, Any]] = (),
-        people: People = EVERYBODY,
-    ) -> Reply: ...
+    async def ask(self, request: QuestionRequest) -> Reply: ...
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None: ...
     async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply: ...
     async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome: ...
@@ -318,16 +308,10 @@ class Frame:
         parents: Sequence[dict[str, Any]] = (),
         people: People = EVERYBODY,
     ) -> Reply:
+        """Ask people a question here, and wait for the reply; see `QuestionRequest`."""
         await end_if_cancelled()
-        reply = await self.host.ask(
-            self.address,
-            asked,
-            iteration=self.iteration,
-            timeout=timeout,
-            takes_default=takes_default,
-            parents=parents,
-            people=people,
-        )
+        request = QuestionRequest(asked, self.address, self.iteration, timeout, takes_default, parents, people)
+        reply = await self.host.ask(request)
         if reply.status == "answered":
             self.scope.answered(reply.content)
         return reply

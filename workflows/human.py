@@ -15,7 +15,7 @@ from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
 from holdfast.protocol.address import Address, root, within
 from holdfast.protocol.people import People
-from holdfast.protocol.questions import Asked, Choice, Clarification, Decision, Input
+from holdfast.protocol.questions import Asked, Choice, Clarification, Decision, Input, QuestionRequest
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.failures import failure
 from holdfast.workflows.questions import Reply
@@ -64,7 +64,8 @@ class Human:
         people = _people(assignees, quorum, remind_every, address)
         self._open.add(address)
         try:
-            reply = await self._wait(address, asked, None if timeout is None else timeout.total_seconds(), people)
+            seconds = None if timeout is None else timeout.total_seconds()
+            reply = await self._wait(QuestionRequest(asked, address, timeout=seconds, people=people))
         finally:
             self._open.remove(address)
         if reply.status == "answered":
@@ -81,9 +82,8 @@ class Human:
                 return address
         raise AssertionError("there is always a next number")
 
-    async def _wait(self, address: Address, asked: Asked, timeout: float | None, people: People) -> Reply:
-        asking = self._host.ask(address, asked, iteration=None, timeout=timeout, people=people)
-        waiting = asyncio.create_task(asking)
+    async def _wait(self, request: QuestionRequest) -> Reply:
+        waiting = asyncio.create_task(self._host.ask(request))
         await asyncio.sleep(0)  # the question is open now, and can be shown
         self._host.show()
         reply = await waiting

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 from temporalio import workflow
@@ -15,8 +14,16 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Answer, Answers, Closed, Receipt, Refusal
-from holdfast.protocol.people import EVERYBODY, People, user_of, who_may, why_not
-from holdfast.protocol.questions import ROTATE, Asked, InvalidAnswer, Question, question_of
+from holdfast.protocol.people import user_of, who_may, why_not
+from holdfast.protocol.questions import (
+    ROTATE,
+    Asked,
+    InvalidAnswer,
+    Question,
+    QuestionRequest,
+    question_of,
+    shown_of,
+)
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.timetable import Timetable
 
@@ -53,7 +60,7 @@ class _Open:
         return len(alike) + 1 >= self.question.quorum
 
     def show(self, **values: Any) -> None:
-        """Change fields of the visible question; its id and digest stay."""
+        """Change fields of the visible question; its id stays."""
         self.question = self.question.model_copy(update=values)
 
 
@@ -71,64 +78,37 @@ class Questions:
         """Return the open questions by address; parallel steps ask in the order of their tasks."""
         return sorted((entry.question for entry in self._open.values()), key=lambda question: question.address)
 
-    async def ask(
-        self,
-        address: Address,
-        asked: Asked,
-        *,
-        iteration: int | None,
-        deadline: datetime | None,
-        takes_default: bool = False,
-        parents: Sequence[dict[str, Any]] = (),
-        people: People = EVERYBODY,
-    ) -> Reply:
+    async def ask(self, request: QuestionRequest) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
-        round_ = self._rounds[address] = self._rounds.get(address, 0) + 1
-        make = partial(
-            question_of,
-            asked,
-            address=address,
-            owner=workflow.info().workflow_id,
-            run=self._run,
-            iteration=iteration,
-            at=workflow.now(),
-            deadline=deadline,
-            parents=parents,
-            people=people,
-        )
-        question = make(round_=round_)
-        while any(closed.question == question.id for closed in self.closed):  # rounds of an earlier history
-            round_ = self._rounds[address] = round_ + 1
-            question = make(round_=round_)
-        times = Timetable(question.asked_at, deadline, people)
-        entry = self._open[question.id] = _Open(asked, question, asyncio.get_running_loop().create_future(), times)
+        question = self._question(request)
+        times = Timetable(question.asked_at, question.deadline, request.people)
+        future = asyncio.get_running_loop().create_future()
+        entry = self._open[question.id] = _Open(request.asked, question, future, times)
         details = {"kind": question.kind, "message": question.message, "assignees": question.assignees or None}
-        self._journal.note(address, "question.asked", id=question.id, **details)
+        self._journal.note(request.address, "question.asked", id=question.id, **details)
         try:
-            return await self._wait(entry, asked.default if takes_default else None)
+            return await self._wait(entry, request.asked.default if request.takes_default else None)
         except asyncio.CancelledError:
             if question.id in self._open:
                 self._close(question, Reply("cancelled"), None, None)
             raise
 
+    def _question(self, request: QuestionRequest) -> Question:
+        """Return the next question at an address; its id is none that was closed in an earlier history."""
+        closed = [closed.question for closed in self.closed]
+        while True:
+            round_ = self._rounds[request.address] = self._rounds.get(request.address, 0) + 1
+            owner = workflow.info().workflow_id
+            question = question_of(request, owner=owner, run=self._run, round_=round_, at=workflow.now())
+            if question.id not in closed:
+                return question
+
     def change(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
         """Change the form of the open question at an address: its id stays, its digest does not."""
         for entry in self._open.values():
             if entry.question.address == address:
-                before = entry.question
                 entry.asked = asked
-                entry.question = question_of(
-                    asked,
-                    address=address,
-                    owner=before.owner,
-                    run=before.run,
-                    round_=before.round,
-                    iteration=before.iteration,
-                    at=before.asked_at,
-                    deadline=before.deadline,
-                    parents=parents,
-                    people=before.people,
-                )
+                entry.show(**shown_of(asked), parents=list(parents))
 
     async def _wait(self, entry: _Open, default: Any) -> Reply:
         while not entry.reply.done() and (next_ := entry.times.next) is not None:

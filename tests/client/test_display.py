@@ -18,7 +18,8 @@ from holdfast.client.prompts import Terminal
 from holdfast.client.render import console, question_text, table
 from holdfast.protocol.address import Address
 from holdfast.protocol.display import clean, code, markdown
-from holdfast.protocol.questions import Decision, Input, question_of
+from holdfast.protocol.people import People
+from holdfast.protocol.questions import Decision, Input, QuestionRequest, question_of
 from holdfast.protocol.runs import RefusedSignal, WorkflowView, summary_of
 from holdfast.workflows.details import details_of
 from tests.client.test_reading import question
@@ -122,9 +123,8 @@ def test_a_summary_that_is_cut_is_whole_markdown(text: str) -> None:
 def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
     asked = Decision(message=MARKDOWN, options=[Option(id="`a", label=MARKDOWN)])
     at = datetime.now(UTC)
-    open_ = question_of(
-        asked, address=Address("pipeline:p;hitl:h"), owner="r", run="r", round_=1, iteration=None, at=at, deadline=None
-    ).model_copy(update={"assignees": [f"user:{MARKDOWN}"]})
+    request = QuestionRequest(asked, Address("pipeline:p;hitl:h"), people=People(assignees=[f"user:{MARKDOWN}"]))
+    open_ = question_of(request, owner="r", run="r", round_=1, at=at)
     refused = RefusedSignal(at=at, code="invalid_answer", message=f"{MARKDOWN}\n\n```\n{MARKDOWN}")
     view = WorkflowView.model_construct(
         run="r", blueprint="b", address="pipeline:p", status="waiting", iteration=None, children=[], refused=[refused]

@@ -20,15 +20,24 @@ from holdfast.client.reading import (
 )
 from holdfast.protocol.address import Address
 from holdfast.protocol.plans import PlanReview
-from holdfast.protocol.questions import Asked, Clarification, Decision, Input, Permission, Question, Review, question_of
+from holdfast.protocol.questions import (
+    Asked,
+    Clarification,
+    Decision,
+    Input,
+    Permission,
+    Question,
+    QuestionRequest,
+    Review,
+    question_of,
+)
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]
 
 
 def question(asked: Asked, address: str = "pipeline:p;hitl:tone") -> Question:
-    where = Address(address)
-    return question_of(asked, address=where, owner="r", run="r", round_=1, iteration=None, at=AT, deadline=None)
+    return question_of(QuestionRequest(asked, Address(address)), owner="r", run="r", round_=1, at=AT)
 
 
 def decision(**how: Any) -> Question:

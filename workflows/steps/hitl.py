@@ -17,6 +17,7 @@ from holdfast.protocol.questions import (
     Input,
     InvalidAnswer,
     Permission,
+    QuestionRequest,
     Review,
     Secret,
 )
@@ -63,7 +64,7 @@ async def _hold(step: Hitl, frame: Frame) -> Any:
     value = frame.render(step.input)
     text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
     message = text if text.strip() else f"The run holds at {step.name}."
-    reply = await frame.host.ask(frame.address, Hold(message=message), iteration=frame.iteration, timeout=step.timeout)
+    reply = await frame.host.ask(QuestionRequest(Hold(message=message), frame.address, frame.iteration, step.timeout))
     match reply.status:
         case "answered":
             return value
