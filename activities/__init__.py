@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.cache import CacheActivities, CacheStore, store_at
 from holdfast.activities.interrupt import Interrupt, level, resumed
 from holdfast.activities.lookup import LookUpActivities
 from holdfast.activities.mcp_servers import McpServer, McpServers
-from holdfast.activities.models import ModelActivities, ModelAlias
+from holdfast.activities.models import ModelActivities
 from holdfast.activities.registry import tool
 from holdfast.activities.secrets import SecretStore, secret
 from holdfast.activities.tools import ToolActivities

@@ -6,12 +6,12 @@ import asyncio
 import difflib
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.heartbeat import heartbeating
 from holdfast.activities.outputs import validated
 from holdfast.activities.registry import wrong
@@ -22,18 +22,6 @@ from holdfast.protocol.agents import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from holdfast.activities.providers import Models
-
-
-@dataclass(frozen=True)
-class ModelAlias:
-    """The model that the deployment has under a name. None of it is ever in a payload."""
-
-    model: str
-    api_key_env: str | None = None
-    """Name of the environment variable that holds the key."""
-    base_url: str | None = None
-    timeout: float | None = None
-    """Seconds for one request; None: as long as the activity may take."""
 
 
 class ModelActivities:

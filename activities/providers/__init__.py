@@ -14,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition, ToolDefinitionKind
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.models import ModelAlias
+from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.outputs import FINAL_RESULT, arguments_schema
 from holdfast.activities.providers.access import build_model
 from holdfast.activities.providers.conversation import conversation, is_broken_off, reply_of, wire_name

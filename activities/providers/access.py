@@ -16,7 +16,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.providers.gateway import gateway_provider
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.models import ModelAlias
+from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.providers.failures import display_name, url_in
 from holdfast.activities.registry import wrong
 

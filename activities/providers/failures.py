@@ -28,7 +28,7 @@ from pydantic_ai.exceptions import (
 )
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.models import ModelAlias
+from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.registry import wrong
 
 TRIED_AGAIN = ("model_rate_limited", "model_timeout", "model_unavailable", "model_error")

@@ -20,7 +20,8 @@ import pytest_asyncio
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.models import ModelActivities, ModelAlias
+from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.models import ModelActivities
 from holdfast.client.config import ConfigError, load_config
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
 from tests.activities.provider import Provider, Reply

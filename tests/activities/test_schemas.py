@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from holdfast.activities.models import ModelActivities, ModelAlias
+from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.models import ModelActivities
 from holdfast.activities.providers.schemas import wire_schema
 from holdfast.blueprint.load import parse
 from holdfast.blueprint.plan.output import PLAN_OUTPUT

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from holdfast.activities.models import ModelAlias
+from holdfast.activities.aliases import ModelAlias
 from tests.activities.provider import Provider, Reply, Request
 from tests.wire.apis import Api
 
