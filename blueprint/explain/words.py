@@ -177,42 +177,25 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
             return constant(node.value)
         case nodes.Name() | nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
             return _reference(node, names)
-        case nodes.Getitem(node=of, arg=nodes.Const(value=int(index))):
-            return f"{_ordinal(index)} of {_single(of, names)}"
+        case nodes.Getitem(node=of, arg=nodes.Const(value=0)):
+            return f"the first of {_single(of, names)}"
         case nodes.List() | nodes.Tuple():
             return f"the list of {listed([_noun(item, names) for item in node.items])}" if node.items else "no items"
         case nodes.Filter(kwargs=[], node=nodes.Expr() as of):
             return _filtered(node.name, _single(of, names), node.args, names)
         case nodes.Call(kwargs=[], node=nodes.Name(name="len"), args=[of]):
             return f"the length of {_single(of, names)}"
-        case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr=method), args=args):
-            return _method_call(method, of, args, names)
-        case nodes.CondExpr(test=test, expr1=when_true, expr2=nodes.Expr() as when_false):
-            return f"{_single(when_true, names)} if {_clause(test, names)}, else {_single(when_false, names)}"
         case nodes.Add(left=list_, right=nodes.List(items=[_, *_] as added)):
             return f"{_noun(list_, names)} with {listed([_noun(item, names) for item in added])} added"
         case nodes.Add() | nodes.Sub():
-            return f"{_noun(node.left, names)} {_CALCULATED[type(node)]} {_single(node.right, names)}"
-        case nodes.Mul() | nodes.Div():
-            return f"{_single(node.left, names)} {_CALCULATED[type(node)]} {_single(node.right, names)}"
-        case nodes.Concat():
-            return " followed by ".join(_single(part, names) for part in node.nodes)
-        case nodes.Neg(node=nodes.Const(value=int() | float() as number)):
-            return f"-{number}"
+            sign = "plus" if isinstance(node, nodes.Add) else "minus"
+            return f"{_noun(node.left, names)} {sign} {_single(node.right, names)}"
     raise _NotSimple
-
-
-_CALCULATED: dict[type[nodes.Node], str] = {
-    nodes.Add: "plus",
-    nodes.Sub: "minus",
-    nodes.Mul: "times",
-    nodes.Div: "divided by",
-}
 
 
 def _single(node: nodes.Node, names: Vocabulary) -> str:
     """Return a noun that stays unambiguous inside a longer phrase. Raises `_NotSimple` for others."""
-    if isinstance(node, nodes.BinExpr | nodes.Concat | nodes.CondExpr):
+    if isinstance(node, nodes.BinExpr):
         raise _NotSimple
     return _noun(node, names)
 
@@ -267,15 +250,8 @@ def _below(keys: Sequence[str], owner: str) -> str:
     return f"{owner}'s {path}" if owner in _OWNERS else f"{path} from {owner}"
 
 
-def _ordinal(index: int) -> str:
-    return {0: "the first", -1: "the last"}.get(index, f"number {index + 1}" if index > 0 else f"number {index}")
-
-
 _FILTERED = {
-    "capitalize": "{}",
     "count": "the length of {}",
-    "d": "{}",
-    "default": "{}",
     "first": "the first of {}",
     "float": "{}",
     "fromjson": "{}",
@@ -283,56 +259,21 @@ _FILTERED = {
     "last": "the last of {}",
     "length": "the length of {}",
     "list": "{}",
-    "lower": "{} in small letters",
-    "max": "the largest of {}",
-    "min": "the smallest of {}",
-    "round": "{}, rounded",
-    "sort": "{}, sorted",
     "string": "{}",
-    "sum": "the sum of {}",
-    "title": "{}",
     "tojson": "{} as JSON",
     "trim": "{}",
-    "unique": "{} without repetitions",
-    "upper": "{} in capitals",
-    "wordcount": "the number of words of {}",
 }
+_JOINED = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "with commas between", ",": "with commas between"}
 
 
 def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
     match name, args:
-        case "join", [] | [nodes.Const(value=str())]:
-            return f"{of}, {_join_phrase(args[0].value if args and isinstance(args[0], nodes.Const) else '')}"
+        case "join", [nodes.Const(value=str(separator))]:
+            return f"{of}, {_JOINED.get(separator) or f'joined with {separator!r}'}"
         case (("default" | "d"), [other, *_]):
             return f"{of} (or {_single(other, names)}, if there is none)"
-        case "truncate", [nodes.Const(value=int(size))]:
-            return f"{of}, cut to {size} characters"
-        case "round", [nodes.Const(value=int(places))]:
-            return f"{of}, rounded to {places} places"
         case _, [] if name in _FILTERED:
             return _FILTERED[name].replace("{}", of, 1)
-    raise _NotSimple
-
-
-def _join_phrase(separator: str) -> str:
-    phrases = {
-        "\n": "line by line",
-        "\n\n": "a paragraph each",
-        ", ": "with commas between",
-        ",": "with commas between",
-    }
-    separator_text = "'" + separator.replace("\n", "\\n") + "'"
-    return phrases.get(separator, f"joined with {separator_text}" if separator else "joined")
-
-
-def _method_call(method: str, of: nodes.Expr, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
-    match method, args:
-        case "get", [nodes.Const(value=str(key))]:
-            return _below([key], _single(of, names))
-        case (("lower" | "upper"), []):
-            return _FILTERED[method].replace("{}", _single(of, names), 1)
-        case "strip", []:
-            return _single(of, names)
     raise _NotSimple
 
 
@@ -356,21 +297,11 @@ _OPPOSITE = {
     "in": "notin",
     "notin": "in",
 }
-_TESTED: dict[str, tuple[str, str]] = {
+_TESTED = {
     "defined": ("is there", "is not there"),
     "undefined": ("is not there", "is there"),
     "none": ("is null", "is not null"),
-    "true": ("is true", "is not true"),
-    "false": ("is false", "is not false"),
-    "boolean": ("is true or false", "is neither true nor false"),
-    "number": ("is a number", "is no number"),
-    "integer": ("is a whole number", "is no whole number"),
-    "string": ("is text", "is no text"),
-    "mapping": ("is an object", "is no object"),
-    "even": ("is even", "is not even"),
-    "odd": ("is odd", "is not odd"),
 }
-_TESTED_AS = {"eq": "eq", "equalto": "eq", "ne": "ne", "lt": "lt", "le": "lteq", "gt": "gt", "ge": "gteq", "in": "in"}
 
 
 def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
@@ -387,13 +318,8 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
             return _compared(left, operator, right, names, negated)
         case nodes.Compare():
             raise _NotSimple
-        case nodes.Test(node=of, name=name, args=[other], kwargs=[]) if name in _TESTED_AS:
-            return _compared(of, _TESTED_AS[name], other, names, negated)
         case nodes.Test(node=of, name=name, args=[] | None, kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]}"
-        case nodes.Call(node=nodes.Getattr(node=of, attr="startswith" | "endswith" as method), args=[part], kwargs=[]):
-            verb = _VERBS[method][negated]
-            return f"{_single(of, names)} {verb} {_single(part, names)}"
     if (step := _permission(node, names)) is not None:
         return f"{step} was {'not ' if negated else ''}granted"
     return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"
@@ -405,9 +331,6 @@ def _permission(node: nodes.Node, names: Vocabulary) -> str | None:
         case ("steps", step, "output", "granted") if names.answers.get(step) == "permission":
             return step
     return None
-
-
-_VERBS = {"startswith": ("begins with", "does not begin with"), "endswith": ("ends with", "does not end with")}
 
 
 def _joined_clauses(word: str, left: nodes.Node, right: nodes.Node, names: Vocabulary, negated: bool) -> str:
@@ -431,7 +354,7 @@ def _compared(left: nodes.Node, operator: str, right: nodes.Node, names: Vocabul
 
 
 def _operand(node: nodes.Node, names: Vocabulary) -> str:
-    return _noun(node, names) if isinstance(node, tuple(_CALCULATED)) else _single(node, names)
+    return _noun(node, names) if isinstance(node, nodes.Add | nodes.Sub) else _single(node, names)
 
 
 # Phrases
