@@ -13,8 +13,8 @@ from typing import Any
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Agent, PlanBody
+from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, laid_out, question_text
-from holdfast.blueprint.plan.reading import read_plan
 from holdfast.client.answering import Answering
 from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.trace import Span, inside

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.blueprint.plan.texts import read_structure
+from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.reducers import NOT_REDUCED, reduced
 
 Json = dict[str, Any]

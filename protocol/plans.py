@@ -8,8 +8,8 @@ from typing import Any, Literal
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Agent, PlanBody, Retry
+from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, asks
-from holdfast.blueprint.plan.reading import read_plan
 from holdfast.protocol.address import Address
 from holdfast.protocol.questions import InvalidAnswer, Review, review_schema
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.texts import NoJson, read_json
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.plan.texts import NoJson, read_json
 from holdfast.protocol.address import Address
 from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.secrets import PATTERN, reference_in

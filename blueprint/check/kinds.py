@@ -11,6 +11,7 @@ from holdfast.blueprint.check.findings import Findings, check_function, check_kn
 from holdfast.blueprint.check.human import check_hitl
 from holdfast.blueprint.check.plans import check_plan
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import (
     Agent,
     AgenticLoop,
@@ -32,7 +33,6 @@ from holdfast.blueprint.kinds import (
     Plan,
 )
 from holdfast.blueprint.kinds.step import BUILTINS
-from holdfast.blueprint.plan.texts import read_structure
 
 _PATH = re.compile(r"(context\.)?[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")
 _MAPPERS = {

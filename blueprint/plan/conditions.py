@@ -9,8 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.blueprint.expressions.texts import NoJson, read_json, read_structure
 from holdfast.blueprint.plan.references import BadText, Reference, leading_reference, references_in
-from holdfast.blueprint.plan.texts import NoJson, read_json, read_structure
 
 OPERATORS = ("not_contains", "contains", "not_equals", "equals", "is not empty", "is empty", ">=", "<=", ">", "<")
 _SPELLED = {

@@ -54,10 +54,10 @@ def blueprint_of(document: PlacedDict) -> PlacedDict:
     return _object(document, steps=_list(document, _object(document, kind="plan", name=NAME, plan=plan)))
 
 
-def told_of_plan(path: str) -> str:
+def path_in_plan(path: str) -> str:
     """A path in the blueprint as one in the plan.
 
-    >>> told_of_plan("steps[0].plan.steps[2].id"), told_of_plan("steps[0].plan")
+    >>> path_in_plan("steps[0].plan.steps[2].id"), path_in_plan("steps[0].plan")
     ('steps[2].id', '')
     """
     return path.removeprefix(INSIDE).removeprefix(".") if path.startswith(INSIDE) else path

@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.texts import NoJson, read_json
 from holdfast.blueprint.kinds.plan import ItemRule, PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
 from holdfast.blueprint.plan.conditions import Condition, folded, parse_condition
 from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
-from holdfast.blueprint.plan.texts import NoJson, read_json
 
 MOST_LEVELS = 3
 """Loops in loops."""

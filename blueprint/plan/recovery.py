@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.blueprint.plan.texts import NoJson, read_json
+from holdfast.blueprint.expressions.texts import NoJson, read_json
 
 _FENCED = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n\s*```", re.DOTALL)
 _DECODER = json.JSONDecoder()

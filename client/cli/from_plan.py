@@ -12,8 +12,9 @@ from typing import TypeVar
 from holdfast.blueprint import Blueprint, BlueprintError, expand, loads
 from holdfast.blueprint.core import core_of
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
+from holdfast.blueprint.load.plans import imported
 from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
-from holdfast.blueprint.plan.importers import FORMATS, imported, recognised
+from holdfast.blueprint.plan.notations import NOTATIONS, recognised
 from holdfast.blueprint.source import PlacedDict, read
 from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.writing import check_free, print_command, write_all
@@ -93,7 +94,7 @@ def _plan_text(origin: Origin) -> str:
         raise BadUsage(f"{origin.label} is a blueprint, not a plan; run it with: holdfast run {origin.path}")
     if problems and (text.lstrip().startswith("{") or origin.path.suffix.lower() in (".json", ".yaml", ".yml")):
         raise BlueprintError(problems)
-    others = ", ".join(FORMATS)
+    others = ", ".join(NOTATIONS)
     raise BadUsage(f'{origin.label} is not a plan: neither JSON with "goal" and "steps", nor a text of {others}')
 
 

@@ -10,10 +10,10 @@ import pytest
 from holdfast.blueprint import BlueprintError, loads
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import parse
+from holdfast.blueprint.load.plans import plain_plan, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, laid_out
 from holdfast.blueprint.plan.answers import meaning
 from holdfast.blueprint.plan.conditions import WrongType, parse_condition
-from holdfast.blueprint.plan.reading import plain_plan, read_plan
 from holdfast.blueprint.plan.references import BadText, filled, references_in
 
 Json = dict[str, Any]

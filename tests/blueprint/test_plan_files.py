@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.load import examine, parse
-from holdfast.blueprint.plan.importers import imported
+from holdfast.blueprint.load.plans import imported
 from tests.blueprint.test_plan_importers import problems_of
 
 PLAN: dict[str, Any] = {"goal": "Tea", "steps": [{"id": "1", "instruction": "Boil"}]}

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.blueprint import BlueprintError, loads
 from holdfast.blueprint.kinds import Plan
-from holdfast.blueprint.plan.importers import imported, recognised
+from holdfast.blueprint.load.plans import imported
+from holdfast.blueprint.plan.notations import recognised
 
 REWOO = """\
 Task: Where was the winner born?
@@ -124,7 +125,7 @@ def test_hugginggpt_refers_in_texts_and_in_lists() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("Plan: a\nPlan: b\n#E1 = T[]", "1:7: nothing is done for the plan 'a' (write #E… = Tool[input] below it"),
+        ("Plan: a\nPlan: b\n#E1 = T[]", "1:7: nothing is done for the plan 'a' (write #E1 = Tool[input] below it"),
         ("#E1 = Google[x", "1:13: the input of Google has no end (close it with ])"),
         ("#E1 = T[x]\n#E2 = x", "2:1: '#E2 = x' calls nothing (write #E1 = Tool[input])"),
         ("#E1 = T[x]\nfoo", "2:1: 'foo' is no part of such a plan (take it out)"),

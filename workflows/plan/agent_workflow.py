@@ -15,8 +15,8 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.load.plans import plain_plan
 from holdfast.blueprint.plan import Layout
-from holdfast.blueprint.plan.reading import plain_plan
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import (

@@ -14,8 +14,8 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.blueprint.plan import Layout
-from holdfast.blueprint.plan.reading import plain_plan, problems_of, read_plan
 from holdfast.protocol.agents import Message
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import PlannerCall, PlanReview

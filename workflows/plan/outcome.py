@@ -8,8 +8,8 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.load.plans import plain_plan
 from holdfast.blueprint.plan import LoopUnit
-from holdfast.blueprint.plan.reading import plain_plan
 from holdfast.protocol.plans import LoopOutcome, PlanView, StepResult, nothing_done
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.journal import preview

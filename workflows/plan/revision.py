@@ -9,8 +9,8 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Agent, PlanBody
+from holdfast.blueprint.load.plans import problems_of, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out
-from holdfast.blueprint.plan.reading import problems_of, read_plan
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import PLAN

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.plan import (
     Layout,
     LoopUnit,
@@ -22,7 +23,6 @@ from holdfast.blueprint.plan import (
 from holdfast.blueprint.plan.conditions import is_answer
 from holdfast.blueprint.plan.lists import list_in, spoken_items
 from holdfast.blueprint.plan.references import whole_reference
-from holdfast.blueprint.plan.texts import read_structure
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     OVER,

@@ -9,9 +9,9 @@ from temporalio.exceptions import ActivityError
 
 from holdfast.blueprint.dependencies import reach_of, steps_within
 from holdfast.blueprint.expressions import names_in
+from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import AnyStep, Cache, Conditional, Loop, Map, PlainStep, Plan
 from holdfast.blueprint.kinds.base import Part
-from holdfast.blueprint.plan.texts import read_structure
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import CacheEntry
 from holdfast.protocol.context import GONE, Path, changes, keys_of, read, with_changes

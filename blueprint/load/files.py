@@ -13,7 +13,7 @@ from holdfast.blueprint.check.advice import advise
 from holdfast.blueprint.errors import BlueprintError, Problem, in_order
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import Blueprint, PlainStep
-from holdfast.blueprint.plan.document import blueprint_of, is_plan, plan_inside, told_of_plan, unfenced
+from holdfast.blueprint.plan.document import blueprint_of, is_plan, path_in_plan, plan_inside, unfenced
 from holdfast.blueprint.positions import Parts, place_of, shown
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
 from holdfast.blueprint.sugar import ExpansionReport, core_form
@@ -49,7 +49,7 @@ class Parsed:
         if self.core is None:
             raise ValueError("nothing was read")
         place = shown(path)
-        return place_of(self.core, path).problem(told_of_plan(place) if self.is_plan else place, code, message)
+        return place_of(self.core, path).problem(path_in_plan(place) if self.is_plan else place, code, message)
 
 
 def load(path: str | Path) -> Blueprint:
@@ -78,6 +78,11 @@ def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
 def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Parsed:
     """Parse a text like `loads`, but return the problems."""
     return _Loading().text(text, file, folder, name or _name_of(file))
+
+
+def parse_document(document: PlacedDict) -> Parsed:
+    """Parse a document that is read already, such as a plan in another notation; it has no folder."""
+    return _Loading().document(document, None, _name_of(document.place.source.file))
 
 
 def _require_valid(parsed: Parsed) -> Blueprint:
@@ -132,17 +137,19 @@ class _Loading:
             hint = "write at least `steps:` with a list of steps"
             problems.append(place.problem("", "bad_value", f"a blueprint is an object with keys, this is {form}", hint))
             return Parsed(None, in_order(problems))
-        value = plan_inside(value)
-        plan = is_plan(value)
-        parsed = self._document(blueprint_of(value) if plan else value, folder, name, ())
+        parsed = self.document(value, folder, name)
         if not parsed.problems:
             self._apply_suppressions(place.source)
-        document_problems = (
-            [replace(problem, path=told_of_plan(problem.path)) for problem in parsed.problems]
-            if plan
-            else parsed.problems
-        )
-        return replace(parsed, problems=in_order([*problems, *document_problems]), is_plan=plan)
+        return replace(parsed, problems=in_order([*problems, *parsed.problems]))
+
+    def document(self, value: PlacedDict, folder: Path | None, name: str) -> Parsed:
+        """Parse a blueprint, or a plan as the blueprint that runs it."""
+        value = plan_inside(value)
+        if not is_plan(value):
+            return self._blueprint(value, folder, name, ())
+        parsed = self._blueprint(blueprint_of(value), folder, name, ())
+        problems = [replace(problem, path=path_in_plan(problem.path)) for problem in parsed.problems]
+        return replace(parsed, problems=problems, is_plan=True)
 
     def _apply_suppressions(self, source: Source) -> None:
         """Drop the warnings that comments of this file silence."""
@@ -150,7 +157,7 @@ class _Loading:
         others = [warning for warning in self.warnings if warning.file != source.file]
         self.warnings = [*others, *apply_suppressions(own, source)]
 
-    def _document(self, document: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
+    def _blueprint(self, document: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
         report = ExpansionReport(folder)
         core = core_form(document, report, name, shown(prefix))
         imported, size = self._imports(core, folder, prefix)
@@ -200,7 +207,7 @@ class _Loading:
                     (place, shown(path)), value, "unreadable_file", message, "read the blueprint from a file"
                 )
             case PlacedDict():
-                return self._document(value, folder, str(path[-1]), path)
+                return self._blueprint(value, folder, str(path[-1]), path)
         message, hint = "an import is the path of a blueprint", "such as ./review.yaml"
         return _failed((place, shown(path)), "", "bad_value", message, hint)
 

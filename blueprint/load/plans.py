@@ -1,4 +1,4 @@
-"""A plan from a value: what a planner gave, a person edited, or a file held; everything that is wrong at once."""
+"""Read a plan from a value: of a planner, of a person who edits it, or in another notation. Reports all problems."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.blueprint.core import core_of
-from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.errors import BlueprintError, Problem, in_order
+from holdfast.blueprint.expressions.texts import NoJson
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
-from holdfast.blueprint.load import parse
-from holdfast.blueprint.plan.document import INSIDE, told_of_plan
+from holdfast.blueprint.load.files import parse, parse_document
+from holdfast.blueprint.plan.document import INSIDE, path_in_plan
 from holdfast.blueprint.plan.layout import Fault
+from holdfast.blueprint.plan.notations import plan_in
 from holdfast.blueprint.plan.recovery import from_text, recovered, without_envelope
-from holdfast.blueprint.plan.texts import NoJson
 from holdfast.blueprint.plan.tools import check_tools
+from holdfast.blueprint.source import plain
 
 _AUTHORS = ("from", "confirm", "max_revisions")
 """Keys that only the author of a blueprint may write."""
@@ -61,7 +63,7 @@ def read_plan(
         raise BlueprintError([Problem(FILE, 0, 0, "", "bad_value", told, "keep long texts in the context or in files")])
     parsed = parse(text, file=FILE)
     problems += [
-        replace(one, line=0, column=0, path=told_of_plan(one.path)) for one in parsed.problems if _is_ours(one)
+        replace(one, line=0, column=0, path=path_in_plan(one.path)) for one in parsed.problems if _is_ours(one)
     ]
     if parsed.blueprint is None or problems:
         raise BlueprintError(problems)
@@ -71,6 +73,21 @@ def read_plan(
     if tools and (lacking := problems_of(check_tools(plan, author, agents))):
         raise BlueprintError(lacking)
     return plan
+
+
+def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> dict[str, Any]:
+    """Return the plan that a text in another planner's notation means, as it is written in JSON.
+
+    Without a goal it has that of the text, if any. Raises `BlueprintError` with every problem, at its place.
+
+    >>> imported('1. search("tea")\\n2. sum_up($1)', goal="Tea")["steps"][1]
+    {'id': '2', 'instruction': 'Call sum_up with: RESULT_FROM_1', 'tools': ['sum_up'], 'dependencies': ['1']}
+    """
+    document = plan_in(text, goal, file)
+    if problems := parse_document(document).problems:
+        raise BlueprintError(in_order(problems))
+    found: dict[str, Any] = plain(document)
+    return found
 
 
 def problems_of(faults: Iterable[Fault]) -> list[Problem]:
