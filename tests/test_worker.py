@@ -75,7 +75,7 @@ async def test_a_build_id_makes_it_a_version_of_the_deployment(
 
     async def registered() -> bool:
         request = ListWorkerDeploymentsRequest(namespace="default")
-        reply = await server.client.workflow_service.list_worker_deployments(request)
+        reply = await server.client.workflow_service.list_worker_deployments(request, retry=True)
         return [one.name for one in reply.worker_deployments] == ["inbox"]
 
     await eventually(registered)

@@ -7,20 +7,23 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from temporalio.client import Client
 
 from holdfast.activities import McpServer, McpServers, all_activities
 from holdfast.worker import create_worker
 from tests.agents.test_turns import agent, call, turn
-from tests.conftest import TOOLS, Harness
+from tests.conftest import TOOLS, Harness, Replays
 from tests.test_architecture import HOME
 
 SERVER = McpServer(command=(sys.executable, str(HOME / "tests" / "activities" / "mcp_server.py")))
 
 
 @pytest_asyncio.fixture
-async def house(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
+async def house(
+    temporal: Client, replays: Replays, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Harness]:
     """As everywhere, with a server called `files` behind the worker."""
     queue = f"mcp-{uuid.uuid4().hex[:8]}"
     harness = Harness(temporal, queue, tmp_path)
@@ -28,7 +31,7 @@ async def house(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
     try:
         async with create_worker(temporal, task_queue=queue, activities=all_activities([TOOLS], {}, servers)):
             yield harness
-            await harness.replay()
+            replays.add(request.node.nodeid, await harness.recorded())
     finally:
         await servers.close()
 

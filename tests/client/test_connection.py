@@ -121,7 +121,7 @@ async def test_search_attributes_are_registered_once_and_again_without_harm(serv
     await ensure_search_attributes(client, "default")
     assert await missing_search_attributes(client, "default") == []
     remove = RemoveSearchAttributesRequest(namespace="default", search_attributes=["HoldfastWaitingFor"])
-    await client.operator_service.remove_search_attributes(remove)
+    await client.operator_service.remove_search_attributes(remove, retry=True)
     await ensure_search_attributes(client, "default")
     assert await missing_search_attributes(client, "default") == []
 

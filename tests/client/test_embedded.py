@@ -112,7 +112,7 @@ async def test_what_takes_some_seconds_is_told_before(project: Config) -> None:
 async def test_runs_may_carry_search_attributes_at_once_and_closed_ones_are_kept_90_days(project: Config) -> None:
     await park(project)
     client = await Client.connect((await ensure(project)).address)
-    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"))
+    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"), retry=True)
     assert space.config.workflow_execution_retention_ttl.ToTimedelta().days == 90
 
 

@@ -13,11 +13,12 @@ import tests.tools  # noqa: F401 importing them registers them
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import examine, loads
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from tests.client.command import Holdfast
-from tests.conftest import Harness, temporal_binary, worker_for
+from tests.conftest import Harness, worker_for
 
 NAMES = """
 agents:

@@ -31,13 +31,14 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from holdfast.activities import tool
 from holdfast.client.config import ConfigError, load_config
 from holdfast.client.connection import DATA_CONVERTER, converter, payload_place
+from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
 from holdfast.client.payloads.collection import StoredAmount, clear
 from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
 from holdfast.worker import Settings
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.client.command import Holdfast
-from tests.conftest import ATTRIBUTES, Harness, temporal_binary, until, worker_for
+from tests.conftest import ATTRIBUTES, Harness, until, worker_for
 
 LARGE = "0123456789" * 10_000
 HERE = __name__
@@ -507,7 +508,7 @@ async def test_gc_removes_what_a_deleted_run_left(
         request = DeleteWorkflowExecutionRequest(
             namespace=house.client.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
         )
-        await house.client.workflow_service.delete_workflow_execution(request)
+        await house.client.workflow_service.delete_workflow_execution(request, retry=True)
 
         async def gone() -> bool:
             return (await clear(house.client, folder.folder)).kept == StoredAmount()

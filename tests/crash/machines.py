@@ -15,9 +15,10 @@ from temporalio.client import Client
 
 from holdfast.client.answering import Answering
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question
-from tests.conftest import Harness, temporal_binary, until
+from tests.conftest import Harness, until
 from tests.test_architecture import HOME
 
 

@@ -23,7 +23,8 @@ from temporalio.testing import WorkflowEnvironment
 from holdfast import worker
 from holdfast.client import config
 from holdfast.client.connection import missing_search_attributes
-from tests.conftest import temporal_binary, until
+from holdfast.client.embedded.server import temporal_binary
+from tests.conftest import until
 
 HOME = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((HOME / "docker-compose.yml").read_text())
@@ -131,7 +132,9 @@ async def set_up(server: WorkflowEnvironment, namespace: str) -> None:
 
 
 async def kept(client: Client, namespace: str) -> timedelta:
-    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    described = await client.workflow_service.describe_namespace(
+        DescribeNamespaceRequest(namespace=namespace), retry=True
+    )
     return described.config.workflow_execution_retention_ttl.ToTimedelta()
 
 

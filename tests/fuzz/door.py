@@ -29,9 +29,10 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint import loads
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.runs import Runs, RunState
 from holdfast.protocol.questions import Question
-from tests.conftest import ATTRIBUTES, temporal_binary, worker_for
+from tests.conftest import ATTRIBUTES, worker_for
 
 HITL = "steps: [{kind: hitl, name: ask, message: Go?, on_decline: continue, %s}]"
 KINDS = {

@@ -6,11 +6,13 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
 from holdfast.client.connection import DATA_CONVERTER
-from tests.conftest import ATTRIBUTES, Harness, temporal_binary, worker_for
+from holdfast.client.embedded.server import temporal_binary
+from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -26,9 +28,11 @@ async def skipping() -> AsyncIterator[WorkflowEnvironment]:
 
 
 @pytest_asyncio.fixture
-async def later(skipping: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Harness]:
+async def later(
+    skipping: WorkflowEnvironment, replays: Replays, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Harness]:
     queue = f"later-{uuid.uuid4().hex[:8]}"
     harness = Harness(skipping.client, queue, tmp_path)
     async with worker_for(skipping.client, queue):
         yield harness
-        await harness.replay()
+        replays.add(request.node.nodeid, await harness.recorded())

@@ -28,7 +28,7 @@ from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.runs import CONTEXT, WorkflowView
 from holdfast.worker import create_worker
-from tests.conftest import TOOLS, Harness, until
+from tests.conftest import TOOLS, Harness, Replays, until
 from tests.people.test_asking import straight
 
 VALUE = "hunter2 'and' \"more\" é"
@@ -85,7 +85,9 @@ def store(tmp_path: Path) -> SecretDirectory:
 
 
 @pytest_asyncio.fixture
-async def house(temporal: Client, tmp_path: Path, store: SecretDirectory) -> AsyncIterator[Harness]:
+async def house(
+    temporal: Client, replays: Replays, tmp_path: Path, store: SecretDirectory, request: pytest.FixtureRequest
+) -> AsyncIterator[Harness]:
     """As everywhere, but client and worker have a secret store."""
     queue = f"secrets-{tmp_path.name}"
     harness = Harness(temporal, queue, tmp_path)
@@ -94,7 +96,7 @@ async def house(temporal: Client, tmp_path: Path, store: SecretDirectory) -> Asy
     activities = all_activities([TOOLS], {}, secrets=readers)
     async with create_worker(temporal, task_queue=queue, activities=activities):
         yield harness
-        await harness.replay()
+        replays.add(request.node.nodeid, await harness.recorded())
 
 
 def has(text: str, value: str = "hunter2") -> bool:

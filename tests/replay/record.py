@@ -18,8 +18,9 @@ from temporalio.testing import WorkflowEnvironment
 
 import tests.interrupting  # noqa: F401 registers the tools
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.embedded.server import temporal_binary
 from tests.agents.test_turns import call, turn
-from tests.conftest import ATTRIBUTES, Harness, temporal_binary, worker_for
+from tests.conftest import ATTRIBUTES, Harness, worker_for
 from tests.loops.test_loops import MORE_OR_STOP, NESTED
 
 HERE = Path(__file__).parent / "histories"

@@ -14,7 +14,7 @@ import tests.tools  # noqa: F401 registers the tools
 from holdfast.activities import all_activities
 from holdfast.worker import create_worker
 from tests.activities.provider import Reply
-from tests.conftest import TOOLS, Harness
+from tests.conftest import TOOLS, Harness, Replays
 from tests.wire.fake import Fake
 
 AGENT = """
@@ -32,13 +32,15 @@ TROUBLES = {
 
 
 @pytest_asyncio.fixture
-async def wired(temporal: Client, tmp_path: Path, fake: Fake) -> AsyncIterator[Harness]:
+async def wired(
+    temporal: Client, replays: Replays, tmp_path: Path, fake: Fake, request: pytest.FixtureRequest
+) -> AsyncIterator[Harness]:
     queue = f"test-wire-{tmp_path.name}-{fake.api.name}"
     harness = Harness(temporal, queue, tmp_path)
     activities = all_activities([TOOLS], {"fast": fake.alias})
     async with create_worker(temporal, task_queue=queue, activities=activities):
         yield harness
-        await harness.replay()
+        replays.add(request.node.nodeid, await harness.recorded())
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

@@ -1,0 +1,88 @@
+"""One Temporal server for all processes of a test run: the first that needs it starts it, the last one ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client
+
+from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.embedded.server import OPTIONS, temporal_binary
+
+HOST = "127.0.0.1"
+LOOKS = 1500
+"""Attempts to connect, a fiftieth of a second apart or more."""
+NAME = os.environ.get("PYTEST_XDIST_WORKER", "main")
+"""The name of this process among those of the test run; its namespace on the server."""
+COMMANDS = "-commands"
+"""Ends the name of the namespace of the command line: its commands list and look at every run that there is."""
+
+
+def namespaces() -> list[str]:
+    """Return those of all processes: what the tests of one list or count is not mixed with what others leave."""
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0))
+    names = [f"gw{number}" for number in range(count)] or [NAME]
+    return [name + end for name in names for end in ("", COMMANDS)]
+
+
+class SharedServer:
+    """The server of a test run, known to its processes by a file in a folder that they share."""
+
+    def __init__(self, folder: Path, user: str = NAME) -> None:
+        self.folder, self.user = folder, user
+        self._file = folder / "server.json"
+
+    def join(self) -> str:
+        """Return the server's address. It runs at least until `leave`."""
+        with self._state() as state:
+            if not state.get("users"):
+                state.update(_start(self.folder / "server.log"), users=[])
+            state["users"].append(self.user)
+            return str(state["address"])
+
+    def leave(self) -> None:
+        with self._state() as state:
+            state["users"].remove(self.user)
+            if not state["users"]:
+                os.kill(state["pid"], signal.SIGKILL)
+
+    @contextmanager
+    def _state(self) -> Iterator[dict[str, Any]]:
+        with (self.folder / "server.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            state = json.loads(self._file.read_text()) if self._file.exists() else {}
+            yield state
+            self._file.write_text(json.dumps(state))
+
+
+def _start(log: Path) -> dict[str, Any]:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port = probe.getsockname()[1]
+    command = [temporal_binary(), "server", "start-dev", "--headless", "--ip", HOST, "--port", str(port), *OPTIONS]
+    command += [word for name in namespaces() for word in ("--namespace", name)]
+    with log.open("a") as out:
+        # In a session of its own: at Ctrl-C, tests that are being ended would wait for a server that is gone.
+        process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    return {"pid": process.pid, "address": f"{HOST}:{port}"}
+
+
+async def connected(address: str, namespace: str = NAME) -> Client:
+    """Return a client of a server that may just have been started."""
+    for _ in range(LOOKS):
+        try:
+            return await Client.connect(address, namespace=namespace, data_converter=DATA_CONVERTER)
+        except RuntimeError as error:
+            trouble = error
+            await asyncio.sleep(0.02)
+    raise AssertionError(f"the test run's server does not answer at {address}: {trouble}")
