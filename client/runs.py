@@ -66,6 +66,7 @@ from holdfast.protocol.runs import (
     Definition,
     Event,
     Failure,
+    HistoryLimits,
     PipelineState,
     RunResult,
     Status,
@@ -193,6 +194,7 @@ class Runs:
         run: str | None = None,
         started_by: str | None = None,
         check: bool = False,
+        history_limits: HistoryLimits | None = None,
     ) -> str:
         """Start a run and return its id.
 
@@ -203,6 +205,7 @@ class Runs:
             started_by: The person who starts it, such as `user:ana`.
             check: Ask a worker first for the names that the blueprint uses (see `look_up`). If no worker can be
                 asked, the run starts unchecked.
+            history_limits: When the workflows of the run continue as new, where the defaults do not suit it.
 
         Raises:
             BadInput: The input or the id cannot be used.
@@ -223,7 +226,14 @@ class Runs:
             await self.client.start_workflow(
                 PIPELINE_WORKFLOW,
                 args=[
-                    Definition(blueprint=blueprint, run=run, guarded=guarded, steer=steer, size_limits=limits),
+                    Definition(
+                        blueprint=blueprint,
+                        run=run,
+                        guarded=guarded,
+                        steer=steer,
+                        size_limits=limits,
+                        history_limits=history_limits or HistoryLimits(),
+                    ),
                     PipelineState(input=input, started_by=started_by),
                 ],
                 id=run,

@@ -59,12 +59,12 @@ from holdfast.protocol.runs import (
     WAITING_ATTRIBUTE,
     AgentDefinition,
     AgentResult,
-    Carried,
     ChildDefinition,
     ClarifyDefinition,
     ClarifyResult,
     Definition,
     Event,
+    HistoryLimits,
     LoopDefinition,
     LoopResult,
     MapDefinition,
@@ -82,6 +82,7 @@ from holdfast.workflows.details import details_of
 from holdfast.workflows.door import NOTHING, answers_in, one_argument, value_in
 from holdfast.workflows.failures import HANDLED, failure_of, raised
 from holdfast.workflows.frame import history_of
+from holdfast.workflows.history import History
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.questions import Questions, Reply
 from holdfast.workflows.request_counts import RequestCounts
@@ -98,14 +99,11 @@ from holdfast.workflows.turns import Speakers
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 KEPT_REFUSALS = 20
-MOST_COMMANDS = 1_000
-"""Updates and signals after which a workflow continues as new. Below `busy_from`, so that it is never busy for long."""
 LONGEST_REFUSAL = 200
 UNQUOTED = {
     "invalid_answer": "a signal could not be read, or its content does not fit",
     "unknown_question": "a signal names a question that is not open",
 }
-_CARRIED = Carried.model_fields.keys() - {"budgets"}
 CHILDREN: dict[type[Definition], tuple[str, str, type[Any]]] = {
     LoopDefinition: (LOOP_WORKFLOW, "loop.started", LoopResult),
     AgentDefinition: (AGENT_WORKFLOW, "agent.started", AgentResult),
@@ -130,6 +128,7 @@ class BaseWorkflow:
         guarded: bool = False,
         steer: Sequence[str] = (),
         limits: SizeLimits | None = None,
+        history: History | None = None,
         started_by: str | None = None,
         paused: bool = False,
         closed: list[Closed] | None = None,
@@ -157,8 +156,7 @@ class BaseWorkflow:
         self.iteration: int | None = None
         self.ended: Status | None = None
         self.digest = ""
-        # Accepted in this history. Temporal takes 2,000 updates and 10,000 signals, then none.
-        self.updates, self.signals = 0, 0
+        self.history = history or History(HistoryLimits())
         self._calls_under_way = 0
         self._children_starting = 0
         self._started: dict[str, int] = {}
@@ -239,14 +237,15 @@ class BaseWorkflow:
         result_type: type[Any],
     ) -> Any:
         await self.until_resumed()
-        id_ = self._new_child_id(child_workflow_id(self.run_id, _address_of(definition)))
+        id_ = self._new_child_id(child_workflow_id(self.run_id, address_of(definition)))
+        fixed = {"size_limits": self.limits, "history_limits": self.history.limits}
         start = partial(
             workflow.start_child_workflow,
             name,
-            args=[definition.model_copy(update={"size_limits": self.limits}), state],
+            args=[definition.model_copy(update=fixed), state],
             id=id_,
             result_type=result_type,
-            static_summary=summary_of(f"{self.blueprint_name}: {_address_of(definition).rpartition(';')[2]}"),
+            static_summary=summary_of(f"{self.blueprint_name}: {address_of(definition).rpartition(';')[2]}"),
             search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, self.blueprint_name)]),
         )
         child = Child(id_, start)
@@ -357,24 +356,6 @@ class BaseWorkflow:
         """Return further fields for a failure of this workflow. For subclasses."""
         return {}
 
-    async def carried(self) -> dict[str, Any]:
-        """Return the part of the state that every workflow carries over continue-as-new; events stay behind.
-
-        Handlers must be done by then: an update in flight would fail.
-        """
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        await end_if_cancelled()  # the new run would not hear of a cancellation of this one
-        self.show()
-        # An offset and a run id instead of the events: 1,000 of them took 363 kB each time.
-        return {
-            "closed": self.questions.closed,
-            "next_offset": self.journal.next,
-            "previous_run": workflow.info().run_id,
-            "paused": self.paused,
-            "permits": self.permits,
-            **self.counted(),
-        }
-
     def counted(self) -> dict[str, Any]:
         """Return what was spent, requested and said so far, for the parent or the next run, however this one ends."""
         speakers = self.speakers.of(history_of(self.current_context()))
@@ -393,7 +374,7 @@ class BaseWorkflow:
     def answer(self, payload: RawValue) -> list[Receipt]:
         # No limit and no check here: a handler runs again on replay, and what the deployment allows may have changed.
         # The validator, which does not run again, has checked them.
-        self.updates += 1
+        self.history.updates += 1
         try:
             return self.questions.take(answers_in(payload, None))
         except Refusal as refusal:
@@ -413,7 +394,7 @@ class BaseWorkflow:
     @workflow.signal(name=ANSWER, description="The same as the update, without a receipt.")
     @one_argument
     def answer_signal(self, payload: RawValue = NOTHING) -> None:
-        self.signals += 1
+        self.history.signals += 1
         by = None
         try:
             answers = answers_in(payload, self.limits.answer)
@@ -429,18 +410,13 @@ class BaseWorkflow:
         refused = RefusedSignal(at=workflow.now(), by=by, code=refusal.code, message=unquoted(refusal))
         self._refused = [*self._refused, refused][-KEPT_REFUSALS:]
 
-    @property
-    def has_heard_much(self) -> bool:
-        """Return whether this history has so many updates and signals that it should continue as new."""
-        return self.updates + self.signals >= MOST_COMMANDS
-
     def check_busy(self) -> None:
         """Refuse an update that can wait, to keep the remaining ones for answers, pause and resume.
 
         For validators only, as the threshold is the deployment's. Raises `Refusal`.
         """
-        if self.updates >= guard.DEPLOYMENT.busy_from:
-            text = f"{self.updates:,} updates stand in this history, and the rest is kept for answers"
+        if self.history.updates >= guard.DEPLOYMENT.busy_from:
+            text = f"{self.history.updates:,} updates stand in this history, and the rest is kept for answers"
             raise Refusal("busy", f"{text}; answer what is open, or try again once the run has moved on")
 
     @workflow.update(name=PAUSE, description="Start no further step; answers are still taken, deadlines still run.")
@@ -466,7 +442,7 @@ class BaseWorkflow:
             raise refused(refusal) from None
 
     async def _take_pause(self, command: str, raw: RawValue) -> None:
-        self.updates += 1
+        self.history.updates += 1
         try:
             payload = value_in(raw, None)
             before = self.steered_before(command, payload)
@@ -489,7 +465,7 @@ class BaseWorkflow:
         await self._pause_by_signal(False)
 
     async def _pause_by_signal(self, paused: bool) -> None:
-        self.signals += 1
+        self.history.signals += 1
         try:
             self.check_signal()
         except Refusal as refusal:
@@ -599,20 +575,6 @@ class BaseWorkflow:
         return "waiting" if self.questions.open and not self._calls_under_way else "running"
 
 
-def inherited(definition: ChildDefinition | AgentDefinition, state: Carried) -> dict[str, Any]:
-    """Return the arguments of `BaseWorkflow` for a child: from its definition, and from its carried state."""
-    return {
-        "run": definition.run,
-        "address": _address_of(definition),
-        "blueprint": definition.blueprint.name,
-        "guarded": definition.guarded,
-        "steer": definition.steer,
-        "limits": definition.size_limits,
-        "started_by": definition.started_by,
-        **{key: value for key, value in state.__dict__.items() if key in _CARRIED},
-    }
-
-
 def unquoted(refusal: Refusal) -> str:
     """Return a refusal's message for the view, where everybody sees it: short, and without what was sent."""
     if refusal.code in ("invalid_answer", "unknown_question"):
@@ -624,7 +586,7 @@ def refused(refusal: Refusal) -> ApplicationError:
     return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)
 
 
-def _address_of(definition: ChildDefinition | AgentDefinition) -> Address:
+def address_of(definition: ChildDefinition | AgentDefinition) -> Address:
     """Return the address of a child; a page of a map stands below its map."""
     if isinstance(definition, MapDefinition) and definition.pages is not None:
         return definition.pages

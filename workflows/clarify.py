@@ -14,11 +14,9 @@ from holdfast.protocol.questions import Asked, Clarification, Decision, Fact, In
 from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.values import Value
 from holdfast.workflows.agents import AgentCall, ask_model
-from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.interpreter import run_steps
-from holdfast.workflows.limits import Meter
 from holdfast.workflows.questions import Reply
 
 MOST_READINGS = 3
@@ -51,15 +49,16 @@ class Read(Value):
 
 
 @workflow.defn(name=CLARIFY_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class ClarifyWorkflow(BaseWorkflow):
+class ClarifyWorkflow(ChildWorkflow):
     """A workflow that asks for missing facts, and takes those in the answers."""
+
+    definition: ClarifyDefinition
+    state: ClarifyState
 
     @workflow.init
     def __init__(self, definition: ClarifyDefinition, state: ClarifyState) -> None:
-        super().__init__(**inherited(definition, state))
-        self.definition = definition
+        super().__init__(definition, state)
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Clarify))
-        self.meter = Meter(state.budgets)
         self.facts: dict[str, Any] = {}
         self.asked = 0
         self.granted = 0
@@ -76,22 +75,16 @@ class ClarifyWorkflow(BaseWorkflow):
     @workflow.run
     async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
         output = await self.live(self._work(self._frame()))
-        return ClarifyResult(output=output, permits=self.permits, budgets=self.meter.budgets, **self.counted())
+        return ClarifyResult(output=output, **self.handed_back())
 
     def _frame(self) -> Frame:
         definition = self.definition
-        return Frame(
-            host=self,
-            address=self.address,
-            blueprint=definition.blueprint,
-            store=ContextStore({}),
-            scope=Scope(dict(definition.steps)),
-            run_steps=run_steps,
-            names={**definition.names, "input": definition.input},
+        return self.frame(
+            ContextStore({}),
+            Scope(dict(definition.steps)),
+            {**definition.names, "input": definition.input},
             iteration=definition.iteration,
             place=definition.place,
-            meter=self.meter,
-            request_counts=self.request_counts,
         )
 
     async def _work(self, frame: Frame) -> dict[str, Any]:

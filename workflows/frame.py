@@ -34,6 +34,7 @@ from holdfast.protocol.runs import AgentDefinition, ChildDefinition, LoopDefinit
 from holdfast.protocol.values import Value
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.history import History
 from holdfast.workflows.limits import Before, Meter, limits_of
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.request_counts import RequestCounts
@@ -55,6 +56,7 @@ class Runtime(Protocol):
     permits: list[str]
     """Tools that a person allowed for the rest of the run."""
     speakers: Speakers
+    history: History
 
     def note(self, address: Address, type_: str, **data: Any) -> None: ...
     def count(self, usage: Usage) -> None: ...

@@ -16,18 +16,13 @@ from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.questions import Decision
 from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
-from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of, raised
 from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
-from holdfast.workflows.limits import Meter
 from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import newest
-
-# Continue as new well before the server suggests it (4,096 events): a cold resume took 63 ms at iteration 10, 2.9 s at
-# 1,000, and at 5,000 replay outlasted the workflow task, so that the run never came back.
-MOST_EVENTS = 1_000
 
 
 class LoopFailed(Exception):
@@ -39,21 +34,17 @@ class LoopFailed(Exception):
 
 
 @workflow.defn(name=LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class LoopWorkflow(BaseWorkflow):
-    """A workflow that runs the iterations of one loop.
+class LoopWorkflow(ChildWorkflow):
+    """A workflow that runs the iterations of one loop."""
 
-    Continuing as new keeps its identity: iteration numbers and event offsets go on.
-    """
+    definition: LoopDefinition
+    state: LoopState
 
     @workflow.init
     def __init__(self, definition: LoopDefinition, state: LoopState) -> None:
-        super().__init__(**inherited(definition, state))
-        self.definition, self.state = definition, state
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
+        super().__init__(definition, state, self.step.loop.checkpoint_every)
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
-        self.meter = Meter(state.budgets)
-        self.first_iteration = state.iteration
-        self.longest = 0
         self.exit: dict[str, Any] = {}
         if state.iteration:
             self.iteration = state.iteration
@@ -91,10 +82,7 @@ class LoopWorkflow(BaseWorkflow):
 
     async def _iterate(self) -> LoopResult:
         while True:
-            await self.until_resumed()
-            if self._history_is_long():
-                await self._continue()
-            before = workflow.info().get_current_history_length()
+            await self.next_round()
             frame = await self._iteration()
             if await self._exit_holds(frame):
                 return await self._finish(frame, "condition")
@@ -102,7 +90,6 @@ class LoopWorkflow(BaseWorkflow):
             if reached is not None and not await self._may_go_on(frame, reached):
                 return await self._finish(frame, reached)
             await self._propagate(frame)
-            self.longest = max(self.longest, workflow.info().get_current_history_length() - before)
 
     async def _iteration(self) -> Frame:
         """Run the body once, on a fork of the context that replaces it when the iteration is done."""
@@ -116,26 +103,21 @@ class LoopWorkflow(BaseWorkflow):
         output = await self._guard("body_step_error", frame, run_steps(self.block.body, frame, value))
         await self._guard("body_step_error", frame, self._shorten_history(frame))
         answer, heard = frame.scope.resume_input, self.state.heard or frame.scope.heard
-        self._advance(iteration=number, context=self.store.value, output=output, resume_input=answer, heard=heard)
+        self.advance(iteration=number, context=self.store.value, output=output, resume_input=answer, heard=heard)
         return frame.after(output)
 
     def _frame(self, number: int, store: ContextStore) -> Frame:
         definition = self.definition
-        return Frame(
-            host=self,
+        return self.frame(
+            store,
+            Scope(outer=Scope(dict(definition.steps)), resume_input=self.state.resume_input),
+            {**definition.names, "input": definition.input, "iteration": number},
             address=self._address(number),
-            blueprint=definition.blueprint,
-            store=store,
-            scope=Scope(outer=Scope(dict(definition.steps)), resume_input=self.state.resume_input),
-            run_steps=run_steps,
-            names={**definition.names, "input": definition.input, "iteration": number},
             iteration=number,
             turn_source=self.block.ai_turn_source,
             conversing=self.block.conversation,
             history_management=self.block.history_management,
             place=f"{self.step.name} {number}",
-            meter=self.meter,
-            request_counts=self.request_counts,
         )
 
     def _address(self, number: int) -> Address:
@@ -202,7 +184,7 @@ class LoopWorkflow(BaseWorkflow):
     def _reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
         """Return which limit allows no further iteration: the author's, or the ceiling of a loop without one."""
         asked = self.usage.questions
-        self._advance(idle=0 if asked > self.state.questions else self.state.idle + 1, questions=asked)
+        self.advance(idle=0 if asked > self.state.questions else self.state.idle + 1, questions=asked)
         limit = self.block.max_loops
         if limit is None:
             return "no_progress" if self.state.idle >= MOST_IDLE_ROUNDS else None
@@ -236,14 +218,14 @@ class LoopWorkflow(BaseWorkflow):
         reply = await frame.at("hitl", "max_loops").ask(Decision.model_validate({"message": text, "options": options}))
         if reply.content == "more":
             granted = 0 if self.block.max_loops is None else amount
-            self._advance(granted=self.state.granted + granted, idle=0, questions=self.usage.questions)
+            self.advance(granted=self.state.granted + granted, idle=0, questions=self.usage.questions)
         elif reply.content != "finish":
             raise failure(reached, f"loop {self.step.name} was ended by {reply.by or 'somebody'}", self.address)
         return bool(reply.content == "more")
 
     async def _propagate(self, frame: Frame) -> None:
         value = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))
-        self._advance(input=value, context=frame.store.value)
+        self.advance(input=value, context=frame.store.value)
 
     async def _next_input(self, frame: Frame) -> Any:
         self._operate(self.block.state, frame)
@@ -269,9 +251,7 @@ class LoopWorkflow(BaseWorkflow):
             iterations=self.state.iteration,
             resume_input=self.state.resume_input if self.state.heard else None,
             heard=self.state.heard,
-            permits=self.permits,
-            budgets=self.meter.budgets,
-            **self.counted(),
+            **self.handed_back(),
         )
 
     async def _output(self, frame: Frame) -> Any:
@@ -299,23 +279,3 @@ class LoopWorkflow(BaseWorkflow):
         self.note(
             self.address, "loop.completed", reason=reason, iterations=self.state.iteration, output=output, **self.exit
         )
-
-    def _advance(self, **changes: Any) -> None:
-        self.state = self.state.model_copy(update=changes)
-
-    def _history_is_long(self) -> bool:
-        done = self.state.iteration - self.first_iteration
-        if done == 0:
-            return False
-        info = workflow.info()
-        return (
-            done >= self.block.checkpoint_every
-            or info.get_current_history_length() + self.longest > MOST_EVENTS
-            or info.is_continue_as_new_suggested()
-            or self.has_heard_much
-        )
-
-    async def _continue(self) -> None:
-        """Continue as new with the state; events stay behind, and are read from the run before."""
-        state = self.state.model_copy(update={**await self.carried(), "budgets": self.meter.budgets})
-        workflow.continue_as_new(args=[self.definition, state])

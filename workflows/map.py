@@ -1,6 +1,7 @@
 """The workflow of many items of a map: a page of 50, or pages of pages, each a child.
 
-No history grows with the number of items: a page holds 50 of them, whatever is above holds at most 50 children.
+No history grows with the number of items: a page holds 50 of them, whatever is above holds at most 50 children
+(`HistoryLimits.items`).
 """
 
 from __future__ import annotations
@@ -15,28 +16,24 @@ from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
 from holdfast.protocol.context import GONE, Path, changes
 from holdfast.protocol.runs import MAP_WORKFLOW, Change, MapDefinition, MapResult, MapState
-from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import context_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
-from holdfast.workflows.limits import Meter
-
-# Items begin in one activation: 1,000 that each copied a context of 175 kB tripped the deadlock detector, 100 did not.
-PAGE = 50
 
 
 @workflow.defn(name=MAP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class MapWorkflow(BaseWorkflow):
+class MapWorkflow(ChildWorkflow):
     """A workflow that runs the items of one map, or a page of them."""
+
+    definition: MapDefinition
+    state: MapState
 
     @workflow.init
     def __init__(self, definition: MapDefinition, state: MapState) -> None:
-        super().__init__(**inherited(definition, state))
-        self.definition = definition
+        super().__init__(definition, state)
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Map))
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
-        self.meter = Meter(state.budgets)
         self.changed: dict[str, dict[Path, Any]] = {}
 
     def current_context(self) -> dict[str, Any]:
@@ -55,24 +52,18 @@ class MapWorkflow(BaseWorkflow):
 
     def _frame(self, state: MapState) -> Frame:
         definition = self.definition
-        return Frame(
-            host=self,
-            address=definition.address,
-            blueprint=definition.blueprint,
-            store=self.store,
-            scope=Scope(outer=Scope(dict(definition.steps)), resume_input=state.resume_input),
-            run_steps=run_steps,
-            names={**definition.names, "input": definition.input},
+        return self.frame(
+            self.store,
+            Scope(outer=Scope(dict(definition.steps)), resume_input=state.resume_input),
+            {**definition.names, "input": definition.input},
             iteration=definition.iteration,
             conversing=definition.conversing,
             history_management=definition.history_management,
-            meter=self.meter,
-            request_counts=self.request_counts,
         )
 
     async def _work(self, frame: Frame) -> list[Any]:
         items, first = self.definition.items, self.definition.first
-        if len(items) > PAGE:
+        if len(items) > self.history.limits.items:
             return await self._pages(frame)
         if self._alone:
             return await one_by_one(self.step.map, Items(items, first), frame)
@@ -87,7 +78,8 @@ class MapWorkflow(BaseWorkflow):
     async def _pages(self, frame: Frame) -> list[Any]:
         """Run one page after the other; the items of a page may still run several at once."""
         outputs: list[Any] = []
-        items, first, size = self.definition.items, self.definition.first, _size_of_a_page(len(self.definition.items))
+        items, first = self.definition.items, self.definition.first
+        size = _size_of_a_page(len(items), self.history.limits.items)
         fork = frame.request_counts.forking()
         for start in range(0, len(items), size):
             page = items[start : start + size]
@@ -126,21 +118,19 @@ class MapWorkflow(BaseWorkflow):
             outputs=outputs,
             context={} if is_page and not self._alone else self.store.value,
             changes=_entries_of(joint) if is_page else [],
-            permits=self.permits,
-            budgets=self.meter.budgets,
-            **self.counted(),
+            **self.handed_back(),
         )
 
 
-def _size_of_a_page(items: int) -> int:
-    """Return 50, or the power of 50 with which at most 50 pages are needed.
+def _size_of_a_page(items: int, most: int) -> int:
+    """Return `most`, or the power of it with which at most so many pages are needed.
 
-    >>> _size_of_a_page(51), _size_of_a_page(2_500), _size_of_a_page(2_501), _size_of_a_page(100_000)
-    (50, 50, 2500, 2500)
+    >>> [_size_of_a_page(items, 50) for items in (51, 2_500, 2_501, 100_000)]
+    [50, 50, 2500, 2500]
     """
-    size = PAGE
-    while size * PAGE < items:
-        size *= PAGE
+    size = most
+    while size * most < items:
+        size *= most
     return size
 
 

@@ -21,6 +21,7 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.door import parsed
 from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of, raised
 from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
+from holdfast.workflows.history import History
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
 
@@ -45,6 +46,7 @@ class PipelineWorkflow(BaseWorkflow):
             guarded=definition.guarded,
             steer=definition.steer,
             limits=definition.size_limits,
+            history=History(definition.history_limits),
             started_by=begun.started_by,
         )
         self.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))

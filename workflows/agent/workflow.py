@@ -24,13 +24,12 @@ from holdfast.protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentR
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent import conversation as talk
 from holdfast.workflows.agents import BAD_REPLIES, MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
-from holdfast.workflows.base import BaseWorkflow, inherited, refused
+from holdfast.workflows.base import refused
+from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.door import NOTHING, one_argument, value_in
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.interpreter import run_steps
-from holdfast.workflows.limits import Meter
 from holdfast.workflows.permissions import (
     Denied,
     ask_approval,
@@ -45,11 +44,6 @@ from holdfast.workflows.turns import without_older
 
 FINAL_RESULT = "final_result"
 """Name of the tool by which a model gives an output that has a schema."""
-MOST_EVENTS = 1_000
-# Each request holds the conversation so far, so a history grows with the square of the turns: 40 turns with results of
-# 8 kB took 7.5 MB inline.
-MOST_HISTORY_BYTES = 4_000_000
-TURNS_A_HISTORY = 50
 MOST_BAD_CALLS = 5
 MOST_OVERFLOWS = 5
 LONGEST_LOGGED = 2_000
@@ -74,19 +68,17 @@ class Result:
 
 
 @workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class AgentWorkflow(BaseWorkflow):
-    """A workflow that runs one agent.
+class AgentWorkflow(ChildWorkflow):
+    """A workflow that runs one agent."""
 
-    Continuing as new keeps its identity: turns, counters and event offsets go on.
-    """
+    definition: AgentDefinition
+    state: AgentState
 
     @workflow.init
     def __init__(self, definition: AgentDefinition, state: AgentState) -> None:
-        super().__init__(**inherited(definition, state))
-        self.definition, self.state, self.agent = definition, state, definition.agent
-        self.meter = Meter(state.budgets)
+        super().__init__(definition, state, definition.history_limits.rounds)
+        self.agent = definition.agent
         self.told = list(state.told)
-        self.first_turn = state.turn
         self.asking = AgentCall(
             definition.agent, definition.name, definition.step, definition.timeout, definition.retry
         )
@@ -109,9 +101,7 @@ class AgentWorkflow(BaseWorkflow):
             output=output,
             turns=self.state.turn,
             log=self.state.log,
-            permits=self.permits,
-            budgets=self.meter.budgets,
-            **self.counted(),
+            **self.handed_back(),
         )
 
     async def _work(self) -> Any:
@@ -121,8 +111,7 @@ class AgentWorkflow(BaseWorkflow):
             await self.until_resumed()
             self._hear()
             await self._shorten()  # also before continue-as-new: its input must stay below the 2 MB of a payload
-            if self._history_is_long():
-                await self._continue()
+            await self.next_round()
             await self._take(await self._reply())
         return self._output[0]
 
@@ -136,7 +125,7 @@ class AgentWorkflow(BaseWorkflow):
         if "ask" in self.agent.human:
             specs.append(person())
         opening = self.definition.messages
-        self._advance(tools=specs, messages=opening, earlier=len(opening) - 1)
+        self.advance(tools=specs, messages=opening, earlier=len(opening) - 1)
         self._check_tools()
 
     def _check_tools(self) -> None:
@@ -171,7 +160,7 @@ class AgentWorkflow(BaseWorkflow):
         if turn > self.agent.max_turns:
             text = f"{self.definition.step} has used its {self.agent.max_turns} turns without giving an output"
             raise failure("max_turns", text, self.address)
-        self._advance(turn=turn)
+        self.advance(turn=turn)
         overflows = 0
         while True:
             try:
@@ -192,7 +181,7 @@ class AgentWorkflow(BaseWorkflow):
         else:
             messages = talk.halved(messages) or messages
         changed = len(messages) < len(self.state.messages)
-        self._advance(messages=messages, earlier=earlier)
+        self.advance(messages=messages, earlier=earlier)
         return changed
 
     def _request(self) -> ModelRequest:
@@ -212,19 +201,15 @@ class AgentWorkflow(BaseWorkflow):
         definition = self.definition
         names = dict(definition.names)
         inputs = {name: names.pop(name, None) for name in ("previous_step", "output", "resume_input", "history")}
-        return Frame(
-            host=self,
-            address=self.address,
-            blueprint=definition.blueprint,
-            store=ContextStore(names.pop("context", {})),
-            scope=Scope(names.pop("steps", {}), resume_input=inputs["resume_input"]),
-            run_steps=run_steps,
-            names=names,
+        store = ContextStore(names.pop("context", {}))
+        scope = Scope(names.pop("steps", {}), resume_input=inputs["resume_input"])
+        return self.frame(
+            store,
+            scope,
+            names,
             previous=inputs["previous_step"] if inputs["output"] is None else inputs["output"],
             iteration=definition.iteration,
             place=definition.place,
-            meter=self.meter,
-            request_counts=self.request_counts,
         )
 
     async def _take(self, reply: ModelReply) -> None:
@@ -233,7 +218,7 @@ class AgentWorkflow(BaseWorkflow):
         if reply.problem is not None:
             self._correct(reply, reply.problem)
         elif reply.tool_calls:
-            self._advance(misfits=0)
+            self.advance(misfits=0)
             await self._call(reply)
         else:
             self._conclude(reply)
@@ -255,7 +240,7 @@ class AgentWorkflow(BaseWorkflow):
         if misfits >= MOST_MISFITS:
             output = unlisted(reply, self.agent)
             raise failure("output_invalid", f"{self.definition.step}: {problem}", self.address, output=output)
-        self._advance(misfits=misfits)
+        self.advance(misfits=misfits)
         self._say(*misfit_told(reply, problem))
 
     def _named(self, reply: ModelReply) -> ModelReply:
@@ -273,7 +258,7 @@ class AgentWorkflow(BaseWorkflow):
                 id_, suffix = f"{base}~{suffix}", suffix + 1
             taken.append(id_)
             calls.append(call.model_copy(update={"id": id_}))
-        self._advance(call_ids=taken, calls=count)
+        self.advance(call_ids=taken, calls=count)
         return reply.model_copy(update={"tool_calls": calls})
 
     # Calls
@@ -286,7 +271,7 @@ class AgentWorkflow(BaseWorkflow):
         for index, call in enumerate(reply.tool_calls):
             recent = with_call(recent, call)
             works.append(partial(self._result, call, index, before + index, again=repeats(recent, call)))
-        self._advance(recent=recent)
+        self.advance(recent=recent)
         self._fork_counts = self.request_counts.forking()
         if self._calls_at_once:
             results = await together(work() for work in works)
@@ -300,7 +285,7 @@ class AgentWorkflow(BaseWorkflow):
         self._count_bad(results)
         surplus = len(results) - self.agent.max_tool_calls_per_turn
         if surplus > 0 and self.agent.max_tool_calls is not None:
-            self._advance(surplus=self.state.surplus + surplus)
+            self.advance(surplus=self.state.surplus + surplus)
 
     def _count_bad(self, results: list[Result]) -> None:
         bad = self.state.bad_calls
@@ -309,7 +294,7 @@ class AgentWorkflow(BaseWorkflow):
             if bad >= MOST_BAD_CALLS:
                 text = f"{self.definition.step} made {bad} calls in a row that could not be made: {result.content}"
                 raise failure("bad_calls", text, self.address)
-        self._advance(bad_calls=bad)
+        self.advance(bad_calls=bad)
 
     async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
         """Make one call and return its result for the model; a failure that is not final becomes a text."""
@@ -369,7 +354,7 @@ class AgentWorkflow(BaseWorkflow):
             text = f"{self.definition.step} calls {call.name} with the same arguments again and again"
             raise failure("doom_loop", text, frame.address)
         await ask_approval(call, f"{call.name} is called with the same arguments again and again. Go on?", frame)
-        self._advance(recent=without_call(self.state.recent, call))
+        self.advance(recent=without_call(self.state.recent, call))
 
     async def _command(self, call: ToolCall) -> Any:
         """Run one command of a planner, and log it when it is done."""
@@ -397,12 +382,12 @@ class AgentWorkflow(BaseWorkflow):
 
     def _log(self, command: str, args: dict[str, Any], result: Any) -> None:
         entry = Command(turn=self.state.turn, command=command, args=_log_value(args), result=_log_value(result))
-        self._advance(log=[*self.state.log, entry])
+        self.advance(log=[*self.state.log, entry])
 
     # The conversation
 
     def _say(self, *messages: Message) -> None:
-        self._advance(messages=[*self.state.messages, *messages])
+        self.advance(messages=[*self.state.messages, *messages])
 
     def _hear(self) -> None:
         """Add the messages from people that came since the last turn."""
@@ -413,10 +398,10 @@ class AgentWorkflow(BaseWorkflow):
         rule = self.agent.history_management
         before = len(self.state.messages)
         if rule is not None and talk.is_long(self.state.messages, rule):
-            self._advance(messages=await self._shortened(rule))
-        self._advance(messages=talk.bounded(self.state.messages))
+            self.advance(messages=await self._shortened(rule))
+        self.advance(messages=talk.bounded(self.state.messages))
         if len(self.state.messages) != before:
-            self._advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
+            self.advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
 
     async def _shortened(self, rule: AgentHistory) -> list[Message]:
         match rule.strategy:
@@ -463,7 +448,7 @@ class AgentWorkflow(BaseWorkflow):
 
     @workflow.update(name=TELL, description="Say something to the agent, for its next turn.")
     def tell(self, payload: RawValue) -> None:
-        self.updates += 1
+        self.history.updates += 1
         message = value_in(payload, None)
         try:
             if self.steered_before(TELL, message):
@@ -489,36 +474,16 @@ class AgentWorkflow(BaseWorkflow):
     @workflow.signal(name=TELL)
     @one_argument
     def tell_signal(self, payload: RawValue = NOTHING) -> None:
-        self.signals += 1
+        self.history.signals += 1
         try:
             self.check_signal()
             self.told.append(_message_from(value_in(payload, self.limits.answer)))
         except Refusal as refusal:
             self.refuse_signal(refusal)
 
-    # Continue-as-new
-
-    def _advance(self, **changes: Any) -> None:
-        self.state = self.state.model_copy(update=changes)
-
-    def _history_is_long(self) -> bool:
-        turns = self.state.turn - self.first_turn
-        if turns == 0:
-            return False
-        info = workflow.info()
-        return (
-            turns >= TURNS_A_HISTORY
-            or info.get_current_history_length() > MOST_EVENTS
-            or info.get_current_history_size() > MOST_HISTORY_BYTES
-            or info.is_continue_as_new_suggested()
-            or self.has_heard_much
-        )
-
-    async def _continue(self) -> None:
-        """Continue as new with the state; events stay behind, and are read from the run before."""
-        carried = await self.carried()
-        self._advance(told=list(self.told), budgets=self.meter.budgets, **carried)
-        workflow.continue_as_new(args=[self.definition, self.state])
+    def progress(self) -> dict[str, Any]:
+        """See base class."""
+        return {"told": list(self.told)}
 
 
 def checked(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:

@@ -101,9 +101,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
             status="completed" if loop is not None else root.whole_status(),
             output={} if loop is not None else output_of(root),
             state=None if loop is None else self._with_standing().model_copy(update={"told": list(self.told)}),
-            permits=self.permits,
-            budgets=self.meter.budgets,
-            **self.counted(),
+            **self.handed_back(),
         )
 
     def wind_up(self, error: BaseException) -> None:
@@ -131,14 +129,13 @@ class DrivenPlanWorkflow(AgentWorkflow):
             given = {} if definition.task is None else {"input": definition.task}
             tools = {"tools": catalogue.described()} if catalogue.specs else {}
             said = Message(role="user", content={**plain_plan(plan), **tools, **given})
-            self._advance(plan=plan, tools=list(CONTROL), messages=[said])
+            self.advance(plan=plan, tools=list(CONTROL), messages=[said])
         self._take_up()
         while not self._over():
             await self.until_resumed()
             self._hear()
             await self._shorten()
-            if self._history_is_long():
-                await self._continue()
+            await self.next_round()
             await self._take(await self._reply())
             await self._hand_over()
         assert self.drive is not None
@@ -232,7 +229,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
             result: DrivenResult = await place.run_child(definition, state)
             self._below = False
             assert result.state is not None
-            self._advance(**{key: value for key, value in result.state.__dict__.items() if key in HANDED_OVER})
+            self.advance(**{key: value for key, value in result.state.__dict__.items() if key in HANDED_OVER})
             self.told += self.state.told
             self._take_up()
 
@@ -249,9 +246,10 @@ class DrivenPlanWorkflow(AgentWorkflow):
         assert self.drive is not None
         return self.state.model_copy(update={"standing": self.drive.standing()})
 
-    async def _continue(self) -> None:
-        self.state = self._with_standing()
-        await super()._continue()
+    def progress(self) -> dict[str, Any]:
+        """See base class."""
+        assert self.drive is not None
+        return {**super().progress(), "standing": self.drive.standing()}
 
     # Changing what is left
 
@@ -284,7 +282,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
         revision = Revision(
             revision=number, by=by or f"agent:{self.definition.name or self.definition.step}", reason=reason
         )
-        self._advance(plan=plan, revision=number, revisions=[*self.state.revisions, revision])
+        self.advance(plan=plan, revision=number, revisions=[*self.state.revisions, revision])
         self.note(self.definition.plan_address, "plan.revised", revision=number, by=revision.by, reason=reason or None)
         return number
 
@@ -327,7 +325,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
 
     @workflow.update(name=PLAN, description="Change what is left of the plan.")
     async def change_plan(self, raw: RawValue) -> int:
-        self.updates += 1
+        self.history.updates += 1
         try:
             payload = value_in(raw, None)
             if self.steered_before(PLAN, payload):

@@ -24,10 +24,9 @@ from holdfast.protocol.plans import (
     PlanProgress,
 )
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.base import BaseWorkflow, inherited
+from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import together
 from holdfast.workflows.failure_review import judged
-from holdfast.workflows.limits import Meter
 from holdfast.workflows.plan.break_off import Ending, kept_of_loop, loop_broken_off
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import author_of, define_loop, frame_of, layout_of
@@ -35,25 +34,21 @@ from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import PlanScope, done_of, first_error, outcome_of
 from holdfast.workflows.request_counts import RequestCounts
 
-MOST_EVENTS = 1_000
-ITEMS_A_HISTORY = 50
-
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class PlanLoopWorkflow(BaseWorkflow):
-    """The items of one loop. A continued loop is the same loop: items and event offsets go on."""
+class PlanLoopWorkflow(ChildWorkflow):
+    """The items of one loop."""
+
+    definition: PlanLoopDefinition
+    state: PlanLoopState
 
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
-        super().__init__(**inherited(definition, state))
-        self.definition, self.state = definition, state
+        super().__init__(definition, state, definition.history_limits.rounds)
         self.layout = layout_of(definition.plan)
         unit = self.layout.units_by_id[definition.loop]
         assert isinstance(unit, LoopUnit)
         self.loop = unit
-        self.meter = Meter(state.budgets)
-        self.first = len(state.done)
-        self.longest = 0
         self.one_question = asyncio.Lock()
         self.specs: dict[str, ToolSpec] = {}
         self._counts: dict[int, RequestCounts] = {}
@@ -66,7 +61,7 @@ class PlanLoopWorkflow(BaseWorkflow):
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
         outcome: LoopOutcome = await self.live(self._work())
-        return PlanLoopResult(outcome=outcome, permits=self.permits, budgets=self.meter.budgets, **self.counted())
+        return PlanLoopResult(outcome=outcome, **self.handed_back())
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
         """See base class: the plan tells what became of the items."""
@@ -80,12 +75,8 @@ class PlanLoopWorkflow(BaseWorkflow):
     async def _work(self) -> LoopOutcome:
         items = self.definition.items
         while len(self.state.done) < len(items) and not self.state.ended:
-            await self.until_resumed()
-            if self._history_is_long():
-                await self._continue()
-            before = workflow.info().get_current_history_length()
+            await self.next_round()
             await self._next_items()
-            self.longest = max(self.longest, workflow.info().get_current_history_length() - before)
         outcome = outcome_of(self.state.done, failed=self.state.ended == "failed", total=len(items))
         if self.state.ended == "cancelled":
             outcome = outcome.model_copy(update={"status": "cancelled"})
@@ -101,7 +92,7 @@ class PlanLoopWorkflow(BaseWorkflow):
         self._counts = {index: self.request_counts.item(index) for index in indices} if at_once > 1 else {}
         done = await together(self._item(index) for index in indices)
         self._at_work.clear()
-        self._advance(done=[*self.state.done, *done])
+        self.advance(done=[*self.state.done, *done])
 
     @property
     def _may_ask(self) -> bool:
@@ -116,9 +107,9 @@ class PlanLoopWorkflow(BaseWorkflow):
         while True:
             iteration, stopped = await self._run_item(index, item, done)
             if stopped == "plan_cancelled":
-                self._advance(ended="cancelled")
+                self.advance(ended="cancelled")
             elif iteration.status == "failed" and self.loop.on_item_error == "fail":
-                self._advance(ended="failed")
+                self.advance(ended="failed")
             elif iteration.status == "failed" and self.loop.on_item_error == "ask":
                 what = Failure(type="item_failed", message=first_error([iteration]), address=self._address(index))
                 verdict = await judged(what, item, self._desk(index, item).frame, takes_value=False)
@@ -131,7 +122,7 @@ class PlanLoopWorkflow(BaseWorkflow):
                         continue
                     case "skip":
                         return iteration.model_copy(update={"status": "skipped"})
-                self._advance(ended="failed")
+                self.advance(ended="failed")
             return iteration
 
     async def _run_item(self, index: int, item: Any, done: PlanProgress) -> tuple[Iteration, str]:
@@ -167,23 +158,3 @@ class PlanLoopWorkflow(BaseWorkflow):
         """`…;loop:events:1`: iterations count from 1, as in every loop."""
         parent, _, _ = self.address.rpartition(";")
         return Address(f"{parent};{segment('loop', parts(self.address)[-1][1], index + 1)}")
-
-    def _advance(self, **changes: Any) -> None:
-        self.state = self.state.model_copy(update=changes)
-
-    def _history_is_long(self) -> bool:
-        done = len(self.state.done) - self.first
-        if done == 0:
-            return False
-        info = workflow.info()
-        return (
-            done >= ITEMS_A_HISTORY
-            or info.get_current_history_length() + self.longest > MOST_EVENTS
-            or info.is_continue_as_new_suggested()
-            or self.has_heard_much
-        )
-
-    async def _continue(self) -> None:
-        """The same loop in a fresh history."""
-        self._advance(**await self.carried(), budgets=self.meter.budgets)
-        workflow.continue_as_new(args=[self.definition, self.state])

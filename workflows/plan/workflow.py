@@ -26,10 +26,10 @@ from holdfast.protocol.plans import (
     Revision,
     fitting,
 )
-from holdfast.workflows.base import BaseWorkflow, inherited, refused
+from holdfast.workflows.base import refused
+from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.door import value_in
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.limits import Meter
 from holdfast.workflows.plan.approval import begin
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import author_of, define_loop, frame_of, layout_of
@@ -38,18 +38,17 @@ from holdfast.workflows.plan.revision import check_change, check_new_tools, chec
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import PlanScope
 
-MOST_EVENTS = 1_000
-
 
 @workflow.defn(name=PLAN_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class PlanWorkflow(BaseWorkflow):
-    """The steps of one plan. A continued plan is the same plan: what is done stays done, event offsets go on."""
+class PlanWorkflow(ChildWorkflow):
+    """The steps of one plan."""
+
+    definition: PlanDefinition
+    state: PlanState
 
     @workflow.init
     def __init__(self, definition: PlanDefinition, state: PlanState) -> None:
-        super().__init__(**inherited(definition, state))
-        self.definition, self.state = definition, state
-        self.meter = Meter(state.budgets)
+        super().__init__(definition, state)
         self.one_question = asyncio.Lock()
         self.author = author_of(definition)
         self.engine: Scheduler | None = None
@@ -63,9 +62,7 @@ class PlanWorkflow(BaseWorkflow):
         return PlanResult(
             status=scope.whole_status(),
             output=output_of(scope),
-            permits=self.permits,
-            budgets=self.meter.budgets,
-            **self.counted(),
+            **self.handed_back(),
         )
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
@@ -78,7 +75,7 @@ class PlanWorkflow(BaseWorkflow):
             plan, _ = await begin(self.author, definition.given, frame, definition.planner, definition.task)
             self.state = self.state.model_copy(update={"plan": plan})
         self.engine = self._engine(frame)
-        await self.engine.run(self._between)
+        await self.engine.run(self.next_round)
         scope = self.engine.scope
         self.note(self.address, "plan.completed", status=scope.whole_status(), note=note_of(scope))
         return scope
@@ -94,28 +91,17 @@ class PlanWorkflow(BaseWorkflow):
             self._define,
             at_once=self.state.plan.max_parallel,
             stopped=self.state.stopped,
-            wants_rest=self._history_is_long,
+            wants_rest=lambda: self.history.is_long,
         )
 
     def _define(self, unit: LoopUnit, desk: PlanContext, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
         return define_loop(self.definition, unit, desk, items)
 
-    async def _between(self) -> None:
-        await self.until_resumed()
-        if self._history_is_long():
-            await self._continue()
-
-    def _history_is_long(self) -> bool:
-        info = workflow.info()
-        return info.get_current_history_length() > MOST_EVENTS or self.has_heard_much
-
-    async def _continue(self) -> None:
-        """The same plan in a fresh history."""
+    def progress(self) -> dict[str, Any]:
+        """See base class."""
         assert self.engine is not None
-        carried = await self.carried()
-        standing = PlanProgress(steps=self.engine.scope.steps, loops=self.engine.scope.loops)
-        more = {"standing": standing, "stopped": self.engine.stopped, "budgets": self.meter.budgets}
-        workflow.continue_as_new(args=[self.definition, self.state.model_copy(update={**carried, **more})])
+        scope = self.engine.scope
+        return {"standing": PlanProgress(steps=scope.steps, loops=scope.loops), "stopped": self.engine.stopped}
 
     # Changing what is left
 
@@ -134,7 +120,7 @@ class PlanWorkflow(BaseWorkflow):
 
     @workflow.update(name=PLAN, description="Change what is left of the plan.")
     async def change_plan(self, raw: RawValue) -> int:
-        self.updates += 1
+        self.history.updates += 1
         try:
             payload = value_in(raw, None)
             if self.steered_before(PLAN, payload):

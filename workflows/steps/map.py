@@ -15,15 +15,13 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
 
-MOST_INLINE = 50
-
 
 async def run_map(step: Map, frame: Frame) -> Any:
     items = _items(step, frame.after(frame.input_of(step)))
     for operation in step.map.init:
         frame.operate(operation)
     inside = replace(frame, request_counts=frame.request_counts.within(step.name))
-    if len(items) > MOST_INLINE:
+    if len(items) > frame.host.history.limits.items:
         outputs = await _in_pages(step, items, inside)
     elif step.map.max_concurrency == 1:
         outputs = await one_by_one(step.map, Items(items), inside)
