@@ -6,6 +6,7 @@ Commands, workers and programs call `connect`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ __all__ = [
     "DATA_CONVERTER",
     "Connection",
     "ServerUnreachable",
+    "check_search_attributes",
     "connect",
     "converter",
     "ensure_search_attributes",
@@ -45,6 +47,8 @@ __all__ = [
     "names_server",
     "payload_place",
 ]
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 5.0
 """Seconds that a connection attempt may take: the SDK's own limit is 30."""
@@ -229,6 +233,20 @@ async def missing_search_attributes(client: Client, namespace: str) -> list[str]
     request = ListSearchAttributesRequest(namespace=namespace)
     reply = await client.operator_service.list_search_attributes(request, retry=True)
     return [name for name, kind in ATTRIBUTES.items() if reply.custom_attributes.get(name) != kind]
+
+
+async def check_search_attributes(client: Client) -> None:
+    """Raise `ServerUnreachable` if our search attributes are missing: every workflow task would fail for ever."""
+    try:
+        missing = await missing_search_attributes(client, client.namespace)
+    except RPCError as error:
+        log.warning("search attributes could not be checked: %s", error)
+        return
+    if missing:
+        raise ServerUnreachable(
+            f"search attributes {', '.join(missing)} are not registered in namespace '{client.namespace}'; "
+            "run: holdfast setup"
+        )
 
 
 async def ensure_search_attributes(client: Client, namespace: str) -> None:

@@ -1,7 +1,11 @@
-"""Find out whether a task queue has workers, and why a workflow does not answer: none, a busy one, a failing task."""
+"""Find out whether a task queue has workers, and why a workflow does not answer: none, a busy one, a failing task.
+
+A worker makes its version the current one here, too.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,9 +16,12 @@ from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
     DescribeTaskQueueResponse,
     GetWorkflowExecutionHistoryReverseRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
 )
 from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.client.embedded import ServerUnreachable
 from holdfast.protocol.runs import HOLD_MARK
 
 ALIVE_SECONDS = 10.0
@@ -22,6 +29,8 @@ ALIVE_SECONDS = 10.0
 GONE_SECONDS = 90.0
 """An idle worker polls once a minute; the server remembers a killed one for five minutes."""
 RECENT_EVENTS = 20
+VERSION_LOOKS, VERSION_PAUSE = 60, 0.5
+"""Number of attempts to make a version current that the server does not know yet, and seconds between them."""
 
 
 class NoWorker(RuntimeError):
@@ -159,3 +168,25 @@ async def _task_failure(client: Client, workflow: str, run_id: str | None) -> st
         if event.HasField("workflow_task_completed_event_attributes"):
             return None
     return None
+
+
+async def make_current(client: Client, deployment: str, build: str) -> None:
+    """Make a version the current one: new runs, and those that auto-upgrade, then go to it.
+
+    Raises `ServerUnreachable` if the server does not learn of the version in time.
+    """
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace, deployment_name=deployment, build_id=build, ignore_missing_task_queues=True
+    )
+    for attempt in range(1, VERSION_LOOKS + 1):
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request, retry=True)
+        except RPCError as error:
+            # The server learns of a version by its first poll, which may take a moment.
+            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):
+                raise
+            if attempt == VERSION_LOOKS:
+                raise ServerUnreachable(f"{deployment}/{build} was not made current: {error.message}") from error
+            await asyncio.sleep(VERSION_PAUSE)
+        else:
+            return

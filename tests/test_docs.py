@@ -13,6 +13,7 @@ from holdfast.blueprint import loads
 from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
 from holdfast.blueprint.source import plain, read
 from holdfast.client.cli.app import app
+from holdfast.client.settings import WorkerSettings
 from holdfast.protocol.answers import REFUSALS
 from holdfast.workflows.builtins import BUILTINS
 from tests.test_architecture import HOME
@@ -47,6 +48,13 @@ def test_every_command_is_documented() -> None:
 def test_every_refusal_and_builtin_and_exit_code_is_documented() -> None:
     assert [name for name in (*REFUSALS, *sorted(BUILTINS)) if f"`{name}`" not in TEXT] == []
     assert all(f"{code} " in TEXT for code in range(6))
+
+
+def test_every_variable_of_a_worker_is_documented_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `HOLDFAST_(\w+)` \| `?([^`|;]*?)`?(?: \||;)", TEXT, re.M))
+    fields = WorkerSettings.model_fields.items()
+    documented = {name: rows.get(name.upper()) for name, _ in fields}
+    assert documented == {name: str(field.default or "none") for name, field in fields}
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

@@ -16,7 +16,8 @@ from holdfast.client.config import ConfigError
 from holdfast.client.connection import ensure_search_attributes
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
-from holdfast.worker import Settings
+from holdfast.client.settings import WorkerSettings
+from holdfast.worker import versioning
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,12 @@ def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[s
 
 
 async def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, told = await asyncio.to_thread(process.communicate, None, 30)
+    _, told = await asyncio.to_thread(process.communicate, None, 90)
     return process.returncode, told
 
 
 async def eventually(happened: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not await happened():
             await asyncio.sleep(0.05)
 
@@ -117,14 +118,16 @@ async def test_packages_that_cannot_be_imported_are_exit_2(tmp_path: Path, text:
 
 
 def test_the_environment_sets_how_much_it_does_at_a_time() -> None:
-    settings = Settings.of({"HOLDFAST_MAX_ACTIVITIES": "7", "HOLDFAST_GRACE": "", "HOLDFAST_MAX_CACHED_WORKFLOWS": "0"})
+    settings = WorkerSettings.of(
+        {"HOLDFAST_MAX_ACTIVITIES": "7", "HOLDFAST_GRACE": "", "HOLDFAST_MAX_CACHED_WORKFLOWS": "0"}
+    )
     assert (settings.max_activities, settings.grace, settings.max_cached_workflows) == (7, 10, 0)
-    assert settings.version() is None
+    assert versioning(settings) is None
 
 
 def test_pinning_is_opt_in() -> None:
     for said, behaviour in (("", VersioningBehavior.AUTO_UPGRADE), ("pinned", VersioningBehavior.PINNED)):
-        version = Settings.of({"HOLDFAST_BUILD_ID": "b", "HOLDFAST_VERSIONING": said}).version()
+        version = versioning(WorkerSettings.of({"HOLDFAST_BUILD_ID": "b", "HOLDFAST_VERSIONING": said}))
         assert version and version.default_versioning_behavior is behaviour
 
 
@@ -133,9 +136,15 @@ def test_pinning_is_opt_in() -> None:
     [
         ("HOLDFAST_MAX_ACTIVITIES", "many", "HOLDFAST_MAX_ACTIVITIES=many: must be a whole number, 1 or more"),
         ("HOLDFAST_MAX_WORKFLOW_TASKS", "1", "HOLDFAST_MAX_WORKFLOW_TASKS=1: must be a whole number, 2 or more"),
-        ("HOLDFAST_VERSIONING", "auto", "HOLDFAST_VERSIONING=auto: must be one of auto_upgrade, pinned"),
+        ("HOLDFAST_VERSIONING", "auto", "HOLDFAST_VERSIONING=auto: must be 'auto_upgrade' or 'pinned'"),
     ],
 )
 def test_a_bad_variable_is_named(name: str, value: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        Settings.of({name: value})
+        WorkerSettings.of({name: value})
+
+
+def test_an_option_that_it_does_not_know_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, *WORKER, "--heath"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "unrecognized arguments: --heath" in done.stderr

@@ -23,13 +23,15 @@ from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded.home import ServerUnreachable, begin, tail
 from holdfast.client.embedded.processes import TICK, commands, mark, spawn, stop
 from holdfast.client.embedded.server import NAMESPACE, Server, clean_environment
+from holdfast.client.settings import WorkerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ("-P", "-m", "holdfast.worker")
 """Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 OUR_CODE = (
     *("blueprint", "protocol", "workflows", "activities", "worker.py"),
-    *("client/connection.py", "client/config.py", "client/payloads", "client/secrets.py"),
+    *("client/connection.py", "client/config.py", "client/settings.py", "client/health.py"),
+    *("client/payloads", "client/secrets.py"),
 )
 PATIENCE = 60.0
 """Seconds a worker may take to import the user's packages."""
@@ -42,7 +44,7 @@ def find_workers(home: Path) -> list[int]:
 
 def grace() -> float:
     """Return the seconds a worker gets to stop: those to finish its activities, and 5 more."""
-    return float(os.environ.get("HOLDFAST_GRACE") or 10) + 5
+    return WorkerSettings.of(os.environ).grace + 5
 
 
 async def ensure_worker(config: Config, server: Server, client: Client, tell: Callable[[str], None]) -> None:

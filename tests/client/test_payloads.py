@@ -35,7 +35,7 @@ from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
 from holdfast.client.payloads.collection import StoredAmount, clear
 from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
-from holdfast.worker import Settings
+from holdfast.client.settings import WorkerSettings
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.client.command import Holdfast
 from tests.conftest import ATTRIBUTES, Harness, until, worker_for
@@ -353,7 +353,7 @@ async def house_in(client: Client, place: str, folder: Path) -> AsyncIterator[Ha
     """A worker that keeps nothing in memory: every task reads the history again, and its payloads."""
     client = storing(client, place)
     harness = Harness(client, f"test-{uuid.uuid4().hex[:8]}", folder)
-    async with worker_for(client, harness.runs.task_queue, settings=Settings(max_cached_workflows=0)):
+    async with worker_for(client, harness.runs.task_queue, settings=WorkerSettings(max_cached_workflows=0)):
         yield harness
 
 

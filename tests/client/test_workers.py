@@ -13,10 +13,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from holdfast.client.answering import Answering
 from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, TaskFailing
+from holdfast.client.settings import WorkerSettings
+from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, TaskFailing, make_current
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.runs import PIPELINE_WORKFLOW
-from holdfast.worker import Settings, make_current
 from tests.conftest import Harness, until, worker_for
 
 ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
@@ -75,7 +75,7 @@ async def test_a_workflow_task_that_fails_is_told_with_its_failure(nobody: Harne
 
 
 async def test_a_version_that_is_not_current_is_told_and_can_be_made_current(nobody: Harness, queue: str) -> None:
-    settings = Settings(build_id="b1", deployment=queue)
+    settings = WorkerSettings(build_id="b1", deployment=queue)
     async with worker_for(nobody.client, queue, settings=settings):
         run = await nobody.start(ASKS)
 
@@ -84,7 +84,7 @@ async def test_a_version_that_is_not_current_is_told_and_can_be_made_current(nob
             return isinstance(silence, NoCurrentVersion) and f"--deployment-name {queue} --build-id b1" in str(silence)
 
         await until(told)
-        await make_current(nobody.client, settings)
+        await make_current(nobody.client, queue, "b1")
         await nobody.answer(run, "yes")
         assert await nobody.output(run) == "yes"
 
