@@ -132,7 +132,7 @@ async def main(iterations: int) -> None:
         runs = await sizes(client, loop_run.workflow)
         events = await chain(loop_run.runs.tree, loop_run.workflow)
         loop_run.kill_worker()
-    numbers = [event.data["iteration"] for event in events if event.type == "loop.iteration"]
+    numbers = [event.data.iteration for event in events if event.type == "loop.iteration"]
     thousand = min(1000, iterations // 3)
     second, last = bytes_of(runs, thousand, 2 * thousand), bytes_of(runs, iterations - thousand, iterations + 1)
     print(f"iterations contiguous: {numbers == list(range(1, iterations + 2))} ({len(numbers)})")

@@ -30,10 +30,18 @@ from holdfast.client.workers import Busy, NoWorker
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.door import SizeLimits, check_value
+from holdfast.protocol.events import (
+    ChildStarted,
+    QuestionAccepted,
+    QuestionCancelled,
+    QuestionClosed,
+    QuestionExpired,
+    QuestionReplied,
+)
 from holdfast.protocol.guard import Key, Scope, sign
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import InvalidAnswer, Question
-from holdfast.protocol.runs import ANSWER, BORN, Event
+from holdfast.protocol.runs import ANSWER
 from holdfast.protocol.values import Value
 
 Result = TypeVar("Result")
@@ -89,8 +97,8 @@ class Answering:
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
         """Return the id of the question that was answered under this key, or None."""
-        match = await _find_event(tree, run, _has_key(key))
-        return None if match is None else str(match[1].data["id"])
+        reply = await _find_reply(tree, run, _has_key(key))
+        return None if reply is None else reply.data.id
 
     # By update
 
@@ -134,25 +142,25 @@ class Answering:
                 answer = kept(secret, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
-        closing = await _find_event(tree, run, _closes(answer.question))
+        closing = await _find_reply(tree, run, _closes(answer.question))
         if closing is not None:  # perhaps a retry of the same answer: its owner decides
-            return closing[0], self._repeated(answer, closing[1], key)
+            return closing.workflow, self._repeated(answer, closing, key)
         names = ", ".join(f"{question.id} ({question.address})" for question in open_questions[:20]) or "none"
         raise Refusal("unknown_question", f"no question {answer.question!r} is open in {run}; open: {names}")
 
-    def _repeated(self, answer: Answer, event: Event, key: str | None) -> Answer:
+    def _repeated(self, answer: Answer, reply: _Reply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
 
         Raises `Refusal` if a secret is not the one that was accepted under this key: nothing of it leaves the client.
         """
-        if answer.action != "accept" or not event.data.get("secret"):
+        before = reply.data
+        if answer.action != "accept" or not (isinstance(before, QuestionClosed) and before.secret):
             return answer
-        before = event.data.get("content")
-        if key is None or key != event.data.get("key"):
-            raise _refusal_of_closed(event)
-        if not says_the_same(answer.content, before, self.secrets):
+        if key is None or key != before.key:
+            raise _refusal_of_closed(reply)
+        if not says_the_same(answer.content, before.content, self.secrets):
             raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
-        return answer.model_copy(update={"content": before})
+        return answer.model_copy(update={"content": before.content})
 
     async def _update(self, tree: Tree, run: str, owner: str, batch: Answers) -> list[Receipt]:
         id_ = f"{batch.key}:{batch.digest}"
@@ -180,18 +188,19 @@ class Answering:
 
         Raises `Refusal` if the key was used for another answer.
         """
-        match = await _find_event(tree, workflow, _has_key(batch.key)) if batch.key is not None else None
-        if match is None:
+        reply = await _find_reply(tree, workflow, _has_key(batch.key)) if batch.key is not None else None
+        if reply is None:
             return []
-        event, answers = match[1], list(batch.answers)
+        data, answers = reply.data, list(batch.answers)
         if len(answers) == 1:  # it may name its question by address; the answers of a larger batch carry ids
-            answers = [answers[0].model_copy(update={"question": event.data["id"]})]
-            answers = [self._repeated(answers[0], event, batch.key)]
-        if batch.model_copy(update={"answers": answers}).digest != event.data.get("digest"):
+            answers = [answers[0].model_copy(update={"question": data.id})]
+            answers = [self._repeated(answers[0], reply, batch.key)]
+        if batch.model_copy(update={"answers": answers}).digest != data.digest:
             raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
-        by = event.data.get("by")
-        status: Literal["answered", "waiting_quorum"] = "waiting_quorum" if event.type == ACCEPTED else "answered"
-        return [Receipt(question=answer.question, status=status, by=by, at=event.time) for answer in answers]
+        status: Literal["answered", "waiting_quorum"] = (
+            "waiting_quorum" if isinstance(data, QuestionAccepted) else "answered"
+        )
+        return [Receipt(question=answer.question, status=status, by=data.by, at=reply.at) for answer in answers]
 
     def _signed(self, scope: Scope, run: str, owner: str, command: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Return the argument of a command with a token that proves its origin; without keys as it is.
@@ -391,38 +400,44 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
 async def _refuse_closed(tree: Tree, workflow: str, batch: Answers) -> None:
     """Raise a `Refusal` that says who was first, if the workflow's events tell that a question was closed."""
     for answer in batch.answers:
-        match = await _find_event(tree, workflow, _closes(answer.question))
-        if match is not None and not _closed_by_its_run(match[1]):
-            raise _refusal_of_closed(match[1])
+        closing = await _find_reply(tree, workflow, _closes(answer.question))
+        if closing is not None and not _closed_by_its_run(closing.data):
+            raise _refusal_of_closed(closing)
 
 
-def _closed_by_its_run(event: Event) -> bool:
+@dataclass(frozen=True)
+class _Reply:
+    """An earlier answer to a question, or its end without one, as an event tells it."""
+
+    workflow: str
+    address: str
+    at: datetime
+    data: QuestionReplied
+
+
+def _closed_by_its_run(data: QuestionReplied) -> bool:
     """Return whether a question was closed by a cancel of the run, and not by a person."""
-    return event.type == "question.cancelled" and event.data.get("by") is None and event.data.get("key") is None
+    return isinstance(data, QuestionCancelled) and data.by is None and data.key is None
 
 
-def _refusal_of_closed(event: Event) -> Refusal:
-    ending, person = event.type.removeprefix("question."), event.data.get("by") or "somebody"
-    if ending == "expired":
-        return Refusal("expired", f"question {event.data['id']} expired at {event.time.isoformat()}")
-    text = f"question {event.data['id']} was {ending} by {person} at {event.time.isoformat()}"
-    return Refusal("already_answered", text)
+def _refusal_of_closed(reply: _Reply) -> Refusal:
+    data, at = reply.data, reply.at.isoformat()
+    if isinstance(data, QuestionExpired):
+        return Refusal("expired", f"question {data.id} expired at {at}")
+    ending = data.type.removeprefix("question.")
+    return Refusal("already_answered", f"question {data.id} was {ending} by {data.by or 'somebody'} at {at}")
 
 
-ACCEPTED = "question.accepted"
-ENDINGS = ("question.answered", "question.declined", "question.cancelled", "question.expired")
+def _closes(question: str) -> Callable[[_Reply], bool]:
+    return lambda reply: isinstance(reply.data, QuestionClosed) and question in (reply.data.id, reply.address)
 
 
-def _closes(question: str) -> Callable[[Event], bool]:
-    return lambda event: event.type in ENDINGS and question in (event.data["id"], event.address)
+def _has_key(key: str) -> Callable[[_Reply], bool]:
+    return lambda reply: reply.data.key == key
 
 
-def _has_key(key: str) -> Callable[[Event], bool]:
-    return lambda event: event.type in (*ENDINGS, ACCEPTED) and event.data.get("key") == key
-
-
-async def _find_event(tree: Tree, workflow: str, matches: Callable[[Event], bool]) -> tuple[str, Event] | None:
-    """Return the last event that matches, with the workflow it is from; None if there is none.
+async def _find_reply(tree: Tree, workflow: str, matches: Callable[[_Reply], bool]) -> _Reply | None:
+    """Return the last reply that matches; None if there is none.
 
     Each workflow's own events are searched before those of its children; of a loop the last 100 iterations.
     """
@@ -431,9 +446,11 @@ async def _find_event(tree: Tree, workflow: str, matches: Callable[[Event], bool
     except UnknownRun:
         return None
     for event in reversed(events):
-        if matches(event):
-            return workflow, event
+        if isinstance(event.data, QuestionReplied):
+            own = _Reply(workflow, event.address, event.time, event.data)
+            if matches(own):
+                return own
     for event in reversed(events):
-        if event.type in BORN and (match := await _find_event(tree, event.data["workflow"], matches)):
-            return match
+        if isinstance(event.data, ChildStarted) and (reply := await _find_reply(tree, event.data.workflow, matches)):
+            return reply
     return None

@@ -13,7 +13,17 @@ from datetime import UTC, datetime
 
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import parts
-from holdfast.protocol.runs import BORN, EVENTS, Event, WorkflowView
+from holdfast.protocol.events import (
+    ChildStarted,
+    Event,
+    LoopIteration,
+    LoopStarted,
+    MapStarted,
+    PlanStarted,
+    StepCompleted,
+    StepFailed,
+)
+from holdfast.protocol.runs import EVENTS, WorkflowView
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -57,7 +67,7 @@ async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int 
         view = await tree.view(workflow, run)
         span = await _span(tree, view, max(start, view.first_offset))
         spans.append(span)
-        seen += sum(event.type == "loop.iteration" for event in span)
+        seen += sum(isinstance(event.data, LoopIteration) for event in span)
         done = view.first_offset <= start or (last_iterations is not None and seen >= last_iterations)
         if done or view.previous_run is None:
             return [event for events in reversed(spans) for event in events]
@@ -73,8 +83,8 @@ async def below(tree: Tree, workflow: str, last_iterations: int | None = None) -
     events: list[Event] = []
     for event in own:
         events.append(event)
-        if event.type in BORN:
-            events += await below(tree, event.data["workflow"], last_iterations)
+        if isinstance(event.data, ChildStarted):
+            events += await below(tree, event.data.workflow, last_iterations)
     return events
 
 
@@ -85,10 +95,11 @@ def last_at_work(run: str, events: Sequence[Event]) -> str:
     """
     at_work: dict[str, str] = {}
     for event in events:
-        if event.type in ("loop.started", "map.started") and not _is_foreign(event):
-            at_work[event.address.partition(";page:")[0]] = event.data["workflow"]
-        elif event.type in ("step.completed", "step.failed"):
-            at_work = {address: child for address, child in at_work.items() if not _is_inside(address, event.address)}
+        match event.data:
+            case LoopStarted(workflow=child) | MapStarted(workflow=child) if not _is_foreign(event):
+                at_work[event.address.partition(";page:")[0]] = child
+            case StepCompleted() | StepFailed():
+                at_work = {at: child for at, child in at_work.items() if not _is_inside(at, event.address)}
     innermost = run
     for address in sorted(at_work, key=len):
         if all(_is_inside(address, other) or _is_inside(other, address) for other in at_work):
@@ -103,12 +114,14 @@ def plan_at_work(events: Sequence[Event]) -> list[str]:
     """
     plans: dict[str, list[str]] = {}
     for event in events:
-        if event.type == "plan.started":
-            plans[event.address] = [event.data["workflow"]]
-        elif event.type == "loop.started" and (around := [one for one in plans if _is_inside(event.address, one)]):
-            plans[around[-1]].insert(0, event.data["workflow"])
-        elif event.type in ("step.completed", "step.failed"):
-            plans.pop(event.address, None)
+        match event.data:
+            case PlanStarted(workflow=child):
+                plans[event.address] = [child]
+            case LoopStarted(workflow=child):
+                if around := [plan for plan in plans if _is_inside(event.address, plan)]:
+                    plans[around[-1]].insert(0, child)
+            case StepCompleted() | StepFailed():
+                plans.pop(event.address, None)
     return next(iter(plans.values())) if len(plans) == 1 else []
 
 
@@ -173,8 +186,8 @@ class Stream:
 
     def _new_sources(self, events: list[_Placed]) -> list[_Source]:
         """Add and return the workflows whose start is among these events."""
-        started = [placed for placed in events if placed.event.type in BORN]
-        born = [_Source(placed.event.data["workflow"], placed.at) for placed in started]
+        started = [(placed.event.data, placed.at) for placed in events]
+        born = [_Source(data.workflow, at) for data, at in started if isinstance(data, ChildStarted)]
         fresh = [source for source in born if source.workflow not in self._sources]
         self._sources |= {source.workflow: source for source in fresh}
         return fresh

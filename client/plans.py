@@ -21,9 +21,9 @@ from holdfast.client.trace import Span, inside
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import ChildStarted, Event, LoopStarted, PlanStarted
 from holdfast.protocol.plans import OVER, PLAN, PlanView, nothing_done
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Event
 
 StepReport = dict[str, Any]
 """The status of a step or a loop, with its output, reason, error or items, as `plan --json` prints it."""
@@ -182,7 +182,7 @@ async def planned(
         BadInput: There is no such plan.
         Ambiguous: There are several.
     """
-    plans, loops = _started(events, "plan.started"), _started(events, "loop.started")
+    plans, loops = _started(events, PlanStarted), _started(events, LoopStarted)
     spans = {span["address"]: span for span in _all_spans(trace)}
     address = _chosen(run, [plan for plan in plans if plan in spans], wanted)
     below = [workflow for loop, workflow in loops.items() if loop.startswith(f"{address};")]
@@ -190,9 +190,9 @@ async def planned(
     return Planned(run, address, view, spans[address], [question.address for question in questions])
 
 
-def _started(events: Sequence[Event], type_: str) -> dict[str, str]:
+def _started(events: Sequence[Event], kind: type[ChildStarted]) -> dict[str, str]:
     """Return the workflows by address; where one was started again, the last."""
-    return {event.address: event.data["workflow"] for event in events if event.type == type_}
+    return {event.address: event.data.workflow for event in events if isinstance(event.data, kind)}
 
 
 def _chosen(run: str, plans: Sequence[str], wanted: str | None) -> str:

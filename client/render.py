@@ -18,9 +18,35 @@ from holdfast.client.runs import Done
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.display import clean, one_line
+from holdfast.protocol.events import (
+    AgentTold,
+    BranchStarted,
+    CacheWasHit,
+    Event,
+    LoopCompleted,
+    LoopIteration,
+    ModelReplied,
+    Names,
+    PlanCompleted,
+    PlanRevised,
+    QuestionAccepted,
+    QuestionAnswered,
+    QuestionClosed,
+    QuestionEscalated,
+    QuestionEvent,
+    QuestionReminded,
+    RunResumed,
+    StepCompleted,
+    StepFailed,
+    StepRetrying,
+    StepSkipped,
+    ToolDenied,
+    ToolFailed,
+    ToolReturned,
+)
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question, brief
-from holdfast.protocol.runs import Event, Failure
+from holdfast.protocol.runs import Failure
 
 QUOTES = "'\""
 FIELDS_SHOWN = 8
@@ -167,7 +193,7 @@ def place(address: str) -> str:
 
 def progress(event: Event) -> Text | None:
     """Return the progress line for an event; None for events that people need not see."""
-    line = _of_question(event) if event.type.startswith("question.") else _of_work(event)
+    line = _of_question(event) if isinstance(event.data, QuestionEvent) else _of_work(event)
     if line is None:
         return None
     kinds = [kind for kind, _, _ in parts(event.address)]
@@ -176,87 +202,79 @@ def progress(event: Event) -> Text | None:
 
 
 def _of_work(event: Event) -> Text | None:
-    data = event.data
     kind, name, _ = parts(event.address)[-1]
     line: Text | None = None
-    match event.type:
-        case "loop.iteration":
-            line = Text(f"{name} {data['iteration']}", "bold")
-            line.append(f": {preview(data['item'])}" if "item" in data else "", "dim")
-        case "step.completed" if data["kind"] == "step":
-            line = Text(f"✓ {name}  ").append(preview(data.get("output")), "dim")
-        case "cache.hit":
+    match event.data:
+        case LoopIteration(iteration=number, item=item):
+            line = Text(f"{name} {number}", "bold").append("" if item is None else f": {preview(item)}", "dim")
+        case StepCompleted(kind="step", output=output):
+            line = Text(f"✓ {name}  ").append(preview(output), "dim")
+        case CacheWasHit():
             line = Text(f"✓ {name}  ").append("from the cache", "dim")
-        case "step.skipped":
-            line = Text(f"· {name} skipped{_why(data)}", "dim")
-        case "tool.returned" if kind == "tool":
+        case StepSkipped(reason=reason):
+            line = Text(f"· {name} skipped" + (f": {one_line(reason)}" if reason else ""), "dim")
+        case ToolReturned() if kind == "tool":
             line = Text(f"  ✓ {name} was called", "dim")
-        case "tool.denied":
-            line = Text(f"  ✗ {name}  {one_line(data['reason'])}", "yellow")
-        case "tool.failed":
-            line = Text(f"  ✗ {name}  {one_line(data['message'])}", "yellow")
-        case "model.replied" if data.get("finish", "finished") != "finished":
-            line = Text(f"↻ {name}  the model's reply was {data['finish'].replace('_', ' ')}", "yellow")
-        case "agent.told":
-            line = Text(f"→ {name}  ", "cyan").append(preview(data["text"])).append(_by(data), "dim")
-        case "step.failed":
-            line = Text(f"✗ {name}  {one_line(data['message'])}", "red")
-        case "step.retrying":
+        case ToolDenied(reason=text) | ToolFailed(message=text):
+            line = Text(f"  ✗ {name}  {one_line(text)}", "yellow")
+        case ModelReplied(finish=finish) if finish != "finished":
+            line = Text(f"↻ {name}  the model's reply was {finish.replace('_', ' ')}", "yellow")
+        case AgentTold(text=text, by=by):
+            line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(_by(by), "dim")
+        case StepFailed(message=message):
+            line = Text(f"✗ {name}  {one_line(message)}", "red")
+        case StepRetrying():
             line = Text(f"↻ {name} is tried again", "yellow")
-        case "branch.started":
+        case BranchStarted():
             line = Text(f"→ {name}", "dim")
-        case "loop.completed":
-            line = Text(f"{name}: {data['iterations']} iterations, {data['reason']}", "dim")
-        case "plan.revised":
-            line = Text(f"↻ {name} is at revision {data['revision']}", "yellow").append(_by(data), "dim")
-            line.append(f"  {one_line(data.get('reason', ''))}", "dim")
-        case "plan.completed" if data["status"] == "completed_with_errors":
-            line = Text(f"{name}: {data['status']}", "yellow")
-        case "plan.completed" if data.get("note"):
-            line = Text(f"{name}: {one_line(data['note'])}", "yellow")
-        case "run.resumed":
+        case LoopCompleted(iterations=iterations, reason=reason):
+            line = Text(f"{name}: {iterations} iterations, {reason}", "dim")
+        case PlanRevised(revision=number, by=by, reason=reason):
+            line = Text(f"↻ {name} is at revision {number}", "yellow").append(_by(by), "dim")
+            line.append(f"  {one_line(reason or '')}", "dim")
+        case PlanCompleted(status="completed_with_errors" as status):
+            line = Text(f"{name}: {status}", "yellow")
+        case PlanCompleted(note=str() as note):
+            line = Text(f"{name}: {one_line(note)}", "yellow")
+        case RunResumed():
             line = Text("resumed", "yellow")
     return line
 
 
 def _of_question(event: Event) -> Text | None:
-    data = event.data
     _, name, _ = parts(event.address)[-1]
     line: Text | None = None
-    match event.type:
-        case "question.answered":
-            line = Text(f"← {name}  ").append(preview(data.get("content")), "cyan").append(_by(data), "dim")
-        case "question.accepted":
-            line = Text(f"← {name}  ").append(preview(data.get("content")), "cyan").append(_by(data), "dim")
-            line.append(f"  {data['so_far']} of {data['quorum']}", "dim")
-        case "question.reminded":
-            line = Text(f"↻ {name}  reminder {data['n']}", "yellow").append(_for(data), "dim")
-        case "question.escalated":
-            line = Text(f"↑ {name}", "yellow").append(_for(data), "dim")
-        case "question.declined" | "question.cancelled" | "question.expired":
-            line = Text(f"← {name}  {event.type.removeprefix('question.')}", "yellow").append(_by(data), "dim")
+    match event.data:
+        case QuestionAnswered(content=content, by=by):
+            line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
+        case QuestionAccepted(content=content, by=by, so_far=so_far, quorum=quorum):
+            line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
+            line.append(f"  {so_far} of {quorum}", "dim")
+        case QuestionReminded(n=n, assignees=assignees):
+            line = Text(f"↻ {name}  reminder {n}", "yellow").append(_for(assignees), "dim")
+        case QuestionEscalated(assignees=assignees):
+            line = Text(f"↑ {name}", "yellow").append(_for(assignees), "dim")
+        case QuestionClosed(type=type_, by=by):
+            line = Text(f"← {name}  {type_.removeprefix('question.')}", "yellow").append(_by(by), "dim")
     return line
 
 
-def _why(data: dict[str, Any]) -> str:
-    return f": {one_line(data['reason'])}" if data.get("reason") else ""
+def _by(person: str | None) -> str:
+    return f"  {one_line(person)}" if person else ""
 
 
-def _by(data: dict[str, Any]) -> str:
-    return f"  {one_line(data['by'])}" if data.get("by") else ""
-
-
-def _for(data: dict[str, Any]) -> str:
-    names = data.get("assignees") or []
-    return f"  for {one_line(', '.join(names) if isinstance(names, list) else names)}" if names else ""
+def _for(assignees: Names | None) -> str:
+    if not assignees:
+        return ""
+    return f"  for {one_line(assignees if isinstance(assignees, str) else ', '.join(assignees))}"
 
 
 def event_line(event: Event) -> Text:
     """Return an event of any type in one line."""
     text = Text(f"{event.offset:>6}  {event.time.astimezone():%H:%M:%S}  ", "dim")
     text.append(f"{event.type:18} ").append(place(event.address), "cyan")
-    if event.data:
-        text.append(f"  {preview(event.data, 160)}", "dim")
+    if data := event.data.to_json():
+        text.append(f"  {preview(data, 160)}", "dim")
     return text
 
 
@@ -382,7 +400,7 @@ def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) ->
     elif span["status"] == "completed":
         text.append(f"  {preview(span['output'])}", "dim")
     for revision in span.get("revisions", [])[-1:]:
-        text.append(f"  revision {revision['revision']}{_by(revision)}", "dim")
+        text.append(f"  revision {revision['revision']}{_by(revision.get('by'))}", "dim")
     text.append("\n")
     for step in span.get("steps", []):
         _add_step(text, step, depth + 1, last)

@@ -49,6 +49,7 @@ from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.context import BadWrite, written
 from holdfast.protocol.door import SizeLimit
+from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.people import ANYONE, MANY, names_of
 from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.questions import Question
@@ -64,7 +65,6 @@ from holdfast.protocol.runs import (
     TELL,
     WAITING_ATTRIBUTE,
     Definition,
-    Event,
     Failure,
     HistoryLimits,
     PipelineState,
@@ -431,9 +431,10 @@ class Runs:
 
     async def done(self, run: str, last: int | None = 100) -> list[Done]:
         """Return the completed steps of a run in their order; of each loop those of the `last` iterations."""
-        events = [event for event in await below(self.tree, run, last) if event.type == "step.completed"]
         return [
-            Done(event.address, event.data["name"], event.data["kind"], event.data.get("output")) for event in events
+            Done(event.address, event.data.name, event.data.kind, event.data.output)
+            for event in await below(self.tree, run, last)
+            if isinstance(event.data, StepCompleted)
         ]
 
     async def context(self, state: RunState) -> dict[str, Any]:

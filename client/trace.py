@@ -6,7 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.protocol.address import parts
-from holdfast.protocol.runs import Event
+from holdfast.protocol.events import (
+    BranchStarted,
+    Event,
+    ItemStarted,
+    LoopCompleted,
+    LoopIteration,
+    ModelReplied,
+    PlanCompleted,
+    PlanRevised,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+    ToolCalled,
+    ToolDenied,
+    ToolFailed,
+    ToolReturned,
+)
 
 Span = dict[str, Any]
 CLOSED = ("completed", "failed", "cancelled")
@@ -22,99 +39,102 @@ class Trace:
 
     def take(self, event: Event) -> None:
         """Add one event to the tree."""
-        match event.type:
-            case "step.started":
-                self._open(event, "running")
-            case "step.skipped":
-                self._skip(event)
-            case "step.completed":
-                self._change(event, status="completed", output=event.data.get("output"))
-            case "step.failed":
-                self._fail(event)
-            case "tool.called":
-                self._tool(event)
-            case "tool.returned":
-                self._change_tool(event, status="completed", output=event.data.get("result"))
-            case "tool.denied":
-                self._tool(event)
-                self._change_tool(event, status="denied", reason=event.data.get("reason"))
-            case "tool.failed":
-                self._tool(event)
-                self._change_tool(event, status="failed", error=_error_of(event))
-            case "loop.iteration":
-                self._iteration(event)
-            case "loop.completed":
-                kept = {key: event.data.get(key) for key in ("reason", "iterations", "expression", "value")}
-                self._change(event, exit=kept)
-            case "item.started":
-                self._item(event)
-            case "branch.started":
-                self._branch(event)
-            case "model.replied":
-                self._reply(event)
-            case "plan.completed":
-                self._change(event, outcome=event.data["status"])
-            case "plan.revised":
-                self._revise(event)
+        match event.data:
+            case StepStarted() as step:
+                self._open(event.address, step, "running")
+            case StepSkipped() as step:
+                self._skip(event.address, step)
+            case StepCompleted(output=output):
+                self._change(event.address, status="completed", output=output)
+            case StepFailed() as step:
+                self._fail(event.address, step)
+            case ToolCalled() | ToolReturned() | ToolDenied() | ToolFailed() as call:
+                self._take_call(event.address, call)
+            case LoopIteration() as iteration:
+                self._iteration(event.address, iteration)
+            case LoopCompleted() as loop:
+                kept = {"reason": loop.reason, "iterations": loop.iterations}
+                self._change(event.address, exit={**kept, "expression": loop.expression, "value": loop.value})
+            case ItemStarted(index=index):
+                self._item(event.address, index)
+            case BranchStarted(branch=branch):
+                self._branch(event.address, branch)
+            case ModelReplied(finish=finish) if finish != "finished":
+                self._unfinished_reply(event.address, finish)
+            case PlanCompleted(status=status):
+                self._change(event.address, outcome=status)
+            case PlanRevised() as revision:
+                self._revise(event.address, revision)
 
-    def _open(self, event: Event, status: str) -> None:
+    def _take_call(self, address: str, call: ToolCalled | ToolReturned | ToolDenied | ToolFailed) -> None:
+        """Add a tool call or its end, if it has an address of its own."""
+        if parts(address)[-1][0] != "tool":
+            return
+        if not isinstance(call, ToolReturned):
+            self._tool(address)
+        match call:
+            case ToolReturned(result=result):
+                self._change(address, status="completed", output=result)
+            case ToolDenied(reason=reason):
+                self._change(address, status="denied", reason=reason)
+            case ToolFailed():
+                self._change(address, status="failed", error=_error_of(call))
+
+    def _open(self, address: str, step: StepStarted | StepSkipped | StepFailed, status: str) -> None:
         """Add the span of a step, below the step, iteration or branch that contains it."""
-        data = event.data
-        span: Span = {"name": data["name"], "kind": data["kind"], "address": event.address, "status": status}
+        span: Span = {"name": step.name, "kind": step.kind, "address": address, "status": status}
         span |= {"output": None, "error": None}
-        span |= {key: data[key] for key in ("title", "reason") if key in data}
-        if data["kind"] == "loop":
+        if isinstance(step, StepStarted) and step.title is not None:
+            span["title"] = step.title
+        if isinstance(step, StepSkipped) and step.reason is not None:
+            span["reason"] = step.reason
+        if step.kind == "loop":
             span["iterations"] = []
-        self._spans[event.address] = span
-        self._list_at(self._nearest(event.address)).append(span)
+        self._spans[address] = span
+        self._list_at(self._nearest(address)).append(span)
 
-    def _skip(self, event: Event) -> None:
+    def _skip(self, address: str, step: StepSkipped) -> None:
         """Record a skipped step; it has a span already if a question of its plan was asked before."""
-        if self._spans.get(event.address, {}).get("status") == "running":
-            self._change(event, status="skipped", reason=event.data.get("reason"))
+        if self._spans.get(address, {}).get("status") == "running":
+            self._change(address, status="skipped", reason=step.reason)
         else:
-            self._open(event, "skipped")
+            self._open(address, step, "skipped")
 
-    def _fail(self, event: Event) -> None:
-        if event.address not in self._spans:  # it failed before it started
-            self._open(event, "failed")
-        self._change(event, status="failed", error=_error_of(event))
+    def _fail(self, address: str, step: StepFailed) -> None:
+        if address not in self._spans:  # it failed before it started
+            self._open(address, step, "failed")
+        self._change(address, status="failed", error=_error_of(step))
 
-    def _revise(self, event: Event) -> None:
-        if event.address in self._spans:
-            self._spans[event.address].setdefault("revisions", []).append(event.data)
+    def _revise(self, address: str, revision: PlanRevised) -> None:
+        if address in self._spans:
+            self._spans[address].setdefault("revisions", []).append(revision.to_json())
 
-    def _reply(self, event: Event) -> None:
+    def _unfinished_reply(self, address: str, finish: str) -> None:
         """Count the model replies that were not finished, by the way they ended."""
-        span, finish = self._spans.get(event.address), event.data.get("finish", "finished")
-        if span is not None and finish != "finished":
-            replies = span.setdefault("replies", {})
+        if address in self._spans:
+            replies = self._spans[address].setdefault("replies", {})
             replies[finish] = replies.get(finish, 0) + 1
 
-    def _change(self, event: Event, **values: Any) -> None:
-        if event.address in self._spans:
-            self._spans[event.address].update(values)
+    def _change(self, address: str, **values: Any) -> None:
+        if address in self._spans:
+            self._spans[address].update(values)
 
-    def _iteration(self, event: Event) -> None:
-        loop = event.address.rpartition(":")[0]
-        steps = self._lists[event.address] = []
+    def _iteration(self, address: str, iteration: LoopIteration) -> None:
+        loop = address.rpartition(":")[0]
+        steps = self._lists[address] = []
         if loop in self._spans:
-            item = {"item": event.data["item"]} if "item" in event.data else {}
-            self._spans[loop]["iterations"].append({"n": event.data["iteration"], **item, "steps": steps})
+            item = {} if iteration.item is None else {"item": iteration.item}
+            self._spans[loop]["iterations"].append({"n": iteration.iteration, **item, "steps": steps})
 
-    def _tool(self, event: Event) -> None:
+    def _tool(self, address: str) -> None:
         """Add the span of a tool call; what runs inside it, such as another agent, goes below it."""
-        kind, name, _ = parts(event.address)[-1]
-        if kind != "tool" or event.address in self._spans:
+        if address in self._spans:
             return
-        span: Span = {"name": name, "kind": "tool", "address": event.address, "status": "running"}
+        name = parts(address)[-1][1]
+        span: Span = {"name": name, "kind": "tool", "address": address, "status": "running"}
         span |= {"output": None, "error": None, "steps": []}
-        self._spans[event.address], self._lists[event.address] = span, span["steps"]
-        self._list_at(self._nearest(event.address)).append(span)
-
-    def _change_tool(self, event: Event, **values: Any) -> None:
-        if parts(event.address)[-1][0] == "tool":
-            self._change(event, **values)
+        self._spans[address], self._lists[address] = span, span["steps"]
+        self._list_at(self._nearest(address)).append(span)
 
     def _nearest(self, address: str) -> str:
         """Return the address of the nearest step, call or list above an address."""
@@ -123,21 +143,21 @@ class Trace:
             above = above.rpartition(";")[0]
         return above
 
-    def _item(self, event: Event) -> None:
-        steps = self._lists[event.address] = []
-        span = self._spans.get(event.address.rpartition(":")[0])
+    def _item(self, address: str, index: int) -> None:
+        steps = self._lists[address] = []
+        span = self._spans.get(address.rpartition(":")[0])
         if span is not None:
-            span.setdefault("items", []).append({"n": event.data["index"], "steps": steps})
+            span.setdefault("items", []).append({"n": index, "steps": steps})
 
-    def _branch(self, event: Event) -> None:
-        step = self._spans.get(event.address.rpartition(";")[0])
+    def _branch(self, address: str, branch: str) -> None:
+        step = self._spans.get(address.rpartition(";")[0])
         if step is None:
             return
         if step["kind"] == "parallel":
-            self._lists[event.address] = step.setdefault("branches", {}).setdefault(event.data["branch"], [])
+            self._lists[address] = step.setdefault("branches", {}).setdefault(branch, [])
         else:
-            step["branch"] = event.data["branch"]
-            self._lists[event.address] = step.setdefault("steps", [])
+            step["branch"] = branch
+            self._lists[address] = step.setdefault("steps", [])
 
     def _list_at(self, address: str) -> list[Span]:
         if address not in self._lists:
@@ -145,8 +165,8 @@ class Trace:
         return self._lists[address]
 
 
-def _error_of(event: Event) -> dict[str, Any]:
-    return {"type": event.data.get("error"), "message": event.data.get("message")}
+def _error_of(event: StepFailed | ToolFailed) -> dict[str, str]:
+    return {"type": event.error, "message": event.message}
 
 
 def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:

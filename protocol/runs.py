@@ -1,4 +1,4 @@
-"""Names, arguments, states, results, events and views of the workflows of a run. Used by workflows and clients."""
+"""Names, arguments, states, results and views of the workflows of a run. Used by workflows and clients."""
 
 from __future__ import annotations
 
@@ -28,9 +28,6 @@ TELL = "tell"
 VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
-
-BORN = ("loop.started", "agent.started", "map.started", "clarify.started", "plan.started", "child.started")
-"""Types of the events that announce a child workflow; its id is in their data."""
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
 WAITING_ATTRIBUTE = "HoldfastWaitingFor"
@@ -141,7 +138,7 @@ class Carried(Value):
     """For entries of the conversation whose text begins like one of the assistant's: by digest, True if it is one."""
     closed: list[Closed] = []
     next_offset: int = 0
-    """Offset of the next event; see `Event`."""
+    """Offset of the next event; see `events.Event`."""
     previous_run: str | None = None
     """Temporal's run id of the history before continue-as-new."""
 
@@ -360,17 +357,6 @@ class Failure(Value):
     usage: Usage = Usage()
     request_counts: dict[str, int] = {}
     speakers: dict[str, bool] = {}
-
-
-class Event(Value):
-    """An entry of the journal of one workflow."""
-
-    offset: int
-    """Contiguous over continue-as-new."""
-    time: datetime
-    type: str
-    address: Address
-    data: dict[str, Any] = {}
 
 
 class RefusedSignal(Value):

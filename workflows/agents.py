@@ -12,6 +12,7 @@ from holdfast.blueprint.expressions import names_in, text_of
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
 from holdfast.blueprint.plan.lists import LIST_OUTPUT, list_in, structured
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest
+from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -89,7 +90,7 @@ async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, ext
         return AgentResult(output=await _single(asking, instructions, opening, frame), turns=1)
     state = AgentState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
     result: AgentResult = await frame.run_child(agent_definition(asking, instructions, opening, frame), state)
-    frame.note("agent.completed", turns=result.turns, output=result.output)
+    frame.note(AgentCompleted(turns=result.turns, output=result.output))
     return result
 
 
@@ -168,7 +169,7 @@ async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, labe
     """Send one request to the agent's model, within the limits."""
     await frame.within_limits("model")
     request = request.model_copy(update={"n": frame.request_counts.next(request.step)})
-    frame.note("model.requested", model=request.model)
+    frame.note(ModelRequested(model=request.model))
     reply: ModelReply = await frame.spend(
         frame.host.call_model(
             request,
@@ -178,7 +179,7 @@ async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, labe
         )
     )
     frame.meter.count(reply.usage)
-    frame.note("model.replied", tokens=reply.usage.input_tokens + reply.usage.output_tokens, finish=reply.finish)
+    frame.note(ModelReplied(tokens=reply.usage.input_tokens + reply.usage.output_tokens, finish=reply.finish))
     return reply
 
 

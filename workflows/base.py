@@ -29,6 +29,19 @@ from holdfast.protocol.agents import (
 )
 from holdfast.protocol.answers import Closed, Receipt, Refusal
 from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.events import (
+    AgentStarted,
+    AnyChildStarted,
+    AnyEvent,
+    ClarifyStarted,
+    Event,
+    LoopStarted,
+    MapStarted,
+    OwnChildStarted,
+    PlanStarted,
+    RunPaused,
+    RunResumed,
+)
 from holdfast.protocol.people import awaited
 from holdfast.protocol.plans import (
     DRIVEN_PLAN_WORKFLOW,
@@ -63,7 +76,6 @@ from holdfast.protocol.runs import (
     ClarifyDefinition,
     ClarifyResult,
     Definition,
-    Event,
     HistoryLimits,
     LoopDefinition,
     LoopResult,
@@ -104,14 +116,14 @@ UNQUOTED = {
     "invalid_answer": "a signal could not be read, or its content does not fit",
     "unknown_question": "a signal names a question that is not open",
 }
-CHILDREN: dict[type[Definition], tuple[str, str, type[Any]]] = {
-    LoopDefinition: (LOOP_WORKFLOW, "loop.started", LoopResult),
-    AgentDefinition: (AGENT_WORKFLOW, "agent.started", AgentResult),
-    MapDefinition: (MAP_WORKFLOW, "map.started", MapResult),
-    ClarifyDefinition: (CLARIFY_WORKFLOW, "clarify.started", ClarifyResult),
-    PlanDefinition: (PLAN_WORKFLOW, "plan.started", PlanResult),
-    PlanLoopDefinition: (PLAN_LOOP_WORKFLOW, "loop.started", PlanLoopResult),
-    DrivenDefinition: (DRIVEN_PLAN_WORKFLOW, "plan.started", DrivenResult),
+CHILDREN: dict[type[Definition], tuple[str, type[AnyChildStarted], type[Any]]] = {
+    LoopDefinition: (LOOP_WORKFLOW, LoopStarted, LoopResult),
+    AgentDefinition: (AGENT_WORKFLOW, AgentStarted, AgentResult),
+    MapDefinition: (MAP_WORKFLOW, MapStarted, MapResult),
+    ClarifyDefinition: (CLARIFY_WORKFLOW, ClarifyStarted, ClarifyResult),
+    PlanDefinition: (PLAN_WORKFLOW, PlanStarted, PlanResult),
+    PlanLoopDefinition: (PLAN_LOOP_WORKFLOW, LoopStarted, PlanLoopResult),
+    DrivenDefinition: (DRIVEN_PLAN_WORKFLOW, PlanStarted, DrivenResult),
 }
 """By the definition of a child: its workflow, the event of its start, and the type of its result."""
 
@@ -166,8 +178,8 @@ class BaseWorkflow:
 
     # For frames
 
-    def note(self, address: Address, type_: str, **data: Any) -> None:
-        self.journal.note(address, type_, **data)
+    def note(self, address: Address, event: AnyEvent) -> None:
+        self.journal.note(address, event)
 
     def count(self, usage: Usage) -> None:
         self.usage += usage
@@ -225,13 +237,13 @@ class BaseWorkflow:
         """Start a child workflow, wait for its end, and return its result."""
         name, event, result_type = CHILDREN[type(definition)]
         if isinstance(definition, DrivenDefinition) and definition.loop is not None:
-            event = "loop.started"
+            event = LoopStarted
         return await self._run_child(name, event, definition, state, result_type)
 
     async def _run_child(
         self,
         name: str,
-        event: str,
+        event: type[AnyChildStarted],
         definition: ChildDefinition | AgentDefinition,
         state: Any,
         result_type: type[Any],
@@ -267,16 +279,16 @@ class BaseWorkflow:
         """Run a child workflow of the author's own, listed and paused with this one, and return its result."""
         child = Child(id_, partial(start, id=id_))
         try:
-            return await child.result(partial(self._child_started, child, address, "child.started", False))
+            return await child.result(partial(self._child_started, child, address, OwnChildStarted, False))
         finally:
             self.children.pop(id_, None)
 
-    async def _child_started(self, child: Child, address: Address, event: str, paused: bool) -> None:
+    async def _child_started(self, child: Child, address: Address, event: type[AnyChildStarted], paused: bool) -> None:
         """List a child that has started, and send it the pause or resume that came meanwhile.
 
         Before its start a client that walks the tree would meet "workflow not found".
         """
-        self.note(address, event, workflow=child.id)
+        self.note(address, event(workflow=child.id))
         self.children[child.id] = child
         self._children_starting -= 1
         if self.paused != paused and self.takes_signals:
@@ -510,7 +522,7 @@ class BaseWorkflow:
             return
         self.paused = paused
         if workflow.info().workflow_id == self.run_id:
-            self.note(self.address, "run.paused" if paused else "run.resumed")
+            self.note(self.address, RunPaused() if paused else RunResumed())
             workflow.upsert_memo({PAUSED_MEMO: True if paused else None})
         if self.takes_signals:
             await asyncio.gather(*(child.signal(PAUSE if paused else RESUME) for child in self.children.values()))

@@ -28,6 +28,7 @@ from holdfast.protocol.agents import (
     Usage,
 )
 from holdfast.protocol.context import BadWrite, applied, read
+from holdfast.protocol.events import AnyEvent, LimitReached
 from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import Asked, Decision, QuestionRequest
 from holdfast.protocol.runs import AgentDefinition, ChildDefinition, LoopDefinition, MapDefinition
@@ -58,7 +59,7 @@ class Runtime(Protocol):
     speakers: Speakers
     history: History
 
-    def note(self, address: Address, type_: str, **data: Any) -> None: ...
+    def note(self, address: Address, event: AnyEvent) -> None: ...
     def count(self, usage: Usage) -> None: ...
     def permit(self, *tools: str) -> None: ...
     async def until_resumed(self) -> None: ...
@@ -176,7 +177,7 @@ class Frame:
         while (reached := self.meter.reached(before)) is not None:
             index, name = reached
             budget, message = self.meter.budgets[index], self.meter.message(index, name)
-            self.note("limit.reached", limit=name, message=message)
+            self.note(LimitReached(limit=name, message=message))
             if budget.limits.on_limit == "fail":
                 raise failure("limit_reached", message, self.address, final=budget.whole_run)
             amount = limits_of(budget.limits)[name]
@@ -266,8 +267,8 @@ class Frame:
         """Return the step's input unchecked: from a person who replaced it, else from its template."""
         return self.render(step.input) if self.new_input is None else self.new_input[0]
 
-    def note(self, type_: str, **data: Any) -> None:
-        self.host.note(self.address, type_, **data)
+    def note(self, event: AnyEvent) -> None:
+        self.host.note(self.address, event)
 
     def write(self, value: dict[str, Any]) -> None:
         self.store.take(value, self.address)

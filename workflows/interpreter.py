@@ -25,6 +25,7 @@ from holdfast.blueprint.kinds import (
 )
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.context import BadWrite, updated
+from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.checkpoints import stop
@@ -69,10 +70,10 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
     previous = inner.previous
     try:
         if step.when is not None and not inner.holds(step.when)[0]:
-            inner.note("step.skipped", name=step.name, kind=step.kind, when=step.when)
+            inner.note(StepSkipped(name=step.name, kind=step.kind, when=step.when))
             _remember(step, inner, None, "skipped")
             return previous
-        inner.note("step.started", name=step.name, kind=step.kind)
+        inner.note(StepStarted(name=step.name, kind=step.kind))
         await inner.within_limits()
         inner.meter.count(Usage(steps=1))
         frame.host.count(Usage(steps=1))
@@ -83,7 +84,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
         if is_cancelled(error):
             raise
         return await _failed(step, frame, inner, error)
-    inner.note("step.completed", name=step.name, kind=step.kind, output=output)
+    inner.note(StepCompleted(name=step.name, kind=step.kind, output=output))
     return output
 
 
@@ -135,7 +136,7 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
     # An import, an agent or a plan has a context of its own, which is not what this one had reached.
     inside = context_of(error, inner.address) if _shares_context(step) else None
     failed = StepFailure(cause, inner.store.value if inside is None else inside)
-    inner.note("step.failed", name=step.name, kind=step.kind, error=cause.type, message=cause.message)
+    inner.note(StepFailed(name=step.name, kind=step.kind, error=cause.type, message=cause.message))
     if cause.final or step.on_error == "fail":
         raise failed from error
     description = {"type": cause.type, "message": cause.message, "address": cause.address}

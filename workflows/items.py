@@ -11,6 +11,7 @@ from temporalio.exceptions import ChildWorkflowError
 from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.context import Conflict, Path, changes, joined
+from holdfast.protocol.events import ItemCompleted, ItemStarted
 from holdfast.protocol.runs import MapDefinition, MapResult, MapState
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.failure_review import judged
@@ -94,14 +95,14 @@ async def _item(block: MapBlock, index: int, item: Any, frame: Frame) -> Any:
     while True:
         inner = _at(frame, index, item)
         before = inner.store.value
-        inner.note("item.started", index=index)
+        inner.note(ItemStarted(index=index))
         try:
             output = await inner.run_steps(block.body, inner, item)
         except HANDLED as error:
             cause = failure_of(error, inner.address)
             if is_cancelled(error) or cause.final or block.on_item_error == "fail":
                 raise
-            inner.note("item.completed", index=index, error=cause.type, message=cause.message)
+            inner.note(ItemCompleted(index=index, error=cause.type, message=cause.message))
             inner.store.value = before
             if block.on_item_error == "continue":
                 return None
@@ -114,7 +115,7 @@ async def _item(block: MapBlock, index: int, item: Any, frame: Frame) -> Any:
                 case "edit":
                     item = decision.content
         else:
-            inner.note("item.completed", index=index, output=output)
+            inner.note(ItemCompleted(index=index, output=output))
             return output
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import PAGE_BYTES, Event
+from holdfast.protocol.events import AnyEvent, Event
+from holdfast.protocol.runs import PAGE_BYTES
 
 LONGEST_VALUE = 256
 
@@ -24,9 +23,11 @@ class Journal:
     def next(self) -> int:
         return self.first + len(self._events)
 
-    def note(self, address: Address, type_: str, **data: Any) -> None:
-        previews = {key: preview(value) for key, value in data.items() if value is not None}
-        self._events.append(Event(offset=self.next, time=workflow.now(), type=type_, address=address, data=previews))
+    def note(self, address: Address, event: AnyEvent) -> None:
+        """Append an event; of large values it keeps previews."""
+        previews = {name: short for name, value in event if (short := preview(value)) is not value}
+        data = event.model_copy(update=previews) if previews else event
+        self._events.append(Event(offset=self.next, time=workflow.now(), type=event.type, address=address, data=data))
 
     def page(self, offset: int) -> list[Event]:
         """Return the events from an offset on, as many as fit a query result."""
@@ -40,7 +41,7 @@ class Journal:
         return taken
 
 
-def preview(value: Any) -> Any:
+def preview(value: object) -> object:
     """Return the value if it is small, else the beginning of its text.
 
     >>> preview({"a": 1}), preview("x" * 300)[-1]

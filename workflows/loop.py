@@ -13,6 +13,7 @@ from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operati
 from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.agents import Message, ToolRequest
+from holdfast.protocol.events import LoopCompleted, LoopIteration
 from holdfast.protocol.questions import Decision
 from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
@@ -45,7 +46,8 @@ class LoopWorkflow(ChildWorkflow):
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
         super().__init__(definition, state, self.step.loop.checkpoint_every)
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
-        self.exit: dict[str, Any] = {}
+        self.exit: tuple[str | None, Any] = (None, None)
+        """The exit condition that was tested last, and its value."""
         if state.iteration:
             self.iteration = state.iteration
 
@@ -96,7 +98,7 @@ class LoopWorkflow(ChildWorkflow):
         number = self.iteration = self.state.iteration + 1
         self.store = ContextStore(self.state.context, self.definition.blueprint.context_schema)
         frame = self._frame(number, self.store)
-        frame.note("loop.iteration", iteration=number)
+        frame.note(LoopIteration(iteration=number))
         value = self.state.input
         if number == 1:
             value = await self._begin(frame.after(value))
@@ -173,12 +175,12 @@ class LoopWorkflow(ChildWorkflow):
         block = self.block
         if block.exit_condition is not None:
             met = await self._map(frame, block.exit_condition, frame.previous, frame.store.value)
-            self.exit = {"expression": block.exit_condition, "value": met}
+            self.exit = (block.exit_condition, met)
             return bool(met)
         if block.exit_expression is None:
             return False
         met, value = frame.holds(block.exit_expression)
-        self.exit = {"expression": block.exit_expression, "value": value}
+        self.exit = (block.exit_expression, value)
         return met
 
     def _reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
@@ -276,6 +278,9 @@ class LoopWorkflow(ChildWorkflow):
             raise LoopFailed("limit" if cause.type == "limit_reached" else reason, cause) from error
 
     def _completed(self, reason: str, output: Any = None) -> None:
+        expression, value = self.exit
+        completed = self.state.iteration
         self.note(
-            self.address, "loop.completed", reason=reason, iterations=self.state.iteration, output=output, **self.exit
+            self.address,
+            LoopCompleted(reason=reason, iterations=completed, output=output, expression=expression, value=value),
         )

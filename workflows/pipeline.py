@@ -14,6 +14,7 @@ from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol.address import root
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_value
+from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Definition, Failure, PipelineState, RunResult
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.base import BaseWorkflow
@@ -61,7 +62,7 @@ class PipelineWorkflow(BaseWorkflow):
     @workflow.run
     async def run(self, definition: Definition, state: RawValue) -> RunResult:
         display = asyncio.create_task(self.keep_shown())
-        self.note(self.address, "run.started", blueprint=self.blueprint_name, digest=self.digest)
+        self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest))
         try:
             output = await self._work(definition)
         except HANDLED as error:
@@ -76,7 +77,7 @@ class PipelineWorkflow(BaseWorkflow):
             raise
         finally:
             display.cancel()
-        self.note(self.address, "run.completed", output=output)
+        self.note(self.address, RunCompleted(output=output))
         await self.close("completed")
         return RunResult(output=output, context=self.store.value)
 
@@ -109,12 +110,12 @@ class PipelineWorkflow(BaseWorkflow):
 
     async def _failed(self, cause: Failure) -> None:
         self.note(
-            self.address, "run.failed", error=cause.type, message=cause.message, at=cause.address, reason=cause.reason
+            self.address, RunFailed(error=cause.type, message=cause.message, at=cause.address, reason=cause.reason)
         )
         await self.close("failed")
 
     async def _cancelled(self) -> None:
-        self.note(self.address, "run.cancelled")
+        self.note(self.address, RunCancelled())
         await self.close("cancelled")
 
 

@@ -14,6 +14,17 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Answer, Answers, Closed, Receipt, Refusal
+from holdfast.protocol.events import (
+    AnyEvent,
+    QuestionAccepted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionCancelled,
+    QuestionDeclined,
+    QuestionEscalated,
+    QuestionExpired,
+    QuestionReminded,
+)
 from holdfast.protocol.people import user_of, who_may, why_not
 from holdfast.protocol.questions import (
     ROTATE,
@@ -36,10 +47,19 @@ _ONLY_UPDATES = f"a secret takes no signals, as each stands in the history; if a
 class Reply:
     """The end of a question: answered with content, declined, cancelled, or expired."""
 
-    status: str
+    status: Literal["answered", "declined", "cancelled", "expired"]
     content: Any = None
     by: str | None = None
     comment: str | None = None
+
+
+_CLOSING: dict[str, type[QuestionAnswered | QuestionDeclined | QuestionCancelled | QuestionExpired]] = {
+    "answered": QuestionAnswered,
+    "declined": QuestionDeclined,
+    "cancelled": QuestionCancelled,
+    "expired": QuestionExpired,
+}
+"""By the status of a reply: the event that closes the question."""
 
 
 @dataclass
@@ -84,8 +104,11 @@ class Questions:
         times = Timetable(question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
         entry = self._open[question.id] = _Open(request.asked, question, future, times)
-        details = {"kind": question.kind, "message": question.message, "assignees": question.assignees or None}
-        self._journal.note(request.address, "question.asked", id=question.id, **details)
+        assignees = question.assignees or None
+        self._journal.note(
+            request.address,
+            QuestionAsked(id=question.id, kind=question.kind, message=question.message, assignees=assignees),
+        )
         try:
             return await self._wait(entry, request.asked.default if request.takes_default else None)
         except asyncio.CancelledError:
@@ -127,13 +150,14 @@ class Questions:
             return
         for rung in entry.times.climb(now):
             entry.show(assignees=rung.assignees)
-            self._note(entry, "question.escalated", assignees=rung.assignees)
+            self._note(entry, QuestionEscalated(id=entry.question.id, assignees=rung.assignees))
         if entry.times.remind(now):
             entry.show(reminders=entry.times.reminders)
-            self._note(entry, "question.reminded", n=entry.times.reminders, assignees=entry.question.assignees or None)
+            n, assignees = entry.times.reminders, entry.question.assignees or None
+            self._note(entry, QuestionReminded(id=entry.question.id, n=n, assignees=assignees))
 
-    def _note(self, entry: _Open, type_: str, **data: Any) -> None:
-        self._journal.note(entry.question.address, type_, id=entry.question.id, **data)
+    def _note(self, entry: _Open, event: AnyEvent) -> None:
+        self._journal.note(entry.question.address, event)
 
     def check(self, answers: Answers) -> None:
         """Refuse the whole batch if any answer in it cannot be accepted; change nothing."""
@@ -205,25 +229,40 @@ class Questions:
         """Keep an acceptance below the quorum; the question stays open."""
         entry.accepted[user_of(reply.by) or ""] = reply.content
         entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
-        data = {"by": reply.by, "content": reply.content, "comment": reply.comment, "key": key, "digest": digest}
-        so_far = {"so_far": len(entry.accepted), "quorum": entry.question.quorum}
-        self._note(entry, "question.accepted", **data, **so_far)
+        event = QuestionAccepted(
+            id=entry.question.id,
+            by=reply.by,
+            content=reply.content,
+            comment=reply.comment,
+            key=key,
+            digest=digest,
+            so_far=len(entry.accepted),
+            quorum=entry.question.quorum,
+        )
+        self._note(entry, event)
         return self._remember(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
 
     def _close(
         self, question: Question, reply: Reply, key: str | None, digest: str | None, default: Any = None
     ) -> Closed:
-        closed = Closed(question.id, reply.status, workflow.now(), reply.by, key, digest)  # type: ignore[arg-type]
+        closed = Closed(question.id, reply.status, workflow.now(), reply.by, key, digest)
         entry = self._open.pop(question.id)
         # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
         if not entry.reply.done():
             entry.reply.set_result(reply)
         self._remember(closed)
-        data = {"by": reply.by, "content": reply.content, "comment": reply.comment}
-        secret = question.kind == "secret" or None
-        event = {**data, "default": default, "key": key, "digest": digest, "secret": secret}
-        event["accepted_by"] = list(entry.accepted) or None
-        self._journal.note(question.address, f"question.{reply.status}", id=question.id, **event)
+        event = _CLOSING[reply.status](
+            id=question.id,
+            by=reply.by,
+            content=reply.content,
+            comment=reply.comment,
+            default=default,
+            key=key,
+            digest=digest,
+            secret=question.kind == "secret" or None,
+            accepted_by=list(entry.accepted) or None,
+        )
+        self._journal.note(question.address, event)
         return closed
 
     def _remember(self, closed: Closed) -> Closed:

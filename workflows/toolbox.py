@@ -11,6 +11,7 @@ from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
+from holdfast.protocol.events import ToolCalled, ToolReturned
 from holdfast.protocol.questions import Clarification
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
@@ -126,27 +127,27 @@ class Toolbox:
 
     async def _run_agent(self, call: ToolCall, name: str, frame: Frame) -> Any:
         inside = frame.at("agent", name)
-        frame.note("tool.called", tool=call.name)
+        frame.note(ToolCalled(tool=call.name))
         asking = AgentCall.of(name, name, frame.blueprint)
         result = await run_agent(asking, [Message(role="user", content=text_of(call.args["input"]))], inside)
-        frame.note("tool.returned", tool=call.name, result=result.output)
+        frame.note(ToolReturned(tool=call.name, result=result.output))
         return result.output
 
     async def _run_import(self, call: ToolCall, alias: str, frame: Frame) -> Any:
         child = frame.blueprint.imports[alias]
         value = call.args if _takes_object(child) else call.args["input"]
-        frame.note("tool.called", tool=call.name)
+        frame.note(ToolCalled(tool=call.name))
         output, _ = await run_import(alias, value, replace(frame.at("import", alias), place=call.name))
-        frame.note("tool.returned", tool=call.name, result=output)
+        frame.note(ToolReturned(tool=call.name, result=output))
         return output
 
 
 async def ask_person(call: ToolCall, frame: Frame) -> Any:
     """Ask a person for the model; without an answer return a text that says so, and let the model go on."""
     options = [Option(id=text, label=text) for text in dict.fromkeys(call.args.get("options") or []) if text.strip()]
-    frame.note("tool.called", tool=call.name)
+    frame.note(ToolCalled(tool=call.name))
     reply = await frame.ask(Clarification(message=call.args["question"], options=options))
-    frame.note("tool.returned", tool=call.name, result=reply.content)
+    frame.note(ToolReturned(tool=call.name, result=reply.content))
     if reply.status != "answered":
         comment = f": {reply.comment}" if reply.comment else ""
         return f"nobody answered: the question was {reply.status}{comment}"

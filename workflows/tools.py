@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from holdfast.blueprint.kinds import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
+from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
 from holdfast.protocol.questions import Input
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
@@ -32,17 +33,17 @@ async def call_tool(
     interrupts = Interrupts(frame)
     try:
         while True:
-            frame.note("tool.called", tool=request.tool)
+            frame.note(ToolCalled(tool=request.tool))
             match await _outcome(request, frame, label, timeout, retry):
                 case Completed(result=result):
-                    frame.note("tool.returned", tool=request.tool, result=result)
+                    frame.note(ToolReturned(tool=request.tool, result=result))
                     await interrupts.end()
                     return result
                 case Interrupted() as outcome:
                     request = await interrupts.resolve(outcome, request)
                     await frame.host.until_resumed()
     except AnsweredResult as ended:
-        frame.note("tool.returned", tool=request.tool, result=ended.result)
+        frame.note(ToolReturned(tool=request.tool, result=ended.result))
         await interrupts.end()
         return ended.result
     except (asyncio.CancelledError, *HANDLED):
@@ -65,8 +66,8 @@ async def _outcome(
             report = await _ask_outcome(request, frame)
             if report["outcome"] == "done":
                 return Completed(result=report.get("result"))
-            frame.note("step.retrying", tool=request.tool)
-            frame.note("tool.called", tool=request.tool)
+            frame.note(StepRetrying(tool=request.tool))
+            frame.note(ToolCalled(tool=request.tool))
 
 
 async def _ask_outcome(request: ToolRequest, frame: Frame) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from holdfast.client.runs import STATUSES, Runs, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.events import QuestionEvent
 from holdfast.protocol.people import Groups, concerns, who_may
 from holdfast.protocol.questions import Question
 
@@ -306,11 +307,7 @@ async def _steps_asked(runs: Runs, run: str) -> dict[str, str]:
         events = await runs.events(run)
     except (NoWorker, UnknownRun):
         return {}
-    return {
-        event.data["id"]: place(event.address)
-        for event in events
-        if event.type.startswith("question.") and "id" in event.data
-    }
+    return {event.data.id: place(event.address) for event in events if isinstance(event.data, QuestionEvent)}
 
 
 async def _history(run: str, as_json: bool) -> int:

@@ -18,9 +18,9 @@ from holdfast.client.render import place, progress
 from holdfast.client.runs import STATUSES, Outcome, Runs, RunState
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.events import Event
 from holdfast.protocol.people import knows_groups_of, why_not
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Event
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
 """Seconds between two polls: short after a change, longer while nothing happens."""

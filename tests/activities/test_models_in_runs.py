@@ -61,7 +61,7 @@ async def test_cancelling_a_run_ends_its_request(house: Harness, provider: Provi
 
 async def replied(house: Harness, run: str) -> list[Any]:
     """How each reply of a run ended."""
-    return [event.data["finish"] for event in await house.runs.events(run) if event.type == "model.replied"]
+    return [event.data.finish for event in await house.runs.events(run) if event.type == "model.replied"]
 
 
 BAD = [

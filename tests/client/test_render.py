@@ -20,8 +20,9 @@ from holdfast.client.render import (
 )
 from holdfast.client.trace import trace_of
 from holdfast.protocol.address import Address
+from holdfast.protocol.events import Event
 from holdfast.protocol.questions import Input, Permission
-from holdfast.protocol.runs import Event, Failure
+from holdfast.protocol.runs import Failure
 from tests.client.test_reading import ACTION, decision, question
 
 
@@ -57,7 +58,7 @@ def test_the_command_that_answers_fits_the_question() -> None:
         (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2), "l 2"),
         (event("loop.iteration", "pipeline:p;loop:l:2", iteration=2, item={"a": 1}), 'l 2: {"a":1}'),
         (event("cache.hit", "pipeline:p;cache:rate", key="k"), "✓ rate  from the cache"),
-        (event("step.skipped", reason="condition_false"), "  · s skipped: condition_false"),
+        (event("step.skipped", name="s", kind="step", reason="condition_false"), "  · s skipped: condition_false"),
         (
             event("plan.revised", "pipeline:p;plan:go", revision=2, by="user:ana", reason="late\nguests"),
             "↻ go is at revision 2  user:ana  late guests",
@@ -65,11 +66,12 @@ def test_the_command_that_answers_fits_the_question() -> None:
         (event("plan.completed", "pipeline:p;plan:go", status="completed_with_errors"), "go: completed_with_errors"),
         (event("plan.completed", "pipeline:p;plan:go", status="completed"), None),
         (event("plan.completed", "pipeline:p;plan:go", status="completed", note="no tool ran"), "go: no tool ran"),
-        (event("step.completed", kind="step", output={"a": 1}), '  ✓ s  {"a":1}'),
-        (event("step.completed", kind="hitl", output="x"), None),
-        (event("step.failed", message="bad\nluck"), "  ✗ s  bad luck"),
-        (event("question.answered", content="x", by="user:ana"), "  ← s  'x'  user:ana"),
+        (event("step.completed", name="s", kind="step", output={"a": 1}), '  ✓ s  {"a":1}'),
+        (event("step.completed", name="s", kind="hitl", output="x"), None),
+        (event("step.failed", name="s", kind="step", error="bad", message="bad\nluck"), "  ✗ s  bad luck"),
+        (event("question.answered", id="q", content="x", by="user:ana"), "  ← s  'x'  user:ana"),
         (event("model.requested", model="echo"), None),
+        (event("of.a.newer.version", model="echo"), None),
     ],
 )
 def test_progress_tells_what_a_person_wants_to_know(happened: Event, line: str | None) -> None:
@@ -78,6 +80,9 @@ def test_progress_tells_what_a_person_wants_to_know(happened: Event, line: str |
 
 def test_every_event_has_a_line() -> None:
     assert "tool.called" in event_line(event("tool.called", tool="search")).plain
+    newer = event_line(event("of.a.newer.version", depth=[1])).plain
+    assert newer.endswith('p · l 2 · s  {"depth":[1]}')
+    assert "of.a.newer.version" in newer
 
 
 def test_only_the_last_column_of_a_table_is_cut() -> None:

@@ -166,7 +166,7 @@ async def test_a_loop_that_is_tried_again_is_another_workflow(house: Harness) ->
     await until(again)
     await house.answer(run, {"action": "skip", "value": 7})
     assert await house.output(run) == 7
-    started = [event.data["workflow"] for event in await house.runs.events(run) if event.type == "loop.started"]
+    started = [event.data.workflow for event in await house.runs.events(run) if event.type == "loop.started"]
     assert started == [f"{run}/loop:l", f"{run}/loop:l~2"]
 
 

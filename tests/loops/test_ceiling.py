@@ -38,7 +38,7 @@ async def test_it_fails_after_100_rounds_that_asked_nobody(house: Harness, check
     error = (await house.result(run)).error
     assert (error.type, error.reason, error.address) == ("no_progress", "no_progress", "pipeline:test;loop:l")
     [ended] = [event for event in await house.runs.events(run) if event.type == "loop.completed"]
-    assert (ended.data["reason"], ended.data["iterations"]) == ("no_progress", 100)
+    assert (ended.data.reason, ended.data.iterations) == ("no_progress", 100)
 
 
 async def test_the_friendly_loop_ends(house: Harness) -> None:
@@ -54,7 +54,7 @@ async def test_on_max_loops_finish_is_heeded(house: Harness) -> None:
     run = await house.start(document(endless(on_max_loops="finish")))
     assert await house.output(run) == 100
     [ended] = [event for event in await house.runs.events(run) if event.type == "loop.completed"]
-    assert ended.data["reason"] == "no_progress"
+    assert ended.data.reason == "no_progress"
 
 
 async def test_a_person_grants_as_many_rounds_again(house: Harness) -> None:
@@ -91,5 +91,5 @@ async def test_a_question_starts_the_count_anew_wherever_it_is_met(house: Harnes
     run = await house.start(document(endless({**step, **AT_40}, checkpoint_every=30), **more))
     await house.answered(run, "go on")
     assert (await house.result(run)).error.type == "no_progress"
-    iterations = [event.data["iteration"] for event in await house.runs.events(run) if event.type == "loop.iteration"]
+    iterations = [event.data.iteration for event in await house.runs.events(run) if event.type == "loop.iteration"]
     assert max(iterations) == 140

@@ -16,7 +16,7 @@ async def test_a_long_loop_loses_nothing_and_no_history_grows(house: Harness) ->
         await house.answer(run, f"answer {n}", question)
     assert await house.output(run) == f"answer {ITERATIONS}"
     events = await house.runs.events(run)
-    assert [one.data["iteration"] for one in events if one.type == "loop.iteration"] == list(range(1, ITERATIONS + 1))
+    assert [one.data.iteration for one in events if one.type == "loop.iteration"] == list(range(1, ITERATIONS + 1))
     assert [one.offset for one in events] == list(range(len(events)))
     assert [one.type for one in events].count("question.answered") == ITERATIONS
     lengths = [len(history.events) for history in await house.histories(run)]

@@ -51,7 +51,7 @@ async def test_a_loop_is_one_child_workflow_that_is_started_once(house: Harness)
     await house.answered(run, "more", "stop")
     await house.output(run)
     started = [event for event in await house.runs.events(run) if event.type == "loop.started"]
-    assert [event.data["workflow"] for event in started] == [f"{run}/loop:clarify"]
+    assert [event.data.workflow for event in started] == [f"{run}/loop:clarify"]
     assert len(await house.histories(run)) == 2
 
 
@@ -341,6 +341,6 @@ async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -
     assert messages[-1] == "Draft 6: e"
     assert await house.output(run) == "stop"
     events = await house.runs.events(run)
-    assert [event.data["iteration"] for event in events if event.type == "loop.iteration"] == [1, 2, 3, 4, 5, 6]
+    assert [event.data.iteration for event in events if event.type == "loop.iteration"] == [1, 2, 3, 4, 5, 6]
     assert [event.offset for event in events] == list(range(len(events)))
     assert len(await house.histories(run)) == 4

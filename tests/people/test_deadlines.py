@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.answering import ENDINGS
 from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.events import QuestionClosed
 from tests.conftest import Harness, until, worker_for
 
 ASK = "{kind: hitl, name: ask, message: Go?, timeout: 3d, on_error: continue%s}"
@@ -34,7 +34,7 @@ async def test_a_default_is_taken_at_the_deadline_and_the_journal_says_so(later:
     run = await start(later, ", default: nobody")
     assert (await later.output(run))["output"] == "nobody"
     [expired] = [event for event in await later.runs.events(run) if event.type == "question.expired"]
-    assert expired.data["default"] == "nobody"
+    assert expired.data.default == "nobody"
 
 
 async def test_a_skipped_question_gives_null_without_an_error(later: Harness) -> None:
@@ -72,7 +72,7 @@ async def test_an_answer_and_a_deadline_in_the_same_moment_agree_on_who_won(hous
             assert refusal.code in ("expired", "run_closed")
             told = "nobody"
         assert await house.output(run) == told
-        closing = [one.type for one in await house.runs.events(run) if one.type in ENDINGS]
+        closing = [one.type for one in await house.runs.events(run) if isinstance(one.data, QuestionClosed)]
         assert closing == ["question.answered" if told == "me" else "question.expired"]
 
 

@@ -12,8 +12,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.client.render import progress
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import Event
 from holdfast.protocol.people import People
-from holdfast.protocol.runs import Event
 from holdfast.workflows.timetable import Timetable
 from tests.conftest import Harness, until, worker_for
 
@@ -62,8 +62,8 @@ async def test_reminders_come_once_each_at_their_time_until_the_deadline(later: 
     passed = await events(later, run)
     assert [event.type for event in passed] == ["question.reminded"] * 3 + ["question.expired"]
     assert hours(asked, passed) == [6, 12, 18, 24]
-    assert [event.data["n"] for event in passed[:3]] == [1, 2, 3]
-    assert {event.data["id"] for event in passed} == {asked.data["id"]}
+    assert [event.data.n for event in passed[:3]] == [1, 2, 3]
+    assert {event.data.id for event in passed} == {asked.data.id}
 
 
 def test_there_are_at_most_a_hundred_reminders_and_missed_ones_are_one() -> None:
@@ -89,7 +89,7 @@ async def test_the_ladder_is_climbed_and_the_question_stays_the_same(
     assert {first.id, second.id, third.id} == {first.id}
     assert {first.digest, second.digest, third.digest} == {first.digest}
     assert (first.reminders, second.reminders, third.reminders) == (0, 1, 2)
-    climbed = [event.data["assignees"] for event in await events(later, run) if event.type == "question.escalated"]
+    climbed = [event.data.assignees for event in await events(later, run) if event.type == "question.escalated"]
     assert climbed == [["group:heads"], ["user:bob", "user:eve"]]
     await later.answer(run, "go", third, by="user:eve")
     assert (await later.output(run))["output"] == "go"
@@ -154,7 +154,7 @@ async def test_what_passed_while_no_worker_was_there_is_caught_up_with_once(
         await moving
         passed = await events(house, run)
         assert [event.type for event in passed].count("question.escalated") == 2
-        assert [event.data["n"] for event in passed if event.type == "question.reminded"] == list(
+        assert [event.data.n for event in passed if event.type == "question.reminded"] == list(
             range(1, question.reminders + 1)
         )
         await house.answer(run, "go", question, by="user:bob")

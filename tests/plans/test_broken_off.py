@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol.events import StepFailed
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
     DRIVERS,
@@ -49,8 +50,8 @@ async def test_the_plan_and_the_trace_tell_the_same_of_it(plans: Plans) -> None:
     seen = await plans.harness.runs.plan(run)
     assert {id_: one["status"] for id_, one in seen.steps().items()} == statuses(outcome.output)
     events = await plans.harness.runs.events(run)
-    [told] = [event.data for event in events if event.type == "step.failed" and event.data["name"] == "2"]
-    assert (told["error"], "plan_send was called" in told["message"]) == ("unfinished", True)
+    [failure] = [event.data for event in events if isinstance(event.data, StepFailed) and event.data.name == "2"]
+    assert (failure.error, "plan_send was called" in failure.message) == ("unfinished", True)
 
 
 async def test_a_driven_plan_that_fails_in_a_loop_keeps_the_items(plans: Plans) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.client.errors import BadInput
+from holdfast.protocol.events import ChildStarted
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import Plans, advance, ask, begin, call, finish, loop, reasons, statuses, step
 from tests.plans.test_both import EVENTS, events_plan, events_turns
@@ -180,9 +181,9 @@ async def test_a_loop_has_a_workflow_of_its_own_and_the_conversation_goes_on_in_
     output = await plans.harness.output(run)
     assert output["status"] == "completed"
     events = await plans.harness.runs.events(run)
-    started = {event.type: event.data["workflow"] for event in events if "workflow" in event.data}
+    started = {event.type: event.data.workflow for event in events if isinstance(event.data, ChildStarted)}
     assert started == {"plan.started": f"{run}/plan:plan", "loop.started": f"{run}/plan:plan;loop:loop_events"}
-    assert [event.data["iteration"] for event in events if event.type == "loop.iteration"] == [1, 2]
+    assert [event.data.iteration for event in events if event.type == "loop.iteration"] == [1, 2]
 
 
 async def test_a_question_that_is_no_step_is_asked_too(plans: Plans) -> None:

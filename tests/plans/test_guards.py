@@ -106,7 +106,7 @@ async def test_a_tool_that_nobody_gave_the_plan_comes_in_by_a_persons_leave_only
     await plans.harness.output(run)
     assert plans.tools() == ["update", "send"]
     events = [event.data for event in await plans.harness.runs.events(run) if event.type == "plan.revised"]
-    assert [one["revision"] for one in events] == [2, 3]
+    assert [one.revision for one in events] == [2, 3]
 
 
 @pytest.mark.parametrize("agent", [{**PAYER, "tools": []}, {"model": PAYER["model"], "human": ["approve"]}])

@@ -335,7 +335,7 @@ async def test_a_person_changes_what_is_left_of_a_plan(plans: Plans, driver: str
     assert statuses(output) == {"1": "completed", "2": "completed", "4": "completed"}
     assert output["steps"]["4"]["response"] == "new: Do it"
     events = [event for event in await plans.harness.runs.events(run) if event.type == "plan.revised"]
-    assert [event.data for event in events] == [{"revision": 2, "by": "user:ana", "reason": "better"}]
+    assert [event.data.to_json() for event in events] == [{"revision": 2, "by": "user:ana", "reason": "better"}]
 
 
 @pytest.mark.parametrize(("answer", "runs"), [("Oui", True), ("Plus tard", False), ("Non", False)])

@@ -20,6 +20,7 @@ from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol import guard
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import AgentTold, ToolDenied, ToolFailed
 from holdfast.protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, ToldText
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent import conversation as talk
@@ -304,16 +305,16 @@ class AgentWorkflow(ChildWorkflow):
             await self.until_resumed()
             return Result(await self._made(call, frame, again))
         except BadCall as error:
-            frame.note("tool.failed", tool=call.name, error="bad_call", message=str(error))
+            frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
             return Result(f"error: {error}", bad=True)
         except Denied as denied:
-            frame.note("tool.denied", tool=call.name, reason=str(denied))
+            frame.note(ToolDenied(tool=call.name, reason=str(denied)))
             return Result(str(denied))
         except HANDLED as error:
             if is_cancelled(error):
                 raise
             cause = failure_of(error, frame.address)
-            frame.note("tool.failed", tool=call.name, error=cause.type, message=cause.message)
+            frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message))
             if cause.final or cause.type in ("outcome_unknown", "doom_loop"):
                 raise
             return Result(f"error: {cause.message}")
@@ -457,7 +458,7 @@ class AgentWorkflow(ChildWorkflow):
             raise refused(refusal) from None
         self.steered(TELL, message)
         self.told.append(_message_from(message))
-        self.note(self.address, "agent.told", text=self.told[-1].text, by=self.told[-1].by)
+        self.note(self.address, AgentTold(text=self.told[-1].text, by=self.told[-1].by))
 
     @tell.validator
     def _check_tell(self, payload: RawValue) -> None:

@@ -19,6 +19,7 @@ from holdfast.blueprint.load.plans import plain_plan
 from holdfast.blueprint.plan import Layout
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import PlanCompleted, PlanRevised, ToolDenied
 from holdfast.protocol.plans import (
     DRIVEN_PLAN_WORKFLOW,
     PLAN,
@@ -141,7 +142,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
         assert self.drive is not None
         if self.definition.loop is None:
             root = self.drive.root
-            self.note(self.address, "plan.completed", status=root.whole_status(), note=note_of(root))
+            self.note(self.address, PlanCompleted(status=root.whole_status(), note=note_of(root)))
 
     def _take_up(self) -> None:
         """Go on from the state, as it was handed over."""
@@ -190,7 +191,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
         except BadCall as error:
             return Result({"success": False, "error": {"type": "bad_call", "message": str(error)}}, bad=True)
         except Denied as denied:
-            frame.note("tool.denied", tool=call.name, reason=str(denied))
+            frame.note(ToolDenied(tool=call.name, reason=str(denied)))
             return Result({"success": False, "error": {"type": "denied", "message": str(denied)}}, bad=True)
         except HANDLED as error:
             what = failure_of(error, frame.address)
@@ -283,7 +284,7 @@ class DrivenPlanWorkflow(AgentWorkflow):
             revision=number, by=by or f"agent:{self.definition.name or self.definition.step}", reason=reason
         )
         self.advance(plan=plan, revision=number, revisions=[*self.state.revisions, revision])
-        self.note(self.definition.plan_address, "plan.revised", revision=number, by=revision.by, reason=reason or None)
+        self.note(self.definition.plan_address, PlanRevised(revision=number, by=revision.by, reason=reason or None))
         return number
 
     def _revised(self, payload: Any, *, by_model: bool = False) -> PlanBody:

@@ -18,6 +18,7 @@ from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.blueprint.plan import Layout
 from holdfast.protocol.agents import Message
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.plans import PlannerCall, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
@@ -86,7 +87,7 @@ class _Beginning:
     async def _again(self, planner: PlannerCall, plan: Any, **more: Any) -> Any:
         """Return another plan of the planner."""
         here = self.frame.at("step", planner.step)
-        here.note("step.retrying", message=more["to_do"])
+        here.note(StepRetrying(message=more["to_do"]))
         agent = planner.agent.model_copy(update={"instructions": ""})
         asking = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
         value = {"task": planner.input, "your_plan": plan, **more}

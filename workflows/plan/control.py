@@ -14,6 +14,7 @@ from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.blueprint.plan.lists import list_in, structured
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec, Usage
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import LoopCompleted, LoopIteration, StepCompleted, StepFailed, StepRetrying, StepStarted
 from holdfast.protocol.plans import OVER, LoopOutcome, StepResult, progress_of
 from holdfast.protocol.questions import Clarification
 from holdfast.protocol.runs import Failure
@@ -165,11 +166,7 @@ class Control:
         self.drive.end(at, outcome)
         if outcome.error is not None:
             here.note(
-                "step.failed",
-                name=at.unit.id,
-                kind="loop",
-                error=outcome.error["type"],
-                message=outcome.error["message"],
+                StepFailed(name=at.unit.id, kind="loop", error=outcome.error["type"], message=outcome.error["message"])
             )
 
     def _stopped(self, scope: PlanScope) -> str:
@@ -261,7 +258,7 @@ class Control:
         if self.drive.result_of(found.scope, found.unit.id).status == "pending":
             kind, id_ = segment_of(found.unit)
             frame = self._frame(found.scope)
-            frame.at(kind, id_).note("step.started", name=id_, kind=kind, title=found.unit.step.title)
+            frame.at(kind, id_).note(StepStarted(name=id_, kind=kind, title=found.unit.step.title))
             frame.meter.count(Usage(steps=1))
             frame.host.count(Usage(steps=1))
             self.drive.record(found)
@@ -337,7 +334,7 @@ class Control:
         self._is_missing(found, kind)
         if kind is not None and kind not in ("authorisation", "timeout") and tally.may_retry(kind):
             self.drive.record(found, tries=dict(tally.counts))
-            self._frame(found.scope).at("step", found.unit.id).note("step.retrying", error=kind)
+            self._frame(found.scope).at("step", found.unit.id).note(StepRetrying(error=kind))
             error["todo"] = _TODO[kind]
             return {"success": False, "data": None, "error": error}
         ending = (
@@ -478,7 +475,7 @@ class Control:
             raise ControlError("dependency_not_completed", text, missing=missing)
         self.progress += 1
         here = self._frame(scope).at("loop", unit.id)
-        here.note("step.started", name=unit.id, kind="loop")
+        here.note(StepStarted(name=unit.id, kind="loop"))
         try:
             items = await items_for(unit, self._desk_at(scope), here)
         except OverError as error:
@@ -488,12 +485,12 @@ class Control:
                 self.settle()
                 return {"loop_id": unit.id, "should_continue": False, "error": told}
             scope.loops[unit.id] = LoopOutcome(status="failed", error=told)
-            here.note("step.failed", name=unit.id, kind="loop", error=error.type, message=str(error))
+            here.note(StepFailed(name=unit.id, kind="loop", error=error.type, message=str(error)))
             self.settle()
             return {"loop_id": unit.id, "should_continue": False, "error": told, "to_do": drive.told_next()}
         if not items:
             scope.loops[unit.id] = outcome_of([])
-            here.note("step.completed", name=unit.id, kind="loop", output=[])
+            here.note(StepCompleted(name=unit.id, kind="loop", output=[]))
             self.settle()
             return {**_over(unit, scope.loops[unit.id]), "current_item": None, "to_do": drive.told_next()}
         at = drive.start(unit, items)
@@ -502,7 +499,7 @@ class Control:
 
     def _tell_iteration(self, at: LoopAt) -> None:
         self._callers.clear()  # an item that is done anew has a list of its own
-        self._frame(at.scope).note("loop.iteration", iteration=at.index + 1, item=at.items[at.index])
+        self._frame(at.scope).note(LoopIteration(iteration=at.index + 1, item=at.items[at.index]))
         self.settle()
 
     async def _advance_loop(self, loop_id: str, expected_iteration: int | None = None) -> Json:
@@ -555,12 +552,12 @@ class Control:
     def _end_loop(self, at: LoopAt, outcome: LoopOutcome) -> None:
         here = self._frame(self.drive.scope_around(at.unit.id)).at("loop", at.unit.id)
         self.drive.end(at, outcome)
-        here.note("loop.completed", reason=outcome.status, iterations=len(outcome.iterations))
+        here.note(LoopCompleted(reason=outcome.status, iterations=len(outcome.iterations)))
         if outcome.status == "failed" and outcome.error is not None:
-            told = {"error": outcome.error["type"], "message": outcome.error["message"]}
-            here.note("step.failed", name=at.unit.id, kind="loop", **told)
+            type_, message = outcome.error["type"], outcome.error["message"]
+            here.note(StepFailed(name=at.unit.id, kind="loop", error=type_, message=message))
         else:
-            here.note("step.completed", name=at.unit.id, kind="loop", output=outcome.status)
+            here.note(StepCompleted(name=at.unit.id, kind="loop", output=outcome.status))
         self.settle()
 
     # Changing

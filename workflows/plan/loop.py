@@ -12,6 +12,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.plan import LoopUnit
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.events import LoopCompleted, LoopIteration
 from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
     PLAN_OUTPUT,
@@ -80,8 +81,7 @@ class PlanLoopWorkflow(ChildWorkflow):
         outcome = outcome_of(self.state.done, failed=self.state.ended == "failed", total=len(items))
         if self.state.ended == "cancelled":
             outcome = outcome.model_copy(update={"status": "cancelled"})
-        told = {"reason": outcome.status, "iterations": len(self.state.done)}
-        self.note(self.address, "loop.completed", **told)
+        self.note(self.address, LoopCompleted(reason=outcome.status, iterations=len(self.state.done)))
         return outcome
 
     async def _next_items(self) -> None:
@@ -130,7 +130,7 @@ class PlanLoopWorkflow(ChildWorkflow):
         desk = self._desk(index, item)
         desk.scope.steps, desk.scope.loops = dict(done.steps), dict(done.loops)
         self.iteration = index + 1
-        desk.frame.note("loop.iteration", iteration=index + 1, item=item)
+        desk.frame.note(LoopIteration(iteration=index + 1, item=item))
         self._at_work[index] = desk.scope
         engine = Scheduler(desk, self._define)
         await engine.run()

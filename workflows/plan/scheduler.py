@@ -11,6 +11,7 @@ from temporalio import workflow
 
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
+from holdfast.protocol.events import StepCompleted, StepFailed, StepStarted
 from holdfast.protocol.plans import LoopOutcome, PlanLoopDefinition, PlanLoopResult, PlanLoopState, StepResult
 from holdfast.workflows.concurrency import end, is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
@@ -120,16 +121,16 @@ class Scheduler:
     async def _outcome(self, unit: LoopUnit) -> LoopOutcome:
         """The loop's child to its end; that what it goes through is no list fails the loop, and nothing else."""
         here = self.desk.frame.at("loop", unit.id)
-        here.note("step.started", name=unit.id, kind="loop")
+        here.note(StepStarted(name=unit.id, kind="loop"))
         try:
             items = await items_for(unit, self.desk, here)
         except OverError as error:
             if error.type == CANCELLED:
                 return LoopOutcome(status="cancelled", reason=CANCELLED)
-            here.note("step.failed", name=unit.id, kind="loop", error=error.type, message=str(error))
+            here.note(StepFailed(name=unit.id, kind="loop", error=error.type, message=str(error)))
             return LoopOutcome(status="failed", error={"type": error.type, "message": str(error)})
         if not items:
-            here.note("step.completed", name=unit.id, kind="loop", output=[])
+            here.note(StepCompleted(name=unit.id, kind="loop", output=[]))
             return LoopOutcome(status="completed", reason="empty_loop")
         definition, state = self._define_loop(unit, self.desk.at(here, self.scope), items)
         try:
@@ -139,7 +140,7 @@ class Scheduler:
             if (reached := outcome_kept(what)) is not None:
                 self.scope.loops[unit.id] = reached
             if not is_cancelled(error):
-                here.note("step.failed", name=unit.id, kind="loop", error=what.type, message=what.message)
+                here.note(StepFailed(name=unit.id, kind="loop", error=what.type, message=what.message))
             raise
         self._tell_end(unit, result.outcome)
         return result.outcome
@@ -148,10 +149,10 @@ class Scheduler:
         here = self.desk.frame.at("loop", unit.id)
         if outcome.status == "failed" and outcome.error is not None:
             here.note(
-                "step.failed", name=unit.id, kind="loop", error=outcome.error["type"], message=outcome.error["message"]
+                StepFailed(name=unit.id, kind="loop", error=outcome.error["type"], message=outcome.error["message"])
             )
         else:
-            here.note("step.completed", name=unit.id, kind="loop", output=outcome.status)
+            here.note(StepCompleted(name=unit.id, kind="loop", output=outcome.status))
 
     def _asks_by_id(self, id_: str) -> bool:
         return self.desk.may_ask(self.scope.layout.units_by_id[id_])

@@ -9,6 +9,7 @@ from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.plan import StepUnit, asks
 from holdfast.blueprint.plan.lists import LIST_OUTPUT
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, Usage
+from holdfast.protocol.events import StepRetrying, StepStarted
 from holdfast.protocol.plans import StepResult, said
 from holdfast.workflows.agents import AgentCall, ask_model, misfit_told, run_agent, within_own_limits
 from holdfast.workflows.concurrency import is_cancelled
@@ -29,7 +30,7 @@ async def perform(unit: StepUnit, desk: PlanContext) -> StepResult:
     kind = "hitl" if asks(step) else "step"
     here = desk.frame.at(kind, step.id)
     await here.host.until_resumed()
-    here.note("step.started", name=step.id, kind=kind, title=step.title)
+    here.note(StepStarted(name=step.id, kind=kind, title=step.title))
     try:
         await here.within_limits()
         here.meter.count(Usage(steps=1))
@@ -150,7 +151,7 @@ class _ToolStep:
         if missing.kind == "tool_missing" and self.tally.may_retry("tool_missing"):
             other = await self.caller.other_tool(tool)
             if other is not None and await self.caller.learn(other) is None:
-                self.frame.note("step.retrying", tool=other, instead_of=tool)
+                self.frame.note(StepRetrying(tool=other, instead_of=tool))
                 self.left[self.left.index(tool)] = other
                 return None
         return failed(missing.kind or missing.type, missing.message)
@@ -239,7 +240,7 @@ class _ToolStep:
             return told, failed(outcome.type, outcome.message), True
         if outcome.kind in ("authorisation", "timeout") or not self.tally.may_retry(outcome.kind):
             return told, given_up(outcome.kind, outcome.message, optional=self.step.optional), True
-        self.frame.note("step.retrying", error=outcome.kind, message=outcome.message)
+        self.frame.note(StepRetrying(error=outcome.kind, message=outcome.message))
         if outcome.kind == "tool_missing" and tool is not None:
             other = await self.caller.other_tool(tool)
             if other is None or await self.caller.learn(other) is not None:

@@ -10,6 +10,7 @@ from holdfast.blueprint.jsonschemas import BadSchema, misfit
 from holdfast.blueprint.kinds import Agent, AgentTool, PlanStep
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
+from holdfast.protocol.events import StepRetrying, ToolDenied
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
@@ -89,7 +90,7 @@ class ToolCaller:
                     return Failed(None, "cancelled", f"a person cancelled {self._step.id}")
                 case "no":
                     return outcome
-            frame.note("step.retrying", tool=tool)
+            frame.note(StepRetrying(tool=tool))
 
     async def _once(self, tool: str, args: dict[str, Any], frame: Frame, id_: str) -> Succeeded | Failed:
         spec = self.specs[tool]
@@ -106,7 +107,7 @@ class ToolCaller:
             self._desk.scope.note_call(self._step.id, tool)
             result = await box.run(allowed, spec, here)
         except Denied as denied:
-            here.note("tool.denied", tool=tool, reason=str(denied))
+            here.note(ToolDenied(tool=tool, reason=str(denied)))
             return Failed(None, "not_approved", str(denied))
         except HANDLED as error:
             what = failure_of(error, here.address)

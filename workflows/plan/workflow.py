@@ -12,6 +12,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import PlanCompleted, PlanRevised
 from holdfast.protocol.plans import (
     PLAN,
     PLAN_OUTPUT,
@@ -77,7 +78,7 @@ class PlanWorkflow(ChildWorkflow):
         self.engine = self._engine(frame)
         await self.engine.run(self.next_round)
         scope = self.engine.scope
-        self.note(self.address, "plan.completed", status=scope.whole_status(), note=note_of(scope))
+        self.note(self.address, PlanCompleted(status=scope.whole_status(), note=note_of(scope)))
         return scope
 
     def _engine(self, frame: Frame) -> Scheduler:
@@ -142,7 +143,7 @@ class PlanWorkflow(ChildWorkflow):
         self.state = self.state.model_copy(
             update={"plan": plan, "revision": number, "revisions": [*self.state.revisions, revision]}
         )
-        self.note(self.address, "plan.revised", revision=number, by=revision.by, reason=revision.reason or None)
+        self.note(self.address, PlanRevised(revision=number, by=revision.by, reason=revision.reason or None))
         return number
 
     @change_plan.validator

@@ -15,6 +15,7 @@ from holdfast.blueprint.kinds.base import Part
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import CacheEntry
 from holdfast.protocol.context import GONE, Path, changes, keys_of, read, with_changes
+from holdfast.protocol.events import CacheFailed, CacheWasHit
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.child_definition import reads_of
 from holdfast.workflows.concurrency import is_cancelled
@@ -44,13 +45,13 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
         if is_cancelled(error):
             raise
         # A step that is done and paid for does not fail because its output cannot be stored.
-        frame.note("cache.failed", message=failure_of(error, frame.address).message)
+        frame.note(CacheFailed(message=failure_of(error, frame.address).message))
     return output
 
 
 def _replayed(entry: dict[str, Any], key: str, frame: Frame) -> Any:
     """Return the stored output, and repeat the step's writes to the context and its answer."""
-    frame.note("cache.hit", key=key)
+    frame.note(CacheWasHit(key=key))
     changed = {tuple(path): GONE if removed else value for path, value, removed in entry["changes"]}
     frame.write(with_changes(frame.store.value, changed))
     for content in entry["answer"]:

@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Conditional
 from holdfast.protocol.agents import ToolRequest
+from holdfast.protocol.events import BranchCompleted, BranchStarted
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -21,9 +22,9 @@ async def run_conditional(step: Conditional, frame: Frame) -> Any:
         names = ", ".join(step.branches)
         raise failure("no_branch", f"no branch {key!r} and no default_branch; branches: {names}", frame.address)
     inside = frame.inside("branch", key)
-    inside.note("branch.started", branch=key)
+    inside.note(BranchStarted(branch=key))
     output = await frame.run_steps(branch, inside, value)
-    inside.note("branch.completed", branch=key)
+    inside.note(BranchCompleted(branch=key))
     return output
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.protocol.context import Path, changes, keys_of, with_changes
+from holdfast.protocol.events import BranchCompleted, BranchStarted
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of
@@ -49,7 +50,7 @@ async def _branch(
     fork = ContextStore(base, schema, frame.store.reducers)
     counts = frame.request_counts.within(step.name, name)
     inside = replace(frame.at("branch", name).isolated(), store=fork, meter=share, request_counts=counts)
-    inside.note("branch.started", branch=name)
+    inside.note(BranchStarted(branch=name))
     try:
         output = await frame.run_steps(steps, inside, value)
     except HANDLED as error:
@@ -58,9 +59,9 @@ async def _branch(
             raise
         if cause.final or step.on_branch_failure == "propagate":
             raise _with_all_keys(error, cause, base, inside, frame) from error
-        inside.note("branch.completed", branch=name, error=cause.type, message=cause.message)
+        inside.note(BranchCompleted(branch=name, error=cause.type, message=cause.message))
         return _Failed(error), {}
-    inside.note("branch.completed", branch=name)
+    inside.note(BranchCompleted(branch=name))
     return output, changes(base, fork.value)
 
 

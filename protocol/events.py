@@ -1,0 +1,411 @@
+"""The events of a run, one class each: workflows raise them, clients read them.
+
+On the wire an event is `{offset, time, type, address, data}`. The class of `data` follows from `type`, so what is
+raised and what is read cannot differ. To add an event, write its class and add it to `AnyEvent`.
+
+A field of type `object` holds a JSON value. Of a value of more than 256 bytes the journal keeps the beginning of its
+text, whatever the value was: a list of names may be a text, too.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, get_args
+
+from pydantic import ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
+
+from holdfast.protocol.address import Address
+from holdfast.protocol.values import Value
+
+Names = list[str] | str
+
+
+class EventData(Value):
+    """The base class of the data of all events."""
+
+    type: ClassVar[str]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields that have a value, those of a newer version too."""
+        # The dump leaves out fields that the class does not declare.
+        return {**self.model_dump(mode="json", exclude_none=True), **(self.model_extra or {})}
+
+
+class RunStarted(EventData):
+    type: ClassVar[str] = "run.started"
+    blueprint: str
+    digest: str
+
+
+class RunCompleted(EventData):
+    type: ClassVar[str] = "run.completed"
+    output: object = None
+
+
+class RunFailed(EventData):
+    type: ClassVar[str] = "run.failed"
+    error: str
+    message: str
+    at: str
+    """Address of the failure."""
+    reason: str | None = None
+
+
+class RunCancelled(EventData):
+    type: ClassVar[str] = "run.cancelled"
+
+
+class RunPaused(EventData):
+    type: ClassVar[str] = "run.paused"
+
+
+class RunResumed(EventData):
+    type: ClassVar[str] = "run.resumed"
+
+
+class StepEvent(EventData):
+    """The base class of the events of a step's start and end."""
+
+    name: str
+    kind: str
+
+
+class StepStarted(StepEvent):
+    type: ClassVar[str] = "step.started"
+    title: str | None = None
+    """For a step of a plan."""
+
+
+class StepCompleted(StepEvent):
+    type: ClassVar[str] = "step.completed"
+    output: object = None
+
+
+class StepSkipped(StepEvent):
+    type: ClassVar[str] = "step.skipped"
+    when: str | None = None
+    """The condition that did not hold."""
+    reason: str | None = None
+    """For a step of a plan."""
+
+
+class StepFailed(StepEvent):
+    type: ClassVar[str] = "step.failed"
+    error: str
+    message: str
+
+
+class StepRetrying(EventData):
+    type: ClassVar[str] = "step.retrying"
+    tool: str | None = None
+    instead_of: str | None = None
+    """The tool that was missing."""
+    error: str | None = None
+    message: str | None = None
+
+
+class ChildStarted(EventData):
+    """The base class of the events that announce a child workflow."""
+
+    workflow: str
+    """The child's id."""
+
+
+class LoopStarted(ChildStarted):
+    type: ClassVar[str] = "loop.started"
+
+
+class AgentStarted(ChildStarted):
+    type: ClassVar[str] = "agent.started"
+
+
+class MapStarted(ChildStarted):
+    type: ClassVar[str] = "map.started"
+
+
+class ClarifyStarted(ChildStarted):
+    type: ClassVar[str] = "clarify.started"
+
+
+class PlanStarted(ChildStarted):
+    type: ClassVar[str] = "plan.started"
+
+
+class OwnChildStarted(ChildStarted):
+    """A child workflow of the author's own."""
+
+    type: ClassVar[str] = "child.started"
+
+
+class LoopIteration(EventData):
+    """The start of an iteration."""
+
+    type: ClassVar[str] = "loop.iteration"
+    iteration: int
+    item: object = None
+    """For a loop of a plan."""
+
+
+class LoopCompleted(EventData):
+    type: ClassVar[str] = "loop.completed"
+    reason: str
+    iterations: int
+    output: object = None
+    expression: str | None = None
+    """The exit condition that was tested last."""
+    value: object = None
+    """The value of that condition."""
+
+
+class ItemStarted(EventData):
+    type: ClassVar[str] = "item.started"
+    index: int
+
+
+class ItemCompleted(EventData):
+    type: ClassVar[str] = "item.completed"
+    index: int
+    output: object = None
+    error: str | None = None
+    message: str | None = None
+
+
+class BranchStarted(EventData):
+    type: ClassVar[str] = "branch.started"
+    branch: str
+
+
+class BranchCompleted(EventData):
+    type: ClassVar[str] = "branch.completed"
+    branch: str
+    error: str | None = None
+    message: str | None = None
+
+
+class ModelRequested(EventData):
+    type: ClassVar[str] = "model.requested"
+    model: str
+
+
+class ModelReplied(EventData):
+    type: ClassVar[str] = "model.replied"
+    tokens: int
+    finish: str = "finished"
+    """How the reply ended; see `agents.Finish`."""
+
+
+class AgentCompleted(EventData):
+    type: ClassVar[str] = "agent.completed"
+    turns: int
+    output: object = None
+
+
+class AgentTold(EventData):
+    """A person's message to an agent."""
+
+    type: ClassVar[str] = "agent.told"
+    text: str
+    by: str | None = None
+
+
+class ToolCalled(EventData):
+    type: ClassVar[str] = "tool.called"
+    tool: str
+
+
+class ToolReturned(EventData):
+    type: ClassVar[str] = "tool.returned"
+    tool: str
+    result: object = None
+
+
+class ToolDenied(EventData):
+    type: ClassVar[str] = "tool.denied"
+    tool: str
+    reason: str
+
+
+class ToolFailed(EventData):
+    type: ClassVar[str] = "tool.failed"
+    tool: str
+    error: str
+    message: str
+
+
+class QuestionEvent(EventData):
+    """The base class of the events of a question."""
+
+    id: str
+
+
+class QuestionAsked(QuestionEvent):
+    type: ClassVar[str] = "question.asked"
+    kind: str
+    message: str
+    assignees: Names | None = None
+
+
+class QuestionReminded(QuestionEvent):
+    type: ClassVar[str] = "question.reminded"
+    n: int
+    assignees: Names | None = None
+
+
+class QuestionEscalated(QuestionEvent):
+    type: ClassVar[str] = "question.escalated"
+    assignees: Names
+
+
+class QuestionReplied(QuestionEvent):
+    """The base class of the events of an answer, or of an end without one."""
+
+    by: str | None = None
+    content: object = None
+    comment: str | None = None
+    key: str | None = None
+    digest: str | None = None
+    """Of the answer under the key."""
+
+
+class QuestionAccepted(QuestionReplied):
+    """An answer below the quorum: the question stays open."""
+
+    type: ClassVar[str] = "question.accepted"
+    so_far: int
+    quorum: int
+
+
+class QuestionClosed(QuestionReplied):
+    """The base class of the events that close a question."""
+
+    default: object = None
+    """The value taken for an answer that did not come in time."""
+    secret: bool | None = None
+    """True for a secret; `content` is then a reference."""
+    accepted_by: Names | None = None
+
+
+class QuestionAnswered(QuestionClosed):
+    type: ClassVar[str] = "question.answered"
+
+
+class QuestionDeclined(QuestionClosed):
+    type: ClassVar[str] = "question.declined"
+
+
+class QuestionExpired(QuestionClosed):
+    type: ClassVar[str] = "question.expired"
+
+
+class QuestionCancelled(QuestionClosed):
+    type: ClassVar[str] = "question.cancelled"
+
+
+class PlanCompleted(EventData):
+    type: ClassVar[str] = "plan.completed"
+    status: str
+    note: str | None = None
+
+
+class PlanRevised(EventData):
+    type: ClassVar[str] = "plan.revised"
+    revision: int
+    by: str | None = None
+    reason: str | None = None
+
+
+class CacheWasHit(EventData):
+    type: ClassVar[str] = "cache.hit"
+    key: str
+
+
+class CacheFailed(EventData):
+    type: ClassVar[str] = "cache.failed"
+    message: str
+
+
+class LimitReached(EventData):
+    type: ClassVar[str] = "limit.reached"
+    limit: str
+    message: str
+
+
+class UnknownEvent(EventData):
+    """The data of an event that only a newer version knows, as it came."""
+
+    model_config = ConfigDict(extra="allow")
+    type: ClassVar[str] = ""
+
+
+AnyChildStarted = LoopStarted | AgentStarted | MapStarted | ClarifyStarted | PlanStarted | OwnChildStarted
+AnyEvent = (
+    RunStarted
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+    | RunPaused
+    | RunResumed
+    | StepStarted
+    | StepCompleted
+    | StepSkipped
+    | StepFailed
+    | StepRetrying
+    | AnyChildStarted
+    | LoopIteration
+    | LoopCompleted
+    | ItemStarted
+    | ItemCompleted
+    | BranchStarted
+    | BranchCompleted
+    | ModelRequested
+    | ModelReplied
+    | AgentCompleted
+    | AgentTold
+    | ToolCalled
+    | ToolReturned
+    | ToolDenied
+    | ToolFailed
+    | QuestionAsked
+    | QuestionReminded
+    | QuestionEscalated
+    | QuestionAccepted
+    | QuestionAnswered
+    | QuestionDeclined
+    | QuestionExpired
+    | QuestionCancelled
+    | PlanCompleted
+    | PlanRevised
+    | CacheWasHit
+    | CacheFailed
+    | LimitReached
+)
+EVENT_TYPES: dict[str, type[EventData]] = {class_.type: class_ for class_ in get_args(AnyEvent)}
+
+
+class Event(Value):
+    """An entry of the journal of one workflow."""
+
+    offset: int
+    """Contiguous over continue-as-new."""
+    time: datetime
+    type: str
+    address: Address
+    data: AnyEvent | UnknownEvent
+
+    @field_validator("data", mode="plain")
+    @classmethod
+    def _read(cls, data: object, info: ValidationInfo) -> EventData:
+        """Return the data as the class of its type; as an unknown event where they do not fit each other.
+
+        A newer worker may know more types, and more fields of a type: both are kept.
+        """
+        if isinstance(data, EventData):
+            return data
+        try:
+            return EVENT_TYPES[info.data["type"]].model_validate(data, extra="allow")
+        except (KeyError, ValidationError):
+            return UnknownEvent.model_validate(data)
+
+    @field_serializer("data")
+    def _write(self, data: EventData) -> dict[str, object]:
+        return data.to_json()
