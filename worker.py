@@ -48,6 +48,7 @@ from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
 from holdfast.protocol.runs import HOLD_MARK
 from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows.steps import check_executors
 
 log = logging.getLogger("holdfast.worker")
 
@@ -69,6 +70,7 @@ def create_worker(
         activities: Empty: the worker takes answers and queries only.
         identity: Name of the worker among the pollers of the task queue; None: the client's.
     """
+    check_executors()
     settings = settings or WorkerSettings()
     return Worker(
         client,

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import Agent, Blueprint, Step
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 
 
 class UnknownStep(LookupError):

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from holdfast.blueprint.kinds import Blueprint, LoopBlock
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.source import AMBIGUOUS
 
 

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.blueprint.kinds import (
-    Agent,
-    AgenticLoop,
-    AgentTool,
-    AnyStep,
-    Blueprint,
-    Clarify,
-    Fallback,
-    Loop,
-    PlainStep,
-    Plan,
-    PlanBody,
-)
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint
+from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.walk import steps_within
 
 AGENT = "agent:"
-IMPORT = "imports."
 MCP = "mcp:"
 
 
@@ -32,56 +21,40 @@ class Dependencies:
     imports: dict[str, Blueprint] = field(default_factory=dict)
 
 
-def agent_of(step: AnyStep, blueprint: Blueprint) -> Agent | None:
-    """Return the agent that a step runs, or None if it runs none or an unknown one."""
-    match step:
-        case PlainStep(agent=agent) | AgenticLoop(planner=agent) | Clarify(agent=agent):
-            return blueprint.agents.get(agent) if isinstance(agent, str) else agent
-    return None
+def agents_of(step: AnyStep, blueprint: Blueprint) -> list[Agent]:
+    """Return the agents that work for a step, without unknown ones and those that only shorten a conversation."""
+    workers = (resolve_agent(used.agent, blueprint) for used in step.agents() if used.role != "summarizer")
+    return [agent for agent in workers if agent is not None]
+
+
+def resolve_agent(agent: str | Agent, blueprint: Blueprint) -> Agent | None:
+    """Return the agent of a name, or the one that is written in place of it."""
+    return agent if isinstance(agent, Agent) else blueprint.agents.get(agent)
 
 
 def tools_of(step: AnyStep, blueprint: Blueprint) -> list[AgentTool]:
-    """Return the tools that a step's agent may call, or that its planner may have run."""
-    agent = agent_of(step, blueprint)
-    own = [] if agent is None else agent.tools
-    return [*own, *step.registry] if isinstance(step, AgenticLoop) else own
+    """Return the tools that a step's agents may call, or that its planner may have run."""
+    own = [tool for agent in agents_of(step, blueprint) for tool in agent.tools]
+    return [*own, *step.tools()]
 
 
 def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Dependencies:
     """Return the agents and imports that these steps, and those inside them, use."""
     dependencies = Dependencies()
     for step in steps_within(steps):
-        match step:
-            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) | Clarify(agent=str(name)):
-                _add_agent(name, blueprint, dependencies)
-            case Loop() if (rule := step.loop.history_management) is not None and rule.agent is not None:
-                _add_agent(rule.agent, blueprint, dependencies)
-            case Plan():
-                _add_plan(step.plan, blueprint, dependencies)
-            case PlainStep(uses=str(uses)) if uses.startswith(IMPORT):
-                _add_import(uses.removeprefix(IMPORT), blueprint, dependencies)
+        named = [used.agent for used in step.agents() if isinstance(used.agent, str)]
+        for name in blueprint.agents if step.uses_any_agent else named:
+            _add_agent(name, blueprint, dependencies)
         _add_tools(tools_of(step, blueprint), blueprint, dependencies)
+        if step.import_alias is not None:
+            _add_import(step.import_alias, blueprint, dependencies)
     return dependencies
 
 
-def _add_plan(plan: PlanBody, blueprint: Blueprint, dependencies: Dependencies) -> None:
-    """Add the agents of a plan; a plan that is read from a value may use any agent of the blueprint."""
-    if plan.source is not None:
-        for name in blueprint.agents:
-            _add_agent(name, blueprint, dependencies)
-    _add_tools([AgentTool(name=tool) for step in plan.steps for tool in step.tools], blueprint, dependencies)
-    for agent in (plan.agent, *(step.agent for step in plan.steps)):
-        if isinstance(agent, str):
-            _add_agent(agent, blueprint, dependencies)
-        elif agent is not None:
-            _add_tools(agent.tools, blueprint, dependencies)
-
-
 def planners_of(steps: Iterable[AnyStep]) -> set[str]:
-    """Return the names of agents that are planners of agentic loops."""
-    return {
-        step.planner for step in steps_within(steps) if isinstance(step, AgenticLoop) and isinstance(step.planner, str)
-    }
+    """Return the names of the agents that are planners."""
+    used = (used for step in steps_within(steps) for used in step.agents())
+    return {one.agent for one in used if one.role == "planner" and isinstance(one.agent, str)}
 
 
 def reach_of_tools(tools: Iterable[AgentTool], blueprint: Blueprint) -> Dependencies:
@@ -111,21 +84,3 @@ def _add_agent(name: str, blueprint: Blueprint, dependencies: Dependencies) -> N
 def _add_import(alias: str, blueprint: Blueprint, dependencies: Dependencies) -> None:
     if alias in blueprint.imports:
         dependencies.imports[alias] = blueprint.imports[alias]
-
-
-def lists_within(steps: Sequence[AnyStep]) -> Iterable[Sequence[AnyStep]]:
-    """Yield every list of steps: this one, and those inside its steps."""
-    yield steps
-    for step in steps:
-        for block in step.blocks().values():
-            yield from lists_within(block.steps)
-
-
-def steps_within(steps: Iterable[AnyStep]) -> Iterable[AnyStep]:
-    """Yield the steps, and those inside them."""
-    for step in steps:
-        yield step
-        for block in step.blocks().values():
-            yield from steps_within(block.steps)
-        if isinstance(step.on_error, Fallback):
-            yield from steps_within([step.on_error.fallback])

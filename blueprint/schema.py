@@ -7,7 +7,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 
 from holdfast.blueprint.kinds import KINDS, Blueprint
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.reducers import REDUCERS
 from holdfast.blueprint.shorthand import SHORTHAND
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Agent, LoopBlock, Operation, PlanStep, Step
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.kinds.step import ImportConfig
 
 _SHORT_FORMS: dict[type[Part], tuple[str, ...]] = {

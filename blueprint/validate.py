@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.positions import Parts, place_of, shown
 from holdfast.blueprint.recover import Repair, repair_tree
 from holdfast.blueprint.source import PlacedDict, plain

@@ -24,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint import Blueprint
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.kinds.base import Requirement
+from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.load import Parsed
 from holdfast.blueprint.positions import Parts, shown
 from holdfast.blueprint.requirements import requirements_of

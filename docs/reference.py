@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from holdfast.blueprint.kinds import KINDS, Blueprint
-from holdfast.blueprint.kinds.base import Part, Step
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.schema import language_schema
 
 PAGE = Path(__file__).parent / "reference.md"

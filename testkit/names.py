@@ -7,23 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT, IMPORT
-from holdfast.blueprint.kinds import (
-    Agent,
-    AgenticLoop,
-    AgentTool,
-    Blueprint,
-    Clarify,
-    Conditional,
-    Hitl,
-    LoopBlock,
-    PlainStep,
-    PlanBody,
-    PlanStep,
-    Step,
-)
-from holdfast.blueprint.kinds.base import Part
-from holdfast.blueprint.kinds.step import BUILTINS
+from holdfast.blueprint.dependencies import AGENT
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep, Step
+from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.kinds.step import BUILTINS, IMPORT
 
 ASK_TOOL = "request_user_info"
 """The tool with which an agent asks a person."""
@@ -75,26 +62,28 @@ def _parts(value: Any) -> Iterator[Part]:
 
 
 def _collect(part: Part, names: DeclaredNames) -> None:
+    for requirement in part.requires():
+        if requirement.kind in ("tool", "plan_tool"):
+            _collect_tool(requirement.name, names)
     match part:
         case Blueprint(agents=agents):
             names.agents |= agents.keys()
             names.models |= {name: agent.model for name, agent in agents.items()}
         case Step():
-            names.steps.add(part.name)
             _collect_step(part, names)
         case AgentTool(name=name):
-            _collect_tool(name, names)
-            names.called.add(re.sub(r"[^A-Za-z0-9_-]+", "_", re.split(r"[:/.]", name)[-1]))
+            names.called.add(_called(name))
         case PlanBody(source=source) as plan:
             names.steps |= plan.loop_blocks.keys()
             names.open = names.open or source is not None
         case PlanStep(id=id_, tools=tools):
             names.steps.add(id_)
-            for tool in tools:
-                _collect(AgentTool(name=tool), names)
-        case LoopBlock():
-            mappers = (part.initial_input_mapper, part.iteration_input_mapper, part.loop_output_mapper)
-            names.tools.update(filter(None, (*mappers, part.exit_condition)))
+            names.called.update(map(_called, tools))
+
+
+def _called(tool: str) -> str:
+    """Return the name of a tool as the trace has it."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", re.split(r"[:/.]", tool)[-1])
 
 
 def _collect_tool(name: str, names: DeclaredNames) -> None:
@@ -104,12 +93,9 @@ def _collect_tool(name: str, names: DeclaredNames) -> None:
 
 
 def _collect_step(step: Step, names: DeclaredNames) -> None:
-    match step:
-        case (
-            PlainStep(agent=Agent() as agent) | AgenticLoop(planner=Agent() as agent) | Clarify(agent=Agent() as agent)
-        ):
-            names.models[step.name] = agent.model
-        case PlainStep(uses=str(tool)) | Conditional(condition=str(tool)):
-            _collect_tool(tool, names)
-        case Hitl(escalate=ladder):
-            names.ladders[step.name] = [rung.after for rung in ladder]
+    names.steps.add(step.name)
+    for used in step.agents():
+        if isinstance(used.agent, Agent):
+            names.models[step.name] = used.agent.model
+    if step.escalations:
+        names.ladders[step.name] = [*step.escalations]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from temporalio import activity
 
 from holdfast.activities import all_activities
@@ -18,7 +19,7 @@ from holdfast.protocol.questions import Asked
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
 from holdfast.workflows.patches import PATCHES
-from holdfast.workflows.steps import STEPS
+from holdfast.workflows.steps import EXECUTORS, check_executors
 
 HOME = Path(__file__).parent.parent
 ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit")
@@ -38,7 +39,13 @@ def test_the_door_and_the_activities_agree_on_names() -> None:
 
 
 def test_every_step_kind_has_an_executor() -> None:
-    assert set(STEPS) == set(KINDS.values())
+    assert EXECUTORS.keys() == KINDS.keys()
+
+
+def test_a_worker_does_not_start_without_an_executor(monkeypatch) -> None:
+    monkeypatch.delitem(EXECUTORS, "cache")
+    with pytest.raises(RuntimeError, match="for the step kinds: cache$"):
+        check_executors()
 
 
 def test_every_builtin_that_the_checks_know_is_there() -> None:

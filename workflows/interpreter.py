@@ -9,19 +9,8 @@ from typing import Any, NamedTuple
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import (
-    AgenticLoop,
     AnyStep,
-    Cache,
-    Clarify,
-    Conditional,
     Fallback,
-    Hitl,
-    Loop,
-    Map,
-    Parallel,
-    PlainStep,
-    Plan,
-    Step,
 )
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.context import BadWrite, updated
@@ -33,7 +22,7 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failure_review import judged
 from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.steps import STEPS
+from holdfast.workflows.steps import EXECUTORS
 
 
 async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
@@ -51,7 +40,7 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
 
 async def run_step(step: AnyStep, frame: Frame, previous: Any) -> Any:
     await frame.host.until_resumed()
-    inner = frame.at(segment_type(step), step.name).after(previous)
+    inner = frame.at(step.segment, step.name).after(previous)
     while True:
         outcome = await _attempt(step, frame, inner)
         if not isinstance(outcome, _RetryRequested):
@@ -77,7 +66,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
         await inner.within_limits()
         inner.meter.count(Usage(steps=1))
         frame.host.count(Usage(steps=1))
-        output = await STEPS[type(step)](step, inner)
+        output = await EXECUTORS[step.kind](step, inner)
         _record(step, inner, output)
     except HANDLED as error:
         # A cancelled wait for a child raises `ChildWorkflowError`: `on_error` would swallow it, and the run complete.
@@ -86,23 +75,6 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
         return await _failed(step, frame, inner, error)
     inner.note(StepCompleted(name=step.name, kind=step.kind, output=output))
     return output
-
-
-def segment_type(step: Step) -> str:
-    """Return the type of the step's address segment."""
-    match step:
-        case PlainStep() if step.agent is not None:
-            return "agent"
-        case PlainStep(uses=str() as uses) if uses.startswith("imports."):
-            return "import"
-        case PlainStep():
-            return "step"
-        case AgenticLoop():
-            return "agent"
-        case Hitl() | Conditional() | Loop() | Map() | Parallel() | Cache() | Clarify() | Plan():
-            return step.kind
-        case _:
-            raise TypeError(f"no segment for {type(step).__name__}")
 
 
 def _record(step: AnyStep, inner: Frame, output: Any) -> None:
@@ -152,7 +124,7 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
             case _:
                 _record(step, inner, verdict.content)
                 return verdict.content
-    _keep_completed_iterations(step, inner, cause)
+    _keep_partial_context(step, inner, cause)
     _remember(step, inner, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
         return None
@@ -175,6 +147,6 @@ def _input_for_review(step: AnyStep, inner: Frame) -> Any:
         return None
 
 
-def _keep_completed_iterations(step: AnyStep, inner: Frame, cause: Failure) -> None:
-    if isinstance(step, Loop) and cause.context is not None:
+def _keep_partial_context(step: AnyStep, inner: Frame, cause: Failure) -> None:
+    if step.keeps_partial_context and cause.context is not None:
         inner.write(cause.context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from jinja2 import nodes
@@ -12,8 +12,9 @@ from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.parse import parsed_expression
-from holdfast.blueprint.kinds import AnyStep, Blueprint, Clarify, Conditional, Fallback, Hitl, Loop, Map, Plan
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Clarify, Conditional, Hitl, Loop, Map, Plan
 from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.blueprint.source import PlacedDict
@@ -27,7 +28,7 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
     """Return warnings about one document, its imports left out; `tree` is its core form with positions."""
     findings = Findings(tree, prefix, frozenset())
     _unused(blueprint, findings)
-    for path, step in _placed(blueprint.steps, "steps"):
+    for path, step in placed_steps(blueprint.steps, "steps"):
         match step:
             case Conditional(condition_expression=str(expression)):
                 _branches(step, path, expression, findings)
@@ -116,7 +117,7 @@ def _shared_writes(step: Map, path: str, blueprint: Blueprint, findings: Finding
     if step.map.max_concurrency == 1:
         return
     reducers = reducers_of(blueprint.context_schema)
-    for step_path, inner in _placed(step.map.body, f"{path}.map.body"):
+    for step_path, inner in placed_steps(step.map.body, f"{path}.map.body"):
         if _is_reduced(inner, reducers):
             continue
         key, subject = (
@@ -153,19 +154,5 @@ def _unused_revisions(step: Plan, path: str, findings: Findings) -> None:
 
 def _asks(steps: Iterable[AnyStep]) -> bool:
     """Return whether a step surely stops for a person, unless its `when` is false."""
-    inner = [step for _, step in _placed(steps, "")]
+    inner = [step for _, step in placed_steps(steps, "")]
     return any(isinstance(step, Hitl | Clarify) or step.interrupt_before or step.interrupt_after for step in inner)
-
-
-def _placed(steps: Iterable[AnyStep], path: str) -> Iterator[tuple[str, AnyStep]]:
-    """Yield the steps, and those inside them, with their paths."""
-    for index, step in enumerate(steps):
-        yield from _within(step, f"{path}[{index}]")
-
-
-def _within(step: AnyStep, path: str) -> Iterator[tuple[str, AnyStep]]:
-    yield path, step
-    for key, block in step.blocks().items():
-        yield from _placed(block.steps, f"{path}.{key}")
-    if isinstance(step.on_error, Fallback):
-        yield from _within(step.on_error.fallback, f"{path}.on_error.fallback")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.blueprint.check.findings import Findings, check_function, check_known
-from holdfast.blueprint.dependencies import AGENT, IMPORT, MCP, planners_of, reach_of_tools
+from holdfast.blueprint.dependencies import AGENT, MCP, planners_of, reach_of_tools
 from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint
-from holdfast.blueprint.kinds.step import BUILTINS
+from holdfast.blueprint.kinds.step import BUILTINS, IMPORT
 
 PLAIN = ("always", "never")
 

@@ -16,7 +16,7 @@ from holdfast.blueprint.expressions import (
     names_in_expression,
 )
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.kinds import Agent, AgenticLoop, AnyStep, Block, Blueprint, Clarify, Fallback, Loop, PlainStep
+from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.recover import UNNAMED
 from holdfast.blueprint.source import Position
 
@@ -98,16 +98,12 @@ class _Names:
 
     def _agents_of(self, step: AnyStep) -> dict[str, Agent]:
         """Return the named agents that the step itself uses: their instructions are rendered in its scope."""
-        match step:
-            case PlainStep(agent=str(name)) | AgenticLoop(planner=str(name)) | Clarify(agent=str(name)) if (
-                name in self.blueprint.agents
-            ):
-                named = {name: self.blueprint.agents[name]}
-            case Loop() if (rule := step.loop.history_management) and rule.agent in self.blueprint.agents:
-                named = {rule.agent: self.blueprint.agents[rule.agent]}
-            case _:
-                named = {}
-        return named | reach_of_tools(tools_of(step, self.blueprint), self.blueprint).agents
+        if not step.renders_agents:
+            return {}
+        agents = self.blueprint.agents
+        named = {used.agent for used in step.agents() if isinstance(used.agent, str)}
+        own = {name: agent for name, agent in agents.items() if name in named}
+        return own | reach_of_tools(tools_of(step, self.blueprint), self.blueprint).agents
 
     def _block(self, block: Block, path: str, key: str, scope: _Scope) -> None:
         before = replace(scope, roots=scope.roots | block.names)

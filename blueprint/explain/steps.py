@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.blueprint.dependencies import IMPORT
 from holdfast.blueprint.explain.agents import model, tool_name
 from holdfast.blueprint.explain.cost import literal_item_count
 from holdfast.blueprint.explain.description import NestedSteps, StepDescription
@@ -48,7 +47,7 @@ from holdfast.blueprint.kinds import (
     Step,
 )
 from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
-from holdfast.blueprint.kinds.step import BUILTINS
+from holdfast.blueprint.kinds.step import BUILTINS, IMPORT
 
 
 def describe_step(step: AnyStep, names: Vocabulary) -> StepDescription:

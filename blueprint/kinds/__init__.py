@@ -12,7 +12,7 @@ from pydantic import Field
 
 from holdfast.blueprint.kinds.agentic_loop import AgenticLoop
 from holdfast.blueprint.kinds.agents import Agent, AgentHistory, AgentTool, Rule
-from holdfast.blueprint.kinds.base import Access, Block, Fallback, Limits, Retry, Step
+from holdfast.blueprint.kinds.base import Block, Fallback, Step
 from holdfast.blueprint.kinds.cache import Cache
 from holdfast.blueprint.kinds.clarify import Clarify
 from holdfast.blueprint.kinds.conditional import Conditional
@@ -21,6 +21,7 @@ from holdfast.blueprint.kinds.hitl import Escalation, Hitl, Option
 from holdfast.blueprint.kinds.loop import HistoryManagement, Loop, LoopBlock, Operation, Write
 from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock
 from holdfast.blueprint.kinds.parallel import Parallel
+from holdfast.blueprint.kinds.parts import Access, Limits, Retry
 from holdfast.blueprint.kinds.plan import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
 

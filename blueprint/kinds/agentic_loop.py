@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.agents import Agent, AgentTool
-from holdfast.blueprint.kinds.base import Block, Retry, Seconds, Step, Template
+from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
+from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.parts import Retry, Seconds, Template
 
 
 class AgenticLoop(Step):
@@ -39,3 +40,13 @@ class AgenticLoop(Step):
 
     def blocks(self) -> Mapping[str, Block]:
         return {"finish": Block((), frozenset({"log"}), reads={"output_template": self.output_template})}
+
+    def agents(self) -> Sequence[AgentReference]:
+        return (AgentReference(self.planner, "planner", "planner"),)
+
+    def tools(self) -> Sequence[AgentTool]:
+        return self.registry
+
+    @property
+    def segment(self) -> str:
+        return "agent"

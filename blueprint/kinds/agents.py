@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.base import Limits, Name, Part, Requirement, Retry, Schema, Seconds
+from holdfast.blueprint.kinds.parts import Limits, Name, Part, Requirement, Retry, Schema, Seconds
 
 
 class AgentTool(Part):
@@ -115,3 +116,14 @@ class Agent(Part):
     def works_in_turns(self) -> bool:
         """Return whether the agent runs as a workflow of its own, and not as a single request."""
         return bool(self.tools or self.human)
+
+
+@dataclass(frozen=True)
+class AgentReference:
+    """An agent that a step names, or that is written in it."""
+
+    agent: str | Agent
+    path: str
+    """The path of its key in the step."""
+    role: Literal["worker", "planner", "summarizer"] = "worker"
+    """A planner's turns are commands; a summarizer only keeps a conversation short, and calls no tools."""

@@ -1,52 +1,18 @@
-"""The base of every step kind, and the methods by which a kind declares what it reads and holds."""
+"""The base of every step kind, and what a kind says of itself; the rest of the code asks these methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import Field
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
+from holdfast.blueprint.kinds.parts import Name, Part, Schema, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
-Template = Any
-Schema = dict[str, Any]
-Seconds = Annotated[
-    float,
-    BeforeValidator(seconds_of),
-    Field(json_schema_extra={"type": ["string", "number"]}, examples=["30s", "1h30m", "2d", "PT15M"]),
-]
-
-MOST_AT_ONCE = 50
-"""Branches, or items of a map, that may run at the same time."""
-
-RequirementKind = Literal["tool", "plan_tool", "model", "group"]
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """A name in a blueprint that only a worker can resolve; `path` leads from the part that says it."""
-
-    kind: RequirementKind
-    name: str
-    path: tuple[str | int, ...]
-    about: str = ""
-    """For a plan's tool: its purpose, by which a substitute is found."""
-
-
-class Part(BaseModel):
-    """A piece of a blueprint: immutable, and strict about its keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def requires(self) -> Iterator[Requirement]:
-        """Return what this part itself, not what is inside it, names of a worker."""
-        return iter(())
 
 
 @dataclass(frozen=True)
@@ -73,46 +39,13 @@ class Fallback(Part):
     )
 
 
-class Limits(Part):
-    """The limits of what may be spent; at a limit the run fails, or a person is asked for more."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"model_calls": 200, "cost_usd": 5, "seconds": "1h"}]})
-
-    model_calls: int | None = Field(None, ge=1, description="Requests to models.", examples=[200])
-    tokens: int | None = Field(None, ge=1, description="Tokens, of input and output together.", examples=[500_000])
-    cost_usd: float | None = Field(None, gt=0, description="Dollars, as far as prices are known.", examples=[5])
-    seconds: Seconds | None = Field(
-        None, description="Time of work; waiting for people does not count.", examples=["1h", 86_400]
-    )
-    steps: int | None = Field(None, ge=1, description="Steps started.", examples=[10_000])
-    on_limit: Literal["fail", "ask"] = Field("fail", description="At a limit: fail, or ask a person for as much again.")
-
-
-class Access(Part):
-    """The people who may do more with a run than answer it."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"steer": ["group:ops"]}]})
-
-    steer: list[str] = Field(
-        min_length=1,
-        description="Users and groups that may pause and resume a run, talk to its agents, and change its plans.",
-        examples=[["group:ops", "user:ana"]],
-    )
-
-
-class Retry(Part):
-    """The retry policy of one activity."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"attempts": 5, "backoff": "2s"}]})
-
-    attempts: int = Field(3, ge=1, le=1000, description="Attempts in all.", examples=[5])
-    backoff: Seconds = Field(1.0, description="Wait before the second attempt.", examples=["2s"])
-    factor: float = Field(2.0, ge=1, le=100, description="What each further wait is multiplied by.", examples=[1.5])
-    max: Seconds = Field(60.0, description="The longest wait.", examples=["5m"])
-
-
 class Step(Part):
-    """The keys that every step may have."""
+    """The keys that every step may have, and the defaults of what a kind says of itself."""
+
+    renders_agents: ClassVar[bool] = True
+    """The instructions of the agents that the step names are rendered in its own scope."""
+    keeps_partial_context: ClassVar[bool] = False
+    """What the steps inside wrote before one of them failed stays in the context."""
 
     name: Name = Field(
         description="Unique in its list and the lists around it: letters, digits, _ and -.", examples=["draft"]
@@ -161,3 +94,35 @@ class Step(Part):
     def blocks(self) -> Mapping[str, Block]:
         """Return the lists of steps inside this step, by their path in the step."""
         return {}
+
+    def agents(self) -> Sequence[AgentReference]:
+        """Return the agents that this step itself, not one inside it, runs."""
+        return ()
+
+    def tools(self) -> Sequence[AgentTool]:
+        """Return the tools that this step itself may have run, beside those of its agents."""
+        return ()
+
+    @property
+    def uses_any_agent(self) -> bool:
+        """True if its agents are known only when it runs: any of the blueprint."""
+        return False
+
+    @property
+    def import_alias(self) -> str | None:
+        """The alias of the blueprint that the step runs."""
+        return None
+
+    @property
+    def escalations(self) -> Sequence[float]:
+        """Seconds until each escalation of the question that the step asks."""
+        return ()
+
+    @property
+    def segment(self) -> str:
+        """The type of the step's segment in an address."""
+        return str(self.__dict__["kind"])
+
+    def sees_context(self) -> bool:
+        """Return whether the step reads more of the context than its templates and expressions name."""
+        return self.interrupt_before or self.interrupt_after

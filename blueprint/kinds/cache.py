@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.base import Block, Seconds, Step, Template
+from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.parts import Seconds, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.base import Schema, Step, Template
+from holdfast.blueprint.kinds.agents import Agent, AgentReference
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.parts import Schema, Template
 
 FEWEST = 8
 """Questions that may be put where the author gives no number."""
@@ -54,6 +55,9 @@ class Clarify(Step):
     def reads(self) -> Mapping[str, Template]:
         instructions = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
         return {**super().reads(), "goal": self.goal, "known": self.known, **instructions}
+
+    def agents(self) -> Sequence[AgentReference]:
+        return () if self.agent is None else (AgentReference(self.agent, "agent"),)
 
     def properties(self) -> dict[str, Any]:
         """Return the facts by name, in the schema's order."""

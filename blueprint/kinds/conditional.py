@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.base import Block, Requirement, Step
+from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.kinds.step import BUILTINS
 
 if TYPE_CHECKING:
@@ -46,3 +47,6 @@ class Conditional(Step):
         named = {f"branches.{key}": Block(tuple(steps)) for key, steps in self.branches.items()}
         default = {} if self.default_branch is None else {"default_branch": Block(tuple(self.default_branch))}
         return {**named, **default}
+
+    def sees_context(self) -> bool:
+        return super().sees_context() or self.condition is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.base import Access, Limits, Name, Part, Schema, Template
+from holdfast.blueprint.kinds.parts import Access, Limits, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.base import Part, Requirement, Seconds, Step, Template
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
 from holdfast.blueprint.people import GROUP
 
 
@@ -115,3 +116,7 @@ class Hitl(Step):
 
     def _option_texts(self) -> Template:
         return self.options if isinstance(self.options, str) else [option.model_dump() for option in self.options]
+
+    @property
+    def escalations(self) -> Sequence[float]:
+        return [rung.after for rung in self.escalate]

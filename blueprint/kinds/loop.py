@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from holdfast.blueprint.kinds.base import Block, Name, Part, Requirement, Step, Template
+from holdfast.blueprint.kinds.agents import AgentReference
+from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.parts import Name, Part, Requirement, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -158,10 +160,13 @@ class LoopBlock(Part):
     )
 
     def requires(self) -> Iterator[Requirement]:
-        for key in ("exit_condition", "initial_input_mapper", "iteration_input_mapper", "loop_output_mapper"):
-            function = self.__dict__[key]
-            if function is not None:
-                yield Requirement("tool", function, (key,))
+        for key, function in self.functions().items():
+            yield Requirement("tool", function, (key,))
+
+    def functions(self) -> Mapping[str, str]:
+        """Return the functions in place of expressions and templates, by their keys."""
+        keys = ("exit_condition", "initial_input_mapper", "iteration_input_mapper", "loop_output_mapper")
+        return {key: self.__dict__[key] for key in keys if self.__dict__[key] is not None}
 
     @property
     def has_exit(self) -> bool:
@@ -175,6 +180,8 @@ class LoopBlock(Part):
 
 class Loop(Step):
     """Repeat the body in a history of its own; the output is the last iteration's unless `output` says otherwise."""
+
+    keeps_partial_context: ClassVar[bool] = True
 
     kind: Literal["loop"]
     loop: LoopBlock = Field(
@@ -194,3 +201,15 @@ class Loop(Step):
         exits = {} if block.exit_expression is None else {"loop.exit_expression": block.exit_expression}
         inside = Block(tuple(block.body), frozenset({"iteration", "history"}), True, {**writes, **reads}, exits)
         return {"loop.body": inside}
+
+    def agents(self) -> Sequence[AgentReference]:
+        rule = self.loop.history_management
+        if rule is None or rule.agent is None:
+            return ()
+        return (AgentReference(rule.agent, "loop.history_management.agent", "summarizer"),)
+
+    def sees_context(self) -> bool:
+        block = self.loop
+        grows = any(operation.verb != "set" for operation in (*block.init, *block.state))
+        reads = block.conversation or block.propagation.next_input == "context"
+        return super().sees_context() or grows or reads or bool(block.functions())

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.base import MOST_AT_ONCE, Block, Part, Step, Template
+from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.loop import Operation
+from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -80,3 +81,6 @@ class Map(Step):
             ends["map.finalize.output"] = block.finalize.output
         outside = Block((), reads={**writes, **ends})
         return {"map.body": Block(tuple(block.body), frozenset({"item", "index"})), "map": outside}
+
+    def sees_context(self) -> bool:
+        return super().sees_context() or any(operation.verb != "set" for operation in self.map.init)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.base import Block, Part, Requirement, Seconds, Step, Template
+from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
+from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
 
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
@@ -157,6 +158,8 @@ class PlanBody(Part):
 class Plan(Step):
     """Work off a plan: steps in the order of their dependencies, loops over lists, questions to people."""
 
+    renders_agents: ClassVar[bool] = False
+
     kind: Literal["plan"]
     plan: PlanBody = Field(
         description="The plan, and who drives it.", examples=[{"from": "{{ steps.planner.output }}", "confirm": True}]
@@ -169,3 +172,18 @@ class Plan(Step):
 
     def blocks(self) -> Mapping[str, Block]:
         return {}
+
+    def agents(self) -> Sequence[AgentReference]:
+        named = {"plan.agent": self.plan.agent}
+        named |= {f"plan.steps[{index}].agent": step.agent for index, step in enumerate(self.plan.steps)}
+        return [AgentReference(agent, path) for path, agent in named.items() if agent is not None]
+
+    def tools(self) -> Sequence[AgentTool]:
+        return [AgentTool(name=tool) for step in self.plan.steps for tool in step.tools]
+
+    @property
+    def uses_any_agent(self) -> bool:
+        return self.plan.source is not None
+
+    def sees_context(self) -> bool:
+        return True

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.base import Part, Requirement, Retry, Seconds, Step, Template
+from holdfast.blueprint.kinds.agents import Agent, AgentReference
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
+
+IMPORT = "imports."
+"""What stands before the alias of an import."""
 
 BUILTINS = frozenset(
     {
@@ -66,3 +70,20 @@ class PlainStep(Step):
         mapped = {} if self.config is None or self.config.input is None else {"config.input": self.config.input}
         instructions = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
         return {**super().reads(), **mapped, **instructions}
+
+    def agents(self) -> Sequence[AgentReference]:
+        return () if self.agent is None else (AgentReference(self.agent, "agent"),)
+
+    @property
+    def import_alias(self) -> str | None:
+        is_import = self.uses is not None and self.uses.startswith(IMPORT)
+        return self.uses.removeprefix(IMPORT) if self.uses is not None and is_import else None
+
+    @property
+    def segment(self) -> str:
+        if self.agent is not None:
+            return "agent"
+        return "step" if self.import_alias is None else "import"
+
+    def sees_context(self) -> bool:
+        return super().sees_context() or self.uses in ("context_get", "context_merge")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.blueprint.kinds import PlanBody, PlanLoop, PlanStep
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.kinds.plan import LANGUAGES
 
 Schema = dict[str, Any]

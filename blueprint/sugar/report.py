@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.source import PlacedDict, Position
 from holdfast.blueprint.suggest import known_keys, nearest, unknown_key
 

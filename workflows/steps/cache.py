@@ -7,11 +7,12 @@ from typing import Any
 
 from temporalio.exceptions import ActivityError
 
-from holdfast.blueprint.dependencies import reach_of, steps_within
+from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.expressions import names_in
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.kinds import AnyStep, Cache, Conditional, Loop, Map, PlainStep, Plan
-from holdfast.blueprint.kinds.base import Part
+from holdfast.blueprint.kinds import AnyStep, Cache
+from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import CacheEntry
 from holdfast.protocol.context import GONE, Path, changes, keys_of, read, with_changes
@@ -111,7 +112,7 @@ def _read(wrapped: AnyStep, frame: Frame) -> list[Any]:
     """Return the values of all names that the wrapped step and its agents read."""
     reach = reach_of([wrapped], frame.blueprint)
     paths = reads_of(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
-    if frame.conversing or any(_sees_context(step) for step in steps_within([wrapped])):
+    if frame.conversing or any(step.sees_context() for step in steps_within([wrapped])):
         paths |= {("context",)}
     seen = {"history": history_of(frame.store.value), **frame.visible()}
     return [(path, _value(seen, path)) for path in sorted(paths)]
@@ -127,24 +128,6 @@ def _value(seen: dict[str, Any], path: Path) -> list[Any]:
             return []
         value = value[name]
     return [value]
-
-
-def _sees_context(step: AnyStep) -> bool:
-    """Return whether the step reads the context besides what its templates and expressions name."""
-    if step.interrupt_before or step.interrupt_after:
-        return True
-    match step:
-        case PlainStep(uses="context_get" | "context_merge") | Conditional(condition=str()) | Plan():
-            return True
-        case Map():
-            return any(operation.verb != "set" for operation in step.map.init)
-        case Loop():
-            block = step.loop
-            mappers = block.initial_input_mapper, block.iteration_input_mapper, block.loop_output_mapper
-            functions = any(function is not None for function in (*mappers, block.exit_condition))
-            grows = any(operation.verb != "set" for operation in (*block.init, *block.state))
-            return functions or grows or block.conversation or block.propagation.next_input == "context"
-    return False
 
 
 def _entries_of(changed: dict[Path, Any]) -> list[Any]:

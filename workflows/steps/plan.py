@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from holdfast.blueprint.dependencies import agent_of, lists_within, reach_of, reach_of_tools
+from holdfast.blueprint.dependencies import reach_of, reach_of_tools, resolve_agent
 from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
+from holdfast.blueprint.kinds.walk import lists_within
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     DrivenDefinition,
@@ -128,8 +129,8 @@ def planner_of(step: Plan, frame: Frame) -> PlannerCall | None:
     if match is None:
         return None
     planner, before = match
-    agent = agent_of(planner, frame.blueprint)
-    if agent is None or planner.agent is None:
+    agent = None if planner.agent is None else resolve_agent(planner.agent, frame.blueprint)
+    if agent is None:
         return None
     seen = frame.scope.seen()
     previous = frame.names.get("input") if before is None else seen.get(before.name, {}).get("output")

@@ -12,7 +12,7 @@ from holdfast.workflows.frame import Frame
 LOG = "command_log"
 
 
-async def run_planner(step: AgenticLoop, frame: Frame) -> Any:
+async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> Any:
     """Run a planner and return its output; its log is written to `context.command_log`."""
     value = frame.input_of(step)
     asking = AgentCall.of(

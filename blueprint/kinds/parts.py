@@ -1,0 +1,84 @@
+"""The pieces that every part of a blueprint is made of: strict models, durations, limits, retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from holdfast.blueprint.durations import seconds_of
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
+Template = Any
+Schema = dict[str, Any]
+Seconds = Annotated[
+    float,
+    BeforeValidator(seconds_of),
+    Field(json_schema_extra={"type": ["string", "number"]}, examples=["30s", "1h30m", "2d", "PT15M"]),
+]
+
+MOST_AT_ONCE = 50
+"""Branches, or items of a map, that may run at the same time."""
+
+RequirementKind = Literal["tool", "plan_tool", "model", "group"]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A name in a blueprint that only a worker can resolve; `path` leads from the part that says it."""
+
+    kind: RequirementKind
+    name: str
+    path: tuple[str | int, ...]
+    about: str = ""
+    """For a plan's tool: its purpose, by which a substitute is found."""
+
+
+class Part(BaseModel):
+    """A piece of a blueprint: immutable, and strict about its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def requires(self) -> Iterator[Requirement]:
+        """Return what this part itself, not what is inside it, names of a worker."""
+        return iter(())
+
+
+class Limits(Part):
+    """The limits of what may be spent; at a limit the run fails, or a person is asked for more."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model_calls": 200, "cost_usd": 5, "seconds": "1h"}]})
+
+    model_calls: int | None = Field(None, ge=1, description="Requests to models.", examples=[200])
+    tokens: int | None = Field(None, ge=1, description="Tokens, of input and output together.", examples=[500_000])
+    cost_usd: float | None = Field(None, gt=0, description="Dollars, as far as prices are known.", examples=[5])
+    seconds: Seconds | None = Field(
+        None, description="Time of work; waiting for people does not count.", examples=["1h", 86_400]
+    )
+    steps: int | None = Field(None, ge=1, description="Steps started.", examples=[10_000])
+    on_limit: Literal["fail", "ask"] = Field("fail", description="At a limit: fail, or ask a person for as much again.")
+
+
+class Access(Part):
+    """The people who may do more with a run than answer it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"steer": ["group:ops"]}]})
+
+    steer: list[str] = Field(
+        min_length=1,
+        description="Users and groups that may pause and resume a run, talk to its agents, and change its plans.",
+        examples=[["group:ops", "user:ana"]],
+    )
+
+
+class Retry(Part):
+    """The retry policy of one activity."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"attempts": 5, "backoff": "2s"}]})
+
+    attempts: int = Field(3, ge=1, le=1000, description="Attempts in all.", examples=[5])
+    backoff: Seconds = Field(1.0, description="Wait before the second attempt.", examples=["2s"])
+    factor: float = Field(2.0, ge=1, le=100, description="What each further wait is multiplied by.", examples=[1.5])
+    max: Seconds = Field(60.0, description="The longest wait.", examples=["5m"])
