@@ -14,6 +14,7 @@ from holdfast.blueprint.explain.people import PREVIOUS, RESCUE, Ask
 from holdfast.blueprint.explain.words import (
     Vocabulary,
     as_sentence,
+    condition,
     constant,
     counted,
     duration,
@@ -24,7 +25,6 @@ from holdfast.blueprint.explain.words import (
 )
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
 from holdfast.blueprint.plan import (
-    Condition,
     Layout,
     LoopUnit,
     Reference,
@@ -40,22 +40,10 @@ from holdfast.blueprint.plan import (
 )
 from holdfast.blueprint.plan import filled as filled_in
 from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
-from holdfast.blueprint.plan.conditions import ORDERED
+from holdfast.blueprint.plan.conditions import VALUE
 from holdfast.blueprint.plan.references import whole_reference
 
 _MEANS = {ACCEPT: " (a yes)", REFUSE: " (a no)"}
-_COMPARED = {
-    "contains": ("contains", "does not contain"),
-    "not_contains": ("does not contain", "contains"),
-    "equals": ("is", "is not"),
-    "not_equals": ("is not", "is"),
-    "is empty": ("is empty", "is not empty"),
-    "is not empty": ("is not empty", "is empty"),
-    ">": ("is more than", "is at most"),
-    ">=": ("is at least", "is less than"),
-    "<": ("is less than", "is at least"),
-    "<=": ("is at most", "is more than"),
-}
 _FAILED_ITEM = {
     "continue": "if one fails, the next one begins, and if all fail, so does the loop",
     "fail": "if one fails, so does the loop",
@@ -120,12 +108,8 @@ class PlanWords:
         """Return the condition of a unit as a clause; empty if it has none."""
         if unit.condition is None:
             return ""
-        condition: Condition = unit.condition
-        verb = _COMPARED[condition.operator][condition.negated]
-        if condition.operator in ORDERED:
-            return f"{self.reference_text(condition.left, unit)}, or its length, {verb} {condition.value}"
-        wanted = f" {constant(condition.value)}" if condition.value else ""
-        return f"{self.reference_text(condition.left, unit)} {verb}{wanted}"
+        left = self.reference_text(unit.condition.left, unit)
+        return condition(unit.condition.expression, Vocabulary({VALUE: left}))
 
     def over(self, loop: LoopUnit) -> str:
         """Return the words for the list of a loop."""

@@ -175,6 +175,8 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
     match node:
         case nodes.Const():
             return constant(node.value)
+        case nodes.Neg(node=nodes.Const(value=number)):
+            return f"-{constant(number)}"
         case nodes.Name() | nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
             return _reference(node, names)
         case nodes.Getitem(node=of, arg=nodes.Const(value=0)):
@@ -259,6 +261,7 @@ _FILTERED = {
     "last": "the last of {}",
     "length": "the length of {}",
     "list": "{}",
+    "size": "{}, or its length,",
     "string": "{}",
     "tojson": "{} as JSON",
     "trim": "{}",
@@ -301,6 +304,9 @@ _TESTED = {
     "defined": ("is there", "is not there"),
     "undefined": ("is not there", "is there"),
     "none": ("is null", "is not null"),
+    "empty": ("is empty", "is not empty"),
+    "alike": ("is", "is not"),
+    "containing": ("contains", "does not contain"),
 }
 
 
@@ -320,6 +326,8 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
             raise _NotSimple
         case nodes.Test(node=of, name=name, args=[] | None, kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]}"
+        case nodes.Test(node=of, name=name, args=[other], kwargs=[] | None) if name in _TESTED:
+            return f"{_single(of, names)} {_TESTED[name][negated]} {_single(other, names)}"
     if (step := _permission(node, names)) is not None:
         return f"{step} was {'not ' if negated else ''}granted"
     return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"

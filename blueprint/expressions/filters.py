@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.blueprint.expressions import calls
+from holdfast.blueprint.expressions import calls, comparisons
 from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 from holdfast.blueprint.expressions.predicates import apply_test
@@ -365,6 +365,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "round": _round,
     "select": _select,
     "selectattr": _selectattr,
+    "size": comparisons.size,
     "slice": _slice,
     "sort": _sort,
     "string": _string,

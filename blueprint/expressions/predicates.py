@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.blueprint.expressions import comparisons
 from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 from holdfast.blueprint.expressions.operators import COMPARISONS, contained, equal, remainder, unequal
@@ -59,6 +60,9 @@ TESTS: dict[str, Callable[..., bool]] = {
     "le": COMPARISONS["lteq"],
     "gt": COMPARISONS["gt"],
     "ge": COMPARISONS["gteq"],
+    "alike": comparisons.alike,
+    "containing": comparisons.containing,
+    "empty": comparisons.empty,
 }
 _TAKE_UNDEFINED = frozenset({"defined", "undefined", "eq", "equalto", "ne"})
 

@@ -1,8 +1,9 @@
-"""JSON in texts that people and models wrote: read as far as it is JSON, whatever else it is."""
+"""Texts of people and models: JSON that they hold, and how they are compared."""
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any
 
 
@@ -11,7 +12,7 @@ class NoJson(ValueError):
 
 
 def read_json(text: str) -> Any:
-    """The value that a text says. Raises `NoJson`, also for what no JSON has: NaN, infinity, endless nesting.
+    """Return the value in a text. Raises `NoJson`, also for what no JSON has: NaN, infinity, endless nesting.
 
     >>> read_json('{"a": [1]}')
     {'a': [1]}
@@ -26,7 +27,7 @@ def read_json(text: str) -> Any:
 
 
 def read_structure(value: Any) -> Any:
-    """A text that is a JSON list or object as that; everything else as it is.
+    """Return a text that is a JSON list or object as that; everything else as it is.
 
     >>> read_structure('["a"]'), read_structure("5")
     (['a'], '5')
@@ -37,6 +38,15 @@ def read_structure(value: Any) -> Any:
         return read_json(value)
     except NoJson:
         return value
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared: composed, without case, without outer space.
+
+    >>> folded(" Cafe\\u0301 ") == folded("CAF\\u00c9")
+    True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
 
 
 def _refuse(name: str) -> Any:

@@ -1,7 +1,7 @@
 """JSON plans: what they say, laid out so that it can be run."""
 
 from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
-from holdfast.blueprint.plan.conditions import Condition, WrongType, only_list
+from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, laid_out, spelled_id
 from holdfast.blueprint.plan.references import Reference, filled
 
@@ -13,14 +13,12 @@ __all__ = [
     "Reference",
     "StepUnit",
     "Unit",
-    "WrongType",
     "answer_of",
     "asks",
     "confirms",
     "filled",
     "informs",
     "laid_out",
-    "only_list",
     "options_of",
     "question_text",
     "spelled_id",

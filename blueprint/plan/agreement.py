@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from holdfast.blueprint.expressions.texts import folded
 from holdfast.blueprint.kinds.plan import Language
-from holdfast.blueprint.plan.conditions import folded
 
 DEFAULT_LANGUAGE: Language = "en"
 

@@ -1,32 +1,40 @@
-"""Conditions of a plan: `RESULT_FROM_<id> operator value`, told by the engine, never by a model."""
+"""Conditions of a plan, such as `RESULT_FROM_1 contains 'yes'`, compiled to an ordinary expression over one value."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.blueprint.expressions.texts import NoJson, read_json, read_structure
+from holdfast.blueprint.expressions import ExpressionError, check_expression, holds
+from holdfast.blueprint.expressions.comparisons import asks_outcome, number_in
+from holdfast.blueprint.expressions.parse import MAX_SOURCE
 from holdfast.blueprint.plan.references import BadText, Reference, leading_reference, references_in
 
-OPERATORS = ("not_contains", "contains", "not_equals", "equals", "is not empty", "is empty", ">=", "<=", ">", "<")
-_SPELLED = {
-    "not_contains": r"not[_ ]contains\b",
-    "contains": r"contains\b",
-    "not_equals": r"not[_ ]equals\b",
-    "equals": r"equals\b",
-    "is not empty": r"is[_ ]not[_ ]empty\b",
-    "is empty": r"is[_ ]empty\b",
-    ">=": ">=",
-    "<=": "<=",
-    ">": ">",
-    "<": "<",
+VALUE = "value"
+"""The name of the compared value in a compiled condition."""
+_COMPILED = {
+    "not_contains": f"{VALUE} is not containing({{}})",
+    "contains": f"{VALUE} is containing({{}})",
+    "not_equals": f"{VALUE} is not alike({{}})",
+    "equals": f"{VALUE} is alike({{}})",
+    "is not empty": f"{VALUE} is not empty",
+    "is empty": f"{VALUE} is empty",
+    ">=": f"{VALUE} | size >= {{}}",
+    "<=": f"{VALUE} | size <= {{}}",
+    ">": f"{VALUE} | size > {{}}",
+    "<": f"{VALUE} | size < {{}}",
+}
+"""Every operator; of two that begin alike, the longer one first."""
+_OF_NOTHING = ("is empty", "is not empty")
+_OF_NUMBERS = (">=", "<=", ">", "<")
+_SPELLINGS = {
+    operator: re.compile(re.sub("[_ ]", "[_ ]", operator) + (r"\b" if operator[0].isalpha() else ""), re.IGNORECASE)
+    for operator in _COMPILED
 }
 _FOREIGN = {"==": "equals", "=": "equals", "!=": "not_equals", "in": "contains", "is": "equals"}
-_NOTHING = re.compile(r"is\s+(?P<not>not\s+)?(none|null)", re.IGNORECASE)
+_NULL = re.compile(r"is\s+(?P<not>not\s+)?(none|null)", re.IGNORECASE)
 _NOT = re.compile(r"NOT\s*\((?P<inner>.*)\)", re.IGNORECASE | re.DOTALL)
 _JOINED = re.compile(
     r"\s(AND|OR|&&|\|\|)\s+"
@@ -34,76 +42,79 @@ _JOINED = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_OUTCOMES = {"confirmed": "confirmed", "cancelled": "cancelled", "canceled": "cancelled"}
-"""Words that, of an answer, speak of how it came out, and of nothing else that was said."""
-_YES = ("true", "yes", "oui", "vrai")
-_NO = ("false", "no", "non", "faux")
-ORDERED = (">=", "<=", ">", "<")
-_HINT = f"write RESULT_FROM_<id> and one of: {', '.join(OPERATORS)}"
-
-
-class WrongType(ValueError):
-    """A value that cannot be compared so."""
+_HINT = f"write RESULT_FROM_<id> and one of: {', '.join(_COMPILED)}"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One comparison, perhaps negated."""
+    """A compiled condition."""
 
+    text: str
+    """The condition as it is written."""
     left: Reference
-    operator: str
-    value: str = ""
-    negated: bool = False
+    """What is compared."""
+    expression: str
+    """An expression over the name `value`."""
+    operand: str = ""
+    """What it is compared with, as text."""
+    allows_missing: bool = False
+    """True if it may hold of a result that is not there."""
 
     @property
-    def asks_for_nothing(self) -> bool:
-        """Whether it may hold of a result that is not there."""
-        return self.operator in ("is empty", "is not empty")
+    def asks_outcome(self) -> bool:
+        """True if it asks of an answer how it came out."""
+        return asks_outcome(self.operand)
 
     def holds(self, value: Any) -> bool:
-        """Whether it holds of what stands at the left, where JSON in a text is what it says. Raises `WrongType`."""
-        return _compared(self.operator, read_structure(value), self.value) is not self.negated
+        """Return whether it holds of this value. Raises `ExpressionError` for one that cannot be compared so."""
+        return holds(self.expression, {VALUE: value})[0]
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text says. Raises `BadText`.
+    """Return the condition that a text says, compiled. Raises `BadText`.
 
-    >>> parse_condition("NOT(RESULT_FROM_1 Contains 'yes')")
-    Condition(left=Reference(kind='result', name='1'), operator='contains', value='yes', negated=True)
+    >>> parse_condition("NOT(RESULT_FROM_1 Contains 'yes')").expression
+    'not (value is containing("yes"))'
     """
-    text = text.strip()
-    if (outer := _NOT.fullmatch(text)) is not None:
-        inner = parse_condition(outer["inner"])
-        return Condition(inner.left, inner.operator, inner.value, not inner.negated)
-    references_in(text)  # tells of a misspelt one, and of one that looks into a value
-    begin = leading_reference(text)
+    if len(text) > MAX_SOURCE:
+        raise BadText(f"{text[:60]!r} is longer than {MAX_SOURCE // 1024} KiB", "compare with a shorter text")
+    rest, negated = text.strip(), False
+    while (outer := _NOT.fullmatch(rest)) is not None:
+        rest, negated = outer["inner"].strip(), not negated
+    references_in(rest)  # refuses a misspelt reference, and one that looks into a value
+    begin = leading_reference(rest)
     if begin is None:
-        raise BadText(f"{text[:60]!r} is no condition", _HINT)
-    left, rest = begin
-    if re.match(r"-\w", rest):
-        raise BadText(f"{text.split()[0][:60]!r} is no reference", "an id has no hyphen: write it as the step does")
-    if (more := _JOINED.search(_QUOTED.sub("", rest))) is not None:
-        told = f"{more[1]} joins two conditions, and a condition is one comparison"
-        raise BadText(told, "make two steps of it, the second depending on the first")
-    operator, value = _operator(rest.strip())
-    return Condition(left, operator, value)
+        raise BadText(f"{rest[:60]!r} is no condition", _HINT)
+    left, comparison = begin
+    if re.match(r"-\w", comparison):
+        raise BadText(f"{rest.split()[0][:60]!r} is no reference", "an id has no hyphen: write it as the step does")
+    if (more := _JOINED.search(_QUOTED.sub("", comparison))) is not None:
+        message = f"{more[1]} joins two conditions, and a condition is one comparison"
+        raise BadText(message, "make two steps of it, the second depending on the first")
+    operator, operand = _parsed_comparison(comparison.strip())
+    expression = _COMPILED[operator].format(_literal(operator, operand))
+    expression = f"not ({expression})" if negated else expression
+    try:
+        check_expression(expression)
+    except ExpressionError as error:
+        raise BadText(f"{rest[:60]!r} {error.message}", error.hint) from None
+    return Condition(text.strip(), left, expression, operand, operator in _OF_NOTHING)
 
 
-def _operator(rest: str) -> tuple[str, str]:
-    for operator in OPERATORS:
-        if found := re.match(_SPELLED[operator], rest, re.IGNORECASE):
-            return operator, _value(operator, rest[found.end() :])
-    word = rest.split(maxsplit=1)[0] if rest else ""
-    nothing = _NOTHING.fullmatch(rest)
-    meant = _FOREIGN.get(word.casefold()) if nothing is None else f"is {'not ' if nothing['not'] else ''}empty"
-    raise BadText(
-        f"unknown operator {word!r}" if word else "the operator is missing", f"write {meant}" if meant else _HINT
-    )
+def _parsed_comparison(text: str) -> tuple[str, str]:
+    """Return operator and operand."""
+    for operator, spelling in _SPELLINGS.items():
+        if match := spelling.match(text):
+            return operator, _operand(operator, text[match.end() :].strip())
+    word = text.split(maxsplit=1)[0] if text else ""
+    null = _NULL.fullmatch(text)
+    intended = _FOREIGN.get(word.casefold()) if null is None else f"is {'not ' if null['not'] else ''}empty"
+    message = f"unknown operator {word!r}" if word else "the operator is missing"
+    raise BadText(message, f"write {intended}" if intended else _HINT)
 
 
-def _value(operator: str, written: str) -> str:
-    value = written.strip()
-    if operator in ("is empty", "is not empty"):
+def _operand(operator: str, value: str) -> str:
+    if operator in _OF_NOTHING:
         if value:
             raise BadText(f"nothing can stand after {operator!r}, and here is {value[:40]!r}", "leave it out")
         return ""
@@ -113,141 +124,14 @@ def _value(operator: str, written: str) -> str:
         raise BadText(f"the value after {operator!r} is missing", "is it `is empty` that is meant?")
     if references_in(value):
         raise BadText(f"{value!r} stands after {operator!r}", "a reference stands at the left only; let a step compare")
-    if operator in ORDERED and _number(value) is None:
+    if operator in _OF_NUMBERS and number_in(value) is None:
         raise BadText(f"{value[:40]!r} after {operator!r} is no number", "only numbers are compared so")
     return value
 
 
-def _compared(operator: str, value: Any, wanted: str) -> bool:
-    match operator:
-        case "contains":
-            return contains(value, wanted)
-        case "not_contains":
-            return not contains(value, wanted)
-        case "equals":
-            return equals(value, wanted)
-        case "not_equals":
-            return not equals(value, wanted)
-        case "is empty":
-            return is_empty(value)
-        case "is not empty":
-            return not is_empty(value)
-    number, limit = _size(value), float(wanted)
-    match operator:
-        case ">":
-            return number > limit
-        case ">=":
-            return number >= limit
-        case "<":
-            return number < limit
-    return number <= limit
-
-
-def contains(value: Any, wanted: str) -> bool:
-    """Whether a text has it in it, or a list or object a value that has.
-
-    >>> contains({"status": "Confirmed"}, "CONFIRMED"), contains({"confirmed": 1}, "confirmed"), contains([5], "5.0")
-    (True, False, True)
-    """
-    match value:
-        case str():
-            return folded(wanted) in folded(value)
-        case dict() if is_answer(value):
-            return _answers(value, wanted) or (not speaks_of_outcome(wanted) and contains(value["response"], wanted))
-        case {"response": _, "data": dict(answer)} if is_answer(answer):  # a question's line in the results of a loop
-            return contains(answer, wanted)
-        case dict():
-            return any(contains(inner, wanted) for inner in value.values())
-        case list():
-            return any(contains(inner, wanted) for inner in value) or _same_json(value, wanted)
-        case None:
-            return False
-    return equals(value, wanted)
-
-
-def equals(value: Any, wanted: str) -> bool:
-    """Whether it is the same, whatever the case and however a number is written; an answer also by its outcome.
-
-    >>> equals(5, "5.0"), equals(True, "oui"), equals({"a": [1]}, '{"a": [1]}'), equals(None, "null")
-    (True, True, True, True)
-    """
-    match value:
-        case str():
-            return folded(value) == folded(wanted)
-        case bool():
-            return folded(wanted) in (_YES if value else _NO)
-        case int() | float():
-            return _number(wanted) == value
-        case None:
-            return folded(wanted) in ("null", "none")
-        case dict() if is_answer(value):
-            return _answers(value, wanted) or (not speaks_of_outcome(wanted) and equals(value["response"], wanted))
-    return _same_json(value, wanted)
-
-
-def is_answer(value: Any) -> bool:
-    """Whether it is what a question gave: the words, and how it came out."""
-    return isinstance(value, dict) and value.keys() == {"response", "outcome", "option_index", "option_type"}
-
-
-def speaks_of_outcome(wanted: str) -> bool:
-    """Whether a word asks, of an answer, how it came out."""
-    return folded(wanted) in _OUTCOMES
-
-
-def _answers(answer: dict[str, Any], wanted: str) -> bool:
-    return bool(answer["outcome"] == _OUTCOMES.get(folded(wanted), folded(wanted)))
-
-
-def is_empty(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {})
-
-
-def folded(text: str) -> str:
-    """A text as it is compared: composed, without case, without outer space.
-
-    >>> folded(" Cafe\\u0301 ") == folded("CAF\\u00c9")
-    True
-    """
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
-
-
-def only_list(value: dict[str, Any]) -> list[Any] | None:
-    """The list of an object that holds exactly one."""
-    lists = [inner for inner in value.values() if isinstance(inner, list)]
-    return lists[0] if len(lists) == 1 else None
-
-
-def _same_json(value: Any, wanted: str) -> bool:
-    try:
-        return bool(read_json(wanted) == value)
-    except NoJson:
-        return False
-
-
-def _size(value: Any) -> float:
-    match value:
-        case bool() | None:
-            pass
-        case int() | float():
-            return value
-        case str() if (number := _number(value)) is not None:
-            return number
-        case list():
-            return len(value)
-        case dict() if (inner := only_list(value)) is not None:
-            return len(inner)
-    raise WrongType(f"{_brief(value)} is neither a number nor a list")
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:60]}…"
+def _literal(operator: str, operand: str) -> str:
+    """Return the operand as it is written in an expression."""
+    number = number_in(operand) if operator in _OF_NUMBERS else None
+    if number is None:
+        return json.dumps(operand, ensure_ascii=False)
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)

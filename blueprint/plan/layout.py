@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.expressions.texts import NoJson, read_json
+from holdfast.blueprint.expressions.texts import NoJson, folded, read_json
 from holdfast.blueprint.kinds.plan import ItemRule, PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
-from holdfast.blueprint.plan.conditions import Condition, folded, parse_condition
+from holdfast.blueprint.plan.conditions import Condition, parse_condition
 from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
 
 MOST_LEVELS = 3
@@ -470,7 +470,7 @@ class _Work:
     def _check_can_be_confirmed(self, condition: Condition, id_: str, path: str) -> None:
         """A question that is asked whether it was confirmed has an answer that means so."""
         _, step = self.steps.get(id_, (0, None))
-        if step is None or not asks(step) or informs(step) or folded(condition.value) != "confirmed":
+        if step is None or not asks(step) or informs(step) or folded(condition.operand) != "confirmed":
             return
         if step.options and never_a_yes(step):
             told = f"no option of {id_!r} means yes, so that it is never confirmed"

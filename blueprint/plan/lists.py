@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
+from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.texts import NoJson, read_json, read_structure
-from holdfast.blueprint.plan.conditions import only_list
 
 LIST_OUTPUT: dict[str, Any] = {"type": "array", "description": "One entry for each item that the plan goes on with."}
 """What a step is asked for whose result a loop goes through."""

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, laid_out
 from holdfast.blueprint.plan.answers import meaning
-from holdfast.blueprint.plan.conditions import WrongType, parse_condition
+from holdfast.blueprint.plan.conditions import parse_condition
 from holdfast.blueprint.plan.references import BadText, filled, references_in
 
 Json = dict[str, Any]
@@ -325,7 +326,7 @@ def test_conditions_compare_what_planners_mean(condition: str, value: Any, holds
 
 
 def test_what_has_no_size_is_not_compared_by_size() -> None:
-    with pytest.raises(WrongType, match="neither a number nor a list"):
+    with pytest.raises(ExpressionError, match="neither a number nor a list"):
         parse_condition("RESULT_FROM_1 > 5").holds("many")
 
 

@@ -1,8 +1,10 @@
-"""Hints for conditions that are written as in other languages."""
+"""Conditions of plans are compiled to expressions; what cannot be one is refused with a way out."""
 
 import pytest
 
-from holdfast.blueprint.plan.conditions import parse_condition
+from holdfast.blueprint.explain.words import Vocabulary, condition
+from holdfast.blueprint.expressions import ExpressionError, evaluate
+from holdfast.blueprint.plan.conditions import VALUE, parse_condition
 from holdfast.blueprint.plan.references import BadText
 
 
@@ -13,3 +15,48 @@ def test_a_comparison_with_nothing_is_told_as_empty(written: str, hint: str) -> 
     with pytest.raises(BadText) as caught:
         parse_condition(f"RESULT_FROM_1 {written}")
     assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("operand", ['a "quoted" \\ word', "l'été\ttoday", "{{ input }}", "\u2028🙂\\n", "\\"])
+def test_an_operand_is_compared_as_it_is_written(operand: str) -> None:
+    compiled = parse_condition(f"RESULT_FROM_1 equals {operand}")
+    assert compiled.holds(operand)
+    assert not compiled.holds(operand + "x")
+
+
+@pytest.mark.parametrize(("written", "holds"), [("> -1e3", True), ("< 1_000", True), (">= 1e+22", False)])
+def test_a_number_is_compared_as_python_reads_it(written: str, holds: bool) -> None:
+    assert parse_condition(f"RESULT_FROM_1 {written}").holds(7) is holds
+
+
+def test_a_condition_in_thousands_of_negations_is_read() -> None:
+    even = "NOT(" * 2000 + "RESULT_FROM_1 equals a" + ")" * 2000
+    assert parse_condition(even).expression == f'{VALUE} is alike("a")'
+
+
+def test_a_condition_too_long_for_an_expression_is_refused() -> None:
+    with pytest.raises(BadText, match="is longer than 64 KiB"):
+        parse_condition(f"RESULT_FROM_1 equals {'a' * 70_000}")
+
+
+def test_a_condition_is_told_in_the_words_of_expressions() -> None:
+    names = Vocabulary({VALUE: "what step 1 gave"})
+    assert condition(parse_condition("NOT(RESULT_FROM_1 contains yes)").expression, names) == (
+        "what step 1 gave does not contain 'yes'"
+    )
+    assert condition(parse_condition("RESULT_FROM_1 <= -5").expression, names) == (
+        "what step 1 gave, or its length, is at most -5"
+    )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x is alike('YES')", "x is containing('e')", "x is not empty", "y | size > 1", "y is containing('B')"],
+)
+def test_authors_may_write_what_conditions_are_compiled_to(expression: str) -> None:
+    assert evaluate(expression, {"x": " Yes", "y": '[{"n": "a b"}, 2]'}) is True
+
+
+def test_a_comparison_is_bounded_as_every_expression() -> None:
+    with pytest.raises(ExpressionError, match="evaluation steps"):
+        evaluate("x is containing('b')", {"x": ["a"] * 200_000})

@@ -10,7 +10,6 @@ from holdfast.blueprint.kinds import Option, PlanOption, PlanStep
 from holdfast.blueprint.plan import answer_of, informs, options_of, question_text, wants_a_yes
 from holdfast.blueprint.plan.agreement import words_of
 from holdfast.blueprint.plan.answers import OUTCOMES, REFUSE
-from holdfast.blueprint.plan.conditions import speaks_of_outcome
 from holdfast.protocol.plans import StepResult
 from holdfast.protocol.questions import Asked, Choice, Decision, Input
 from holdfast.workflows.failures import failure
@@ -86,7 +85,7 @@ def _as_refused(result: StepResult) -> StepResult:
 def _decides(step: PlanStep, desk: PlanContext) -> bool:
     """Whether something is done or left, depending on a yes or a no here."""
     conditions = (unit.condition for unit in desk.scope.layout.units_by_id.values() if unit.condition is not None)
-    return any(one.left.name == step.id and speaks_of_outcome(one.value) for one in conditions)
+    return any(one.left.name == step.id and one.asks_outcome for one in conditions)
 
 
 def _asked(step: PlanStep, text: str, options: list[PlanOption], desk: PlanContext, said: str) -> Asked:

@@ -6,6 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.comparisons import is_answer, only_list
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.plan import (
     Layout,
@@ -13,14 +15,11 @@ from holdfast.blueprint.plan import (
     Reference,
     StepUnit,
     Unit,
-    WrongType,
     asks,
     filled,
     informs,
-    only_list,
     spelled_id,
 )
-from holdfast.blueprint.plan.conditions import is_answer
 from holdfast.blueprint.plan.lists import list_in, spoken_items
 from holdfast.blueprint.plan.references import whole_reference
 from holdfast.protocol.plans import (
@@ -153,7 +152,7 @@ class PlanScope:
             told = self._condition_told(unit, known.get(asked or ""))
             if told is not None:
                 return told
-            spoken_of = {asked} if asked and unit.condition.asks_for_nothing else set()
+            spoken_of = {asked} if asked and unit.condition.allows_missing else set()
         if isinstance(unit, LoopUnit):
             spoken_of |= {id_ for id_, one in known.items() if one.status == "skipped" and self._is_over_of(unit, id_)}
         judged = [one.status for id_, one in known.items() if id_ not in spoken_of]
@@ -175,13 +174,13 @@ class PlanScope:
         if (
             known is not None
             and known.status != "completed"
-            and not (known.status == "skipped" and condition.asks_for_nothing)
+            and not (known.status == "skipped" and condition.allows_missing)
         ):
             return Skip("condition_unresolved")
         try:
             holds = condition.holds(self._compared(condition.left))
-        except WrongType as error:
-            return Fail("condition_type", f"{condition.left} {condition.operator} {condition.value}: {error}")
+        except ExpressionError as error:
+            return Fail("condition_type", f"{condition.text}: {error.message}")
         return None if holds else Skip("condition_false")
 
     def _compared(self, left: Reference) -> Any:

@@ -1,0 +1,135 @@
+"""Comparisons of values as people write them: whatever the case, and however a number or a JSON value is written.
+
+They are tests and a filter of every expression; the conditions of plans are compiled to them. An answer to a plan's
+question is compared by its outcome as well as by its words: "No, not confirmed" does not contain `confirmed`.
+"""
+
+import math
+from typing import Any
+
+from holdfast.blueprint.expressions.bounds import Bounds
+from holdfast.blueprint.expressions.error import ExpressionError, shortened
+from holdfast.blueprint.expressions.texts import NoJson, folded, read_json, read_structure
+from holdfast.blueprint.expressions.values import to_json
+
+_OUTCOMES = {"confirmed": "confirmed", "cancelled": "cancelled", "canceled": "cancelled"}
+"""Words that ask of an answer how it came out, and nothing of what was said."""
+_YES = ("true", "yes", "oui", "vrai")
+_NO = ("false", "no", "non", "faux")
+
+
+def containing(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
+    """Return whether a text holds another one, or a list or an object a value that does; keys are not searched.
+
+    >>> containing(Bounds(), {"status": "Confirmed"}, "CONFIRMED"), containing(Bounds(), {"confirmed": 1}, "confirmed")
+    (True, False)
+    """
+    return _contains(bounds, read_structure(value), bounds.text(wanted))
+
+
+def alike(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
+    """Return whether a value is the same as a text says.
+
+    >>> [alike(Bounds(), *pair) for pair in ((5, "5.0"), (True, "oui"), ({"a": [1]}, '{"a": [1]}'), (None, "null"))]
+    [True, True, True, True]
+    """
+    return _equals(bounds, read_structure(value), bounds.text(wanted))
+
+
+def empty(bounds: Bounds, value: Any, /) -> bool:
+    """Return whether a value is null, a text of spaces, or a list or an object without anything in it."""
+    value = read_structure(value)
+    return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {})
+
+
+def size(bounds: Bounds, value: Any, /) -> float:
+    """Return a number, or the length of a list or of the only list in an object.
+
+    >>> size(Bounds(), "2.5"), size(Bounds(), [1, 2]), size(Bounds(), {"count": 9, "events": [1]})
+    (2.5, 2, 1)
+    """
+    value = read_structure(value)
+    match value:
+        case bool() | None:
+            pass
+        case int() | float():
+            return value
+        case str() if (number := number_in(value)) is not None:
+            return number
+        case list():
+            return len(value)
+        case dict() if (inner := only_list(value)) is not None:
+            return len(inner)
+    raise ExpressionError(f"{shortened(to_json(value), 60)} is neither a number nor a list")
+
+
+def _contains(bounds: Bounds, value: Any, wanted: str) -> bool:
+    bounds.pay(1)
+    match value:
+        case str():
+            return folded(wanted) in folded(bounds.text(value))
+        case dict() if is_answer(value):
+            return _came_out(value, wanted) or (
+                not asks_outcome(wanted) and _contains(bounds, value["response"], wanted)
+            )
+        case {"response": _, "data": dict(answer)} if is_answer(answer):  # a question in the results of a loop
+            return _contains(bounds, answer, wanted)
+        case dict():
+            return any(_contains(bounds, part, wanted) for part in value.values())
+        case list():
+            return any(_contains(bounds, part, wanted) for part in value) or _same_json(bounds, value, wanted)
+        case None:
+            return False
+    return _equals(bounds, value, wanted)
+
+
+def _equals(bounds: Bounds, value: Any, wanted: str) -> bool:
+    match value:
+        case str():
+            return folded(bounds.text(value)) == folded(wanted)
+        case bool():
+            return folded(wanted) in (_YES if value else _NO)
+        case int() | float():
+            return number_in(wanted) == value
+        case None:
+            return folded(wanted) in ("null", "none")
+        case dict() if is_answer(value):
+            return _came_out(value, wanted) or (not asks_outcome(wanted) and _equals(bounds, value["response"], wanted))
+    return _same_json(bounds, value, wanted)
+
+
+def is_answer(value: Any) -> bool:
+    """Return whether a value is the answer to a plan's question: the words, and how it came out."""
+    return isinstance(value, dict) and value.keys() == {"response", "outcome", "option_index", "option_type"}
+
+
+def asks_outcome(wanted: str) -> bool:
+    """Return whether a word asks of an answer how it came out."""
+    return folded(wanted) in _OUTCOMES
+
+
+def _came_out(answer: dict[str, Any], wanted: str) -> bool:
+    return bool(answer["outcome"] == _OUTCOMES.get(folded(wanted), folded(wanted)))
+
+
+def only_list(value: dict[str, Any]) -> list[Any] | None:
+    """Return the list of an object that holds exactly one."""
+    lists = [part for part in value.values() if isinstance(part, list)]
+    return lists[0] if len(lists) == 1 else None
+
+
+def number_in(text: str) -> float | None:
+    """Return the finite number that a text is, if it is one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _same_json(bounds: Bounds, value: Any, wanted: str) -> bool:
+    bounds.pay(bounds.weigh(value) >> 6)
+    try:
+        return bool(read_json(wanted) == value)
+    except NoJson:
+        return False
