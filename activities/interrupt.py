@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
@@ -52,7 +52,7 @@ class Interrupt(BaseException):
     def __init__(self, asked: Any = None, state: Any = None) -> None:
         super().__init__("a person is asked")
         self.path = _path.get()
-        self.asked: Asked | None = asked if isinstance(asked, get_args(Asked)) else _question_about(asked)
+        self.asked: Asked | None = asked if isinstance(asked, Asked) else _question_about(asked)
         self.info: Any = None
         self.state = state
         self.parts: tuple[Interrupt, ...] = ()

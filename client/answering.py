@@ -138,8 +138,8 @@ class Answering:
         question = find_question(open_questions, answer.question)
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
-            if (secret := question.secret) is not None and answer.action == "accept":
-                answer = kept(secret, answer, self.secrets)
+            if question.asked.hidden and answer.action == "accept":
+                answer = kept(question.asked, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
         closing = await _find_reply(tree, run, _closes(answer.question))
@@ -333,8 +333,8 @@ def check(question: Question, answer: Answer) -> None:
 
 def _check_signal(question: Question) -> None:
     """Raise `NothingSent` if the workflow would refuse a signal: it could not report that later."""
-    if question.kind == "secret":
-        reason = f"question {question.id} asks for a secret, and takes no signals, as they stand in the history"
+    if refusal := question.asked.signal_refusal:
+        reason = f"question {question.id}: {refusal}"
         raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
     if question.people.restricted:
         reason = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"

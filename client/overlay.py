@@ -41,7 +41,7 @@ def marks_of(trace: dict[str, Any], questions: Iterable[Question]) -> RunOverlay
     rounds = {
         path_of(address): span["iterations"][-1]["n"] for address, span in spans.items() if span.get("iterations")
     }
-    places = [(question.kind == "checkpoint", path_of(question.address)) for question in questions]
+    places = [(question.asked.is_breakpoint, path_of(question.address)) for question in questions]
     waiting = frozenset(path for is_breakpoint, path in places if not is_breakpoint)
     return RunOverlay(states, rounds, waiting, frozenset(path for is_breakpoint, path in places if is_breakpoint))
 

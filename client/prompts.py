@@ -17,11 +17,11 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
-from holdfast.client.reading import YES, BadUsage, Entry, accepted, content_of, from_json, in_short, value_of
+from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short, value_of
 from holdfast.client.render import question_text
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
-from holdfast.protocol.questions import REVISE, Question, verdicts_of
+from holdfast.protocol.questions import YES, Question
 
 with suppress(ImportError):  # where it is missing, arrow keys are typed as they are
     import readline  # noqa: F401 importing it gives `input` line editing
@@ -30,8 +30,6 @@ HELP = """\
 /decline  refuse to answer; the blueprint says what follows
 /cancel   cancel the step that asks
 /later    leave the question open and exit; so do Ctrl-D and Ctrl-C"""
-SHORT = {"unchanged": "yes", "rejected": "no, WHY"}
-"""The words to type for a verdict."""
 WAKE_SECONDS = 0.2
 ABSENT = object()
 """The value of a form field that is left out."""
@@ -92,7 +90,7 @@ class PipedAnswers:
         line = read_line()
         if line is None:
             return None
-        self.out.print("> …" if question.kind == "secret" else f"> {line}")
+        self.out.print("> …" if question.asked.hidden else f"> {line}")
         return Answer(question=question.id, content=content_of(line, question))
 
     def refused(self, question: Question, reason: str) -> None:
@@ -120,7 +118,7 @@ class Terminal:
         self.out.print(_instructions(question), style="dim")
         try:
             while True:
-                content = self._form(question) if _fields_of(question) else self._line(question)
+                content = self._form(question) if question.asked.fields else self._line(question)
                 reason = accepted(question, content)
                 if reason is None:
                     return Answer(question=question.id, content=content, digest=question.digest)
@@ -141,16 +139,16 @@ class Terminal:
     def _form(self, question: Question) -> dict[str, Any]:
         """Ask for a form field by field; a JSON object typed for the first field is the whole form."""
         values: dict[str, Any] = {}
-        for index, (name, field) in enumerate(_fields_of(question).items()):
+        for index, (name, field) in enumerate(question.asked.fields.items()):
             required = name in question.requestedSchema.get("required", [])
-            text = self._ask(f"{_label(name, field, required, SHORT if question.kind == 'review' else {})}: ", question)
-            if index == 0 and (whole := _whole(text, question)) is not None:
+            text = self._ask(f"{_label(name, field, required, question.asked.labels)}: ", question)
+            if index == 0 and (whole := _whole(text, field, question)) is not None:
                 return whole
             value = field_value(text, field)
             while reason := _misfit(field, value, required):
                 self.refused(question, f"{name}: {reason}")
                 text = self._ask(f"{name}: ", question)
-                if index == 0 and (whole := _whole(text, question)) is not None:
+                if index == 0 and (whole := _whole(text, field, question)) is not None:
                     return whole
                 value = field_value(text, field)
             if value is not ABSENT:
@@ -160,7 +158,7 @@ class Terminal:
     def _ask(self, prompt: str, question: Question) -> str:
         """Return the text that is typed. Raises `_CommandTyped` for a command."""
         while True:
-            text = self._read(prompt, hidden=question.kind == "secret")
+            text = self._read(prompt, hidden=question.asked.hidden)
             match text and text.strip():
                 case None | "/later":
                     raise _CommandTyped(None)
@@ -182,19 +180,16 @@ class Terminal:
 
 def _instructions(question: Question) -> str:
     """Return a line that says how to answer the question in a terminal."""
-    hints = ["what is typed is not shown"] if question.kind == "secret" else []
-    fields = _fields_of(question)
-    if question.kind == "review":
-        revise = "revise, and what to change · " if REVISE in verdicts_of(question) else ""
-        hints.append(f"yes: it is right · no, and why · {revise}a JSON object with the corrections")
-    elif question.kind == "permission":
-        hints.append("yes · no, and why")
+    asked, fields = question.asked, question.asked.fields
+    hints = ["what is typed is not shown"] if asked.hidden else []
+    if asked.hint:
+        hints.append(asked.hint)
     elif fields:
         hints.append(f"{len(fields)} fields, or one JSON object")
     elif question.options:
-        many = f"up to {question.max_selections}, separated by commas" if question.max_selections > 1 else "one"
-        hints.append(f"{many}, by number or name" + (", or your own words" if question.allow_custom else ""))
-    if question.needs_no_data:
+        many = f"up to {asked.most_choices}, separated by commas" if asked.most_choices > 1 else "one"
+        hints.append(f"{many}, by number or name" + (", or your own words" if asked.takes_own_words else ""))
+    if asked.needs_no_data:
         hints.append("Enter: go on")
     if question.default is not None and not fields:
         hints.append(f"Enter: {_named(question.default)}")
@@ -221,23 +216,10 @@ def _completed(text: str, question: Question) -> str:
     """Return the only option that starts with the text, unless free text may be meant; else the text."""
     start = text.strip().casefold()
     names = {option.id: (option.id.casefold(), option.label.casefold()) for option in question.options}
-    if question.allow_custom or not start or any(start in spelled for spelled in names.values()):
+    if question.asked.takes_own_words or not start or any(start in spelled for spelled in names.values()):
         return text
     matches = [id_ for id_, spelled in names.items() if any(name.startswith(start) for name in spelled)]
     return matches[0] if len(matches) == 1 else text
-
-
-def _fields_of(question: Question) -> Mapping[str, dict[str, Any]]:
-    """Return the fields of a form that can be asked for one by one; {} for other questions."""
-    if question.kind == "checkpoint":
-        return {}
-    schema = question.requestedSchema
-    properties = schema.get("properties", {})
-    if question.kind == "secret":  # the pattern is that of a reference; a person types the value
-        return {name: {key: field[key] for key in field if key != "pattern"} for name, field in properties.items()}
-    if question.options or schema.get("type") != "object" or not all(isinstance(p, dict) for p in properties.values()):
-        return {}
-    return properties  # type: ignore[no-any-return]
 
 
 def _label(name: str, field: dict[str, Any], required: bool, short: Mapping[str, str]) -> str:
@@ -276,9 +258,9 @@ def _misfit(field: dict[str, Any], value: Any, required: bool) -> str | None:
     return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
 
 
-def _whole(text: str, question: Question) -> dict[str, Any] | None:
-    """Return the whole form if it was typed for its first field; a bare yes or no to a permission is one field."""
-    if question.kind == "permission" and text.strip().lower() in YES:
+def _whole(text: str, first: dict[str, Any], question: Question) -> dict[str, Any] | None:
+    """Return the whole form if it was typed for its first field; a bare yes or no to a boolean is that field."""
+    if first.get("type") == "boolean" and text.strip().lower() in YES:
         return None
     short = in_short(text, question)
     return short if isinstance(short, dict) else _object(text)

@@ -9,7 +9,6 @@ import difflib
 import getpass
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,16 +17,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.plan.agreement import agrees, plainly, refuses
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
-from holdfast.protocol.questions import REVISE, SCOPES, InvalidAnswer, Question, Secret, verdicts_of
+from holdfast.protocol.questions import Asked, InvalidAnswer, Question
 
-YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
-"""The words for a boolean."""
-_REASON = re.compile(r"[^,.;:!\u2013\u2014\n]*[,.;:!\u2013\u2014\n](.*)", re.DOTALL)
 ENTRY_KEYS = ("question", "content", "decline", "times")
 
 
@@ -101,15 +96,16 @@ def content_of(text: str, question: Question | None) -> Any:
     """Return the content of a typed answer; `a,b` is a list where several options may be chosen."""
     if question is None:
         return value_of(text, None)
-    if question.secret is not None:
-        return _secret_of(text, question.secret)
+    asked = question.asked
+    if asked.hidden:
+        return _secret_of(text, asked)
     if (short := in_short(text, question)) is not None:
         return short
-    if question.needs_no_data and not text.strip():
+    if asked.needs_no_data and not text.strip():
         return None
-    if question.max_selections == 1:
-        if question.field is not question.requestedSchema:
-            return _fact_of(text, question)
+    if asked.most_choices == 1:
+        if asked.value_schema != question.requestedSchema:
+            return _part_of(text, asked)
         if text.strip() in words_of(question.requestedSchema):
             return {question.requestedSchema["required"][0]: text.strip()}
         return text if question.options else value_of(text, question.requestedSchema)
@@ -138,95 +134,46 @@ def words_of(schema: dict[str, Any]) -> list[str]:
     return []
 
 
-def in_short(text: str, question: Question) -> dict[str, Any] | bool | None:
-    """Return the content that short words stand for in a permission, a review or a boolean; None if they are none."""
-    if question.kind == "review":
-        return _verdict_of(text, question)
-    if question.kind == "permission":
-        return _permission_of(text)
-    return YES.get(text.strip().lower()) if _is_boolean(question) else None
-
-
-def _is_boolean(question: Question) -> bool:
-    return not question.options and question.field.get("type") == "boolean"
+def in_short(text: str, question: Question) -> Any:
+    """Return the content that short words or an object of corrections stand for; None if they stand for none."""
+    if (short := question.asked.in_words(text)) is not None or not question.asked.takes_corrections:
+        return short
+    try:
+        changes = from_json(text)
+    except ValueError:
+        return None
+    return question.asked.corrected(changes) if isinstance(changes, dict) else None
 
 
 def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> Any:
     """Return the content that says yes or no to a question that can be answered so. Raises `BadUsage`."""
-    why = {"reason": reason} if reason else {}
-    match question:
-        case Question(kind="permission"):
-            return {"granted": yes, **why}
-        case Question(kind="review"):
-            return {"verdict": "unchanged" if yes else "rejected", **why}
-        case Question() if _is_boolean(question):
-            return yes
-        case Question(options=[*options]) if options:
-            says = agrees if yes else refuses
-            matches = [option.id for option in options if says(option.id) or says(option.label)]
-            if len(matches) == 1:
-                return matches[0] if question.max_selections == 1 else matches
+    if question is not None:
+        content = question.asked.yes() if yes else question.asked.no(reason)
+        if content is not None:
+            return content
     flag = "--yes" if yes else "--no"
     raise BadUsage(f"{flag} answers permissions, reviews, booleans, and options of which one says so; give a VALUE")
 
 
-def _permission_of(text: str) -> dict[str, Any] | None:
-    """Parse a short answer to a permission: a yes, with or without a scope, or a no and its reason; else None."""
-    if agrees(text):
-        return {"granted": True}
-    if refuses(text):
-        return {"granted": False, **_reason_in(text)}
-    word, _, scope = text.partition(",")
-    return {"granted": True, "scope": scope.strip()} if agrees(word) and scope.strip() in SCOPES else None
-
-
-def _reason_in(text: str) -> dict[str, str]:
-    """Return the text that follows a no, as a field; {} if there is none."""
-    match = _REASON.fullmatch(text.strip())
-    return {"reason": match[1].strip()} if match and match[1].strip() else {}
-
-
-def _verdict_of(text: str, question: Question) -> dict[str, Any] | None:
-    """Parse a short answer to a review; return None if it is none.
-
-    That is: yes; no, and why; a JSON object with corrections; where revision is possible, revise and what to change.
-    """
-    if agrees(text):
-        return {"verdict": "unchanged"}
-    if refuses(text):
-        return {"verdict": "rejected", **_reason_in(text)}
-    if REVISE in verdicts_of(question) and plainly(text.partition(",")[0]) == REVISE:
-        return {"verdict": REVISE, "reason": text.partition(",")[2].strip()}
-    try:
-        changed = from_json(text)
-    except ValueError:
-        return None
-    payload = question.info.get("payload") if isinstance(question.info, dict) else None
-    if not isinstance(changed, dict) or not isinstance(payload, dict) or "verdict" in changed:
-        return None
-    fields = payload.keys() | question.requestedSchema["properties"]["payload"].get("properties", {}).keys()
-    return {"verdict": "edited", "payload": {**payload, **changed}} if changed.keys() <= fields else None
-
-
-def _secret_of(text: str, asked: Secret) -> Any:
+def _secret_of(text: str, asked: Asked) -> Any:
     """Return the content of a typed secret: literal text, or for a form a JSON object or the text of its only field."""
-    if asked.form is None:
+    if not asked.fields:
         return text
     try:
         value = from_json(text)
     except ValueError:
         value = text
-    names = list(asked.form["properties"])
+    names = list(asked.fields)
     return value if isinstance(value, dict) or len(names) > 1 else {names[0]: text}
 
 
-def _fact_of(text: str, question: Question) -> Any:
-    """Return the content of a typed fact; a JSON object may hold several facts."""
+def _part_of(text: str, asked: Asked) -> Any:
+    """Return the content of a value that is typed where an object may hold it with others."""
     try:
         value = from_json(text)
     except ValueError:
         value = None
-    return value if isinstance(value, dict) else value_of(text, question.field)
+    return value if isinstance(value, dict) else value_of(text, asked.value_schema)
 
 
 def input_of(text: str | None, schema: dict[str, Any] | None) -> Any:
@@ -380,7 +327,7 @@ def answers_for(entries: Sequence[Entry], questions: Sequence[Question]) -> tupl
 def accepted(question: Question, content: Any) -> str | None:
     """Return the reason why a question would refuse the content; None if it accepts it."""
     try:
-        question.accept(content) if question.secret is None else question.secret.by_name(content)
+        question.asked.secret_values(content) if question.asked.hidden else question.accept(content)
     except InvalidAnswer as error:
         return str(error)
     return None

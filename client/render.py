@@ -148,7 +148,7 @@ def _about(option: Any) -> str:
 def waiting_text(questions: Sequence[Question]) -> Text:
     """Return open questions, each with the command that answers it."""
     text = Text()
-    held = [question.run for question in questions if question.needs_no_data]
+    held = [question.run for question in questions if question.asked.needs_no_data]
     for question in questions:
         command = answer_command(question, alone=held.count(question.run) == 1)
         text.append(question_text(question)).append(f"\n  {command}\n", "green")
@@ -157,15 +157,16 @@ def waiting_text(questions: Sequence[Question]) -> Text:
 
 def answer_command(question: Question, *, alone: bool = True) -> str:
     """Return the command that answers a question. `alone`: no other hold of the run would be released by `resume`."""
-    if question.kind in ("hold", "checkpoint"):
+    if question.asked.is_pause:
         run = shlex.quote(question.run)
         return f"holdfast resume {run}" if alone else f"holdfast answer {run} {question.id} --content null"
-    if question.kind == "secret":
+    if question.asked.hidden:
         return f"holdfast attach {shlex.quote(question.run)}"
-    if question.kind in ("permission", "review"):
+    if question.asked.yes_or_no:
         return f"holdfast answer {shlex.quote(question.run)} {question.id} yes  # or 'no, WHY'"
-    if question.example != "…":
-        return f"holdfast answer {shlex.quote(question.run)} {question.id} --content '{json.dumps(question.example)}'"
+    if (example := question.asked.example) != "…":
+        content = shlex.quote(json.dumps(example))
+        return f"holdfast answer {shlex.quote(question.run)} {question.id} --content {content}"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
     words = words_of(question.requestedSchema)
     fields = _fields_example(question.requestedSchema)

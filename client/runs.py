@@ -524,7 +524,7 @@ class Runs:
 
         Those are holds, breakpoints and interrupts that take no value; never an approval. Raises as `answer` does.
         """
-        held = [question for question in await self.questions(run) if question.needs_no_data]
+        held = [question for question in await self.questions(run) if question.asked.needs_no_data]
         if held:
             await self.answer(run, [Answer(question=question.id) for question in held], by=by)
         return held
@@ -545,7 +545,7 @@ class Runs:
             BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
             Refusal: The change was refused.
         """
-        stops = [question for question in await self.questions(run) if question.kind == "checkpoint"]
+        stops = [question for question in await self.questions(run) if question.asked.is_breakpoint]
         if len(stops) != 1:
             raise BadInput(_which_stop(run, stops))
         context = stops[0].info

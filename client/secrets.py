@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from holdfast.client.config import Config, ConfigError
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.questions import InvalidAnswer, Secret
+from holdfast.protocol.questions import Asked, InvalidAnswer
 from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 
 UNSET = (
@@ -103,7 +103,7 @@ def keeper(config: Config, *, embedded: bool) -> SecretDirectory | None:
     return None if folder is None else SecretDirectory(folder)
 
 
-def kept(asked: Secret, answer: Answer, store: SecretDirectory | None) -> Answer:
+def kept(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
     """Put the values of an answer into the store; return the answer with references in their place.
 
     Raises:
@@ -113,14 +113,14 @@ def kept(asked: Secret, answer: Answer, store: SecretDirectory | None) -> Answer
     No message repeats a value.
     """
     try:
-        values = asked.by_name(answer.content)
+        values = asked.secret_values(answer.content)
     except InvalidAnswer as error:
         text = f"question {answer.question}: {error}; nothing was sent"
         raise Refusal("invalid_answer", text) from None
     if store is None and not all(map(reference_in, values.values())):
         raise ConfigError(UNSET)
     references = {name: value if store is None else _stored(value, store) for name, value in values.items()}
-    return answer.model_copy(update={"content": references[""] if asked.form is None else references})
+    return answer.model_copy(update={"content": references.get("", references)})
 
 
 def _stored(value: str, store: SecretDirectory) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
-from holdfast.protocol.questions import Asked
+from holdfast.protocol.questions import AnyAsked
 from holdfast.protocol.values import Value
 
 
@@ -159,7 +157,7 @@ class RaisedInterrupt(Value):
 
     path: str
     """Path within the tool, such as `level:price`."""
-    asked: Annotated[Asked, Field(discriminator="kind")]
+    asked: AnyAsked
     parents: list[Parent] = []
     ends: Literal["", "denied", "answered"] = ""
     """Which answer ends the call of a tool that cannot read answers: a denial, or any (which is then the result)."""

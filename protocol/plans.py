@@ -11,7 +11,7 @@ from holdfast.blueprint.kinds import Agent, PlanBody, Retry
 from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, asks
 from holdfast.protocol.address import Address
-from holdfast.protocol.questions import InvalidAnswer, Review, review_schema
+from holdfast.protocol.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
 from holdfast.protocol.values import Value
 
@@ -290,12 +290,10 @@ class PlanReview(Review):
 
     author: PlanBody
     agents: dict[str, Agent] = {}
-    revisable: bool = False
-    """True if the plan may go back to the planner that wrote it."""
 
-    @property
-    def requested_schema(self) -> dict[str, Any]:
-        return review_schema(self.payload_schema, revisable=self.revisable)
+    def for_clients(self) -> Asked:
+        """Return the review without the author's part, which only the workflow checks an edited plan by."""
+        return Review(**{name: getattr(self, name) for name in Review.model_fields})
 
     def accept(self, content: Any) -> Any:
         """Return the verdict with the plan to use. Raises `InvalidAnswer` with all problems of an edited plan."""

@@ -6,7 +6,6 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from temporalio import activity
@@ -15,7 +14,6 @@ from holdfast.activities import all_activities
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.kinds import step as plain
 from holdfast.protocol.lookup import LOOK_UP
-from holdfast.protocol.questions import Asked
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
 from holdfast.workflows.patches import PATCHES
@@ -50,10 +48,6 @@ def test_a_worker_does_not_start_without_an_executor(monkeypatch) -> None:
 
 def test_every_builtin_that_the_checks_know_is_there() -> None:
     assert set(BUILTINS) == plain.BUILTINS
-
-
-def test_every_kind_of_question_says_whether_it_accepts_an_answer() -> None:
-    assert all("accept" in dir(kind) for kind in get_args(Asked))
 
 
 def test_every_file_says_its_job_first() -> None:

@@ -110,7 +110,7 @@ class ClarifyWorkflow(ChildWorkflow):
         for name, value in facts.items():
             if name not in self.step.properties():
                 continue
-            problem = misfit(Fact(message=name, name=name, facts=self.step.facts).own, value)
+            problem = misfit(Fact(message=name, name=name, facts=self.step.facts).value_schema, value)
             if value is None and problem:
                 continue
             if problem:

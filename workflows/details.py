@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.protocol.display import code, markdown, one_line
 from holdfast.protocol.people import who_may
-from holdfast.protocol.questions import REVISE, Question, verdicts_of
+from holdfast.protocol.questions import REVISE, Question
 from holdfast.protocol.runs import RefusedSignal, WorkflowView
 
 MOST_SHOWN = 10
@@ -56,13 +56,13 @@ def _question(question: Question) -> list[str]:
     ]
     if question.options:
         lines += ["", *(f"- {code(option.id)} {_line(option.label)}" for option in question.options[:20])]
-    if verdicts := verdicts_of(question):
+    if verdicts := question.asked.verdicts:
         lines += ["", "Verdicts: " + ", ".join(f"{code(verdict)}{_NEEDS.get(verdict, '')}" for verdict in verdicts)]
     if question.deadline:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
     if question.people.restricted:
         lines += ["", _line(f"Waits for {who_may(question.people)}. {question.so_far}".strip())]
-    if question.kind == "secret":
+    if question.asked.hidden:
         warning = "It asks for a secret: send no value from here, not by signal and not by update."
         return [*lines, "", warning, "", "```", f"holdfast attach {run}", "```"]
     return [
@@ -77,7 +77,7 @@ def _question(question: Question) -> list[str]:
 
 def _temporal(question: Question) -> str:
     """Return a `temporal` command: a signal, or an update where the sender must be known."""
-    answers: dict[str, Any] = {"answers": [{"question": question.id, "content": question.example}]}
+    answers: dict[str, Any] = {"answers": [{"question": question.id, "content": question.asked.example}]}
     command = "signal"
     if question.people.restricted:
         command, answers["by"] = "update execute", "user:YOU"
@@ -87,7 +87,7 @@ def _temporal(question: Question) -> str:
 
 
 def _value(question: Question) -> str:
-    example = question.example
+    example = question.asked.example
     return "VALUE" if example == "…" else f"--content {shlex.quote(json.dumps(example))}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from holdfast.protocol.questions import EDIT_FORMS, JUDGED, Judgement, json_type
+from holdfast.protocol.questions import EDIT_FORMS, Judgement, json_type
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.frame import Frame
 
@@ -36,7 +36,8 @@ async def judged(cause: Failure, value: Any, frame: Frame, *, takes_value: bool 
     skip = "skip with a value" if takes_value else "skip"
     asked = Judgement(
         message=f"{cause.message}. What now: retry, edit the input and retry ({EDIT_FORMS}), {skip}, or abort?",
-        form={JUDGED: json_type(value), **_FORM, "properties": properties},
+        form={**_FORM, "properties": properties},
+        input_type=json_type(value),
         info={"error": cause.type, "message": cause.message, "at": cause.address, "input": value},
     )
     reply = await frame.ask(asked)

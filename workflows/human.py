@@ -15,18 +15,14 @@ from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
 from holdfast.protocol.address import Address, root, within
 from holdfast.protocol.people import People
-from holdfast.protocol.questions import Asked, Choice, Clarification, Decision, Input, QuestionRequest
+from holdfast.protocol.questions import Asked, Clarification, Decision, Draft, Input, QuestionRequest
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.failures import failure
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.timetable import SHORTEST_REMINDER
 
 _UNSET: Any = object()
-KINDS: dict[str, type[Choice | Clarification | Decision]] = {
-    "input": Choice,
-    "clarification": Clarification,
-    "decision": Decision,
-}
+KINDS: dict[str, type[Asked]] = {"input": Input, "clarification": Clarification, "decision": Decision}
 
 
 class Human:
@@ -124,10 +120,8 @@ def _people(assignees: Sequence[str], quorum: int, remind_every: timedelta | Non
 def _asked(message: str, kind: str, options: Sequence[Any], schema: dict[str, Any] | None, default: Any) -> Asked:
     if kind not in KINDS:
         raise failure("unknown_kind", f"unknown kind {kind!r}; known: {', '.join(KINDS)}", Address(""))
-    if kind == "input" and not options:
-        return Input(message=message, form=schema, default=default)
     made = [
         Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
         for option in options
     ]
-    return KINDS[kind](message=message, options=made, default=default)
+    return KINDS[kind].of(Draft(message, default, form=schema, options=made))

@@ -15,9 +15,6 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.questions import Reply
 
-WEIGHTY = ("permission", "review", "decision")
-"""Kinds whose answer is a consent: it holds only for what was shown."""
-
 
 class AnsweredResult(Exception):
     """Raised to end the call: the answer is the tool's result, and the tool does not run again."""
@@ -79,7 +76,7 @@ class Interrupts:
     async def _ask(self, path: str, interrupt: RaisedInterrupt) -> None:
         place = self._at(path)
         parents = [{"address": self._at(parent.path).address, "info": parent.info} for parent in interrupt.parents]
-        if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.kind in WEIGHTY:
+        if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.consents:
             await self._close([path])  # an answer to the old form must not count as consent to this one
         if path not in self._waiting:
             self._waiting[path] = asyncio.create_task(place.ask(interrupt.asked, parents=parents))

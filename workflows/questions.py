@@ -40,7 +40,6 @@ from holdfast.workflows.timetable import Timetable
 
 # Keys of closed questions go over continue-as-new: the server deduplicates updates only within one run.
 REMEMBERED = 200
-_ONLY_UPDATES = f"a secret takes no signals, as each stands in the history; if a value stood in this one, {ROTATE}"
 
 
 @dataclass(frozen=True)
@@ -186,8 +185,9 @@ class Questions:
         """
         for answer in answers.answers:
             entry = self._open.get(self._id_of(answer.question))
-            if entry is not None and entry.question.kind == "secret":
-                raise Refusal("not_allowed", f"question {entry.question.id}: {_ONLY_UPDATES}")
+            if entry is not None and (refusal := entry.asked.signal_refusal):
+                remedy = f"; if a value stood in this one, {ROTATE}" if entry.asked.hidden else ""
+                raise Refusal("not_allowed", f"question {entry.question.id}: {refusal}{remedy}")
         if self._guarded:
             raise Refusal("not_allowed", "this run is guarded and takes answers by update only: use holdfast answer")
         for answer in answers.answers:
@@ -259,7 +259,7 @@ class Questions:
             default=default,
             key=key,
             digest=digest,
-            secret=question.kind == "secret" or None,
+            secret=entry.asked.hidden or None,
             accepted_by=list(entry.accepted) or None,
         )
         self._journal.note(question.address, event)

@@ -292,7 +292,7 @@ def _print_rules(answers: list[Answer], open_: list[Question]) -> None:
     tools = {
         question.id: question.info["tool"]
         for question in open_
-        if question.kind == "permission" and "tool" in (question.info or {})
+        if question.asked.scopes and "tool" in (question.info or {})
     }
     for answer in answers:
         match answer.content:

@@ -8,19 +8,7 @@ from pydantic import ValidationError
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Hitl, Option
-from holdfast.protocol.questions import (
-    Asked,
-    Choice,
-    Clarification,
-    Decision,
-    Hold,
-    Input,
-    InvalidAnswer,
-    Permission,
-    QuestionRequest,
-    Review,
-    Secret,
-)
+from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, Hold, InvalidAnswer, QuestionRequest
 from holdfast.workflows.assignees import people_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -31,7 +19,7 @@ HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 
 
 async def run_hitl(step: Hitl, frame: Frame) -> Any:
-    if step.ask == "hold":
+    if QUESTION_KINDS[step.ask].is_pause:
         return await _hold(step, frame)
     seen = frame.after(frame.render(step.input))
     asked, people = _asked(step, seen), people_of(step, seen)
@@ -81,27 +69,17 @@ def _asked(step: Hitl, frame: Frame) -> Asked:
         raise failure(
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
         )
-    default = frame.render(step.default)
-    match step.ask:
-        case "permission":
-            return Permission(message=message, default=default, info=frame.previous)
-        case "review":
-            return Review(message=message, default=default, payload=frame.previous, payload_schema=step.input_schema)
-        case "secret":
-            return Secret(message=message, form=step.input_schema)
     options = _options(step, frame)
-    if step.ask == "input" and not options:
-        return Input(message=message, form=step.input_schema, default=default)
-    most = max(len(options), 1) if step.multiple is True else step.multiple or 1
-    own = {} if step.allow_custom is None else {"allow_custom": step.allow_custom}
-    return _CHOICES[step.ask](message=message, options=options, default=default, max_selections=most, **own)
-
-
-_CHOICES: dict[str, type[Choice | Clarification | Decision]] = {
-    "input": Choice,
-    "clarification": Clarification,
-    "decision": Decision,
-}
+    draft = Draft(
+        message,
+        frame.render(step.default),
+        frame.previous,
+        step.input_schema,
+        options,
+        step.allow_custom,
+        max(len(options), 1) if step.multiple is True else step.multiple or 1,
+    )
+    return QUESTION_KINDS[step.ask].of(draft)
 
 
 def _options(step: Hitl, frame: Frame) -> list[Option]:

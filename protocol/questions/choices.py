@@ -1,0 +1,123 @@
+"""Questions with options: clarifications, decisions, and inputs that offer some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.plan.agreement import agrees, refuses
+from holdfast.protocol.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, some_text
+
+
+class _Choice(Asked):
+    """The base class of questions with options."""
+
+    options: list[Option] = []
+    allow_custom: bool = False
+    max_selections: int = 1
+    by_index: bool = False
+    """True if a number stands for an option too, counted from 0."""
+
+    @classmethod
+    def of(cls, draft: Draft) -> Asked:
+        fields = {"message": draft.message, "options": list(draft.options), "default": draft.default}
+        own = {} if draft.allow_custom is None else {"allow_custom": draft.allow_custom}
+        return cls.model_validate({**fields, "max_selections": draft.most, **own})
+
+    @classmethod
+    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().held_by(shown), "options": shown.get("options", [])}
+
+    @property
+    def choices(self) -> Sequence[Option]:
+        return self.options
+
+    @property
+    def takes_own_words(self) -> bool:
+        return self.allow_custom
+
+    @property
+    def most_choices(self) -> int:
+        return self.max_selections
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        item = TEXT if self.allow_custom or not self.options else {"enum": [option.id for option in self.options]}
+        if self.max_selections == 1:
+            return item
+        return {"type": "array", "items": item, "minItems": 1, "maxItems": self.max_selections, "uniqueItems": True}
+
+    def accept(self, content: Any) -> Any:
+        """Return the id of the chosen option, a list of ids, or custom text where that is allowed.
+
+        A label stands for its option.
+        """
+        if self.max_selections == 1:
+            return self._selection(content, "")
+        if not isinstance(content, list) or not content:
+            raise InvalidAnswer(f"expected a list of 1 to {self.max_selections} options, got {brief(content)}")
+        if len(content) > self.max_selections:
+            raise InvalidAnswer(f"at most {self.max_selections} options, got {len(content)}")
+        chosen = [self._selection(item, f"[{index}]") for index, item in enumerate(content)]
+        for index, item in enumerate(chosen):
+            if item in chosen[:index]:
+                raise InvalidAnswer(f"{brief(item)} is chosen twice", f"[{index}]")
+        return chosen
+
+    def _selection(self, content: Any, path: str) -> str:
+        if self.by_index and type(content) is int and 0 <= content < len(self.options):
+            named = self._option(str(content))  # an option that is called "2" comes before the one at index 2
+            return self.options[content].id if named is None else named.id
+        if isinstance(content, str) and (option := self._option(content)):
+            return option.id
+        if self.allow_custom or not self.options:
+            return some_text(content, path)
+        ids = ", ".join(option.id for option in self.options)
+        raise InvalidAnswer(f"{brief(content)} is none of the options: {ids}", path)
+
+    def _option(self, text: str) -> Option | None:
+        """Return the option with this id or label: an exact match first, then one that ignores case and outer space."""
+        for normalize in (str, _folded):
+            for option in self.options:
+                if normalize(text) in (normalize(option.id), normalize(option.label)):
+                    return option
+        return None
+
+    def yes(self) -> Any:
+        return self._only(agrees)
+
+    def no(self, reason: str = "") -> Any:
+        return self._only(refuses)
+
+    def _only(self, says: Callable[[str], bool]) -> Any:
+        """Return the choice of the only option whose id or label says so; None if there is no such one."""
+        matches = [option.id for option in self.options if says(option.id) or says(option.label)]
+        if len(matches) != 1:
+            return None
+        return matches[0] if self.max_selections == 1 else matches
+
+
+class Clarification(_Choice):
+    """A question with suggestions, which a person may answer in their own words."""
+
+    kind: Literal["clarification"] = "clarification"
+    allow_custom: bool = True
+
+
+class Decision(_Choice):
+    """A choice between the options only, for decisions of weight."""
+
+    kind: Literal["decision"] = "decision"
+    consents: ClassVar[bool] = True
+
+
+class Choice(_Choice):
+    """An `input` that offers options."""
+
+    kind: Literal["choice"] = "choice"
+    listed_as: ClassVar[str] = "input"
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()

@@ -1,0 +1,207 @@
+"""Questions for a consent: permissions and reviews. Both fail closed: only an explicit yes is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.plan.agreement import agrees, plainly, refuses
+from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief
+
+SCOPES = ("once", "run", "always")
+PERMISSION = {
+    "type": "object",
+    "required": ["granted"],
+    "properties": {
+        "granted": {"type": "boolean"},
+        "scope": {"enum": list(SCOPES), "default": "once"},
+        "reason": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
+REVISE = "revise"
+"""The verdict of a review that sends a plan back to its planner."""
+_REASON = re.compile(r"[^,.;:!\u2013\u2014\n]*[,.;:!\u2013\u2014\n](.*)", re.DOTALL)
+
+
+class Permission(Asked):
+    """A request for consent. Only an explicit `granted: true` is a yes."""
+
+    kind: Literal["permission"] = "permission"
+    consents: ClassVar[bool] = True
+    yes_or_no: ClassVar[bool] = True
+    scopes: ClassVar[Sequence[str]] = SCOPES
+
+    @classmethod
+    def of(cls, draft: Draft) -> Asked:
+        return cls(message=draft.message, default=draft.default, info=draft.value)
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return PERMISSION
+
+    @property
+    def hint(self) -> str:
+        return "yes · no, and why"
+
+    @property
+    def example(self) -> Any:
+        return self.yes()
+
+    def accept(self, content: Any) -> Any:
+        """Return the content, an object that grants or denies; a bare `true` or "yes" is refused."""
+        if not isinstance(content, dict):
+            raise InvalidAnswer(f'expected {{"granted": true}} or {{"granted": false, …}}, got {brief(content)}')
+        return super().accept(content)
+
+    def when_declined(self, reason: str | None) -> Any:
+        return self.no(reason or "")
+
+    def says_no(self, content: Any) -> bool:
+        return content["granted"] is not True
+
+    def yes(self) -> Any:
+        return {"granted": True}
+
+    def no(self, reason: str = "") -> Any:
+        return {"granted": False, **({"reason": reason} if reason else {})}
+
+    def in_words(self, text: str) -> Any:
+        """Return the content of a yes, with or without a scope, or of a no and its reason; else None."""
+        if agrees(text):
+            return self.yes()
+        if refuses(text):
+            return self.no(_reason_in(text))
+        word, _, scope = text.partition(",")
+        return {"granted": True, "scope": scope.strip()} if agrees(word) and scope.strip() in SCOPES else None
+
+
+class Review(Asked):
+    """A payload that a person accepts, edits or rejects; accepted content always holds the payload to use."""
+
+    kind: Literal["review"] = "review"
+    consents: ClassVar[bool] = True
+    yes_or_no: ClassVar[bool] = True
+    labels: ClassVar[Mapping[str, str]] = {"unchanged": "yes", "rejected": "no, WHY"}
+    payload: Any = None
+    payload_schema: dict[str, Any] | None = None
+    revisable: bool = False
+    """True if the payload, a plan, may go back to its planner."""
+
+    @classmethod
+    def of(cls, draft: Draft) -> Asked:
+        return cls(message=draft.message, default=draft.default, payload=draft.value, payload_schema=draft.form)
+
+    @classmethod
+    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+        schema, info = shown["requestedSchema"], shown.get("info") or {}
+        payload = schema["properties"]["payload"]
+        whole = {**payload, "$defs": schema["$defs"]} if "$defs" in schema else payload
+        held = {"payload": info.get("payload"), "info": info.get("about"), "payload_schema": whole or None}
+        return {**super().held_by(shown), **held}
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return review_schema(self.payload_schema, revisable=self.revisable)
+
+    @property
+    def verdicts(self) -> Sequence[str]:
+        return ["unchanged", "edited", "rejected", *([REVISE] if self.revisable else [])]
+
+    @property
+    def hint(self) -> str:
+        revise = "revise, and what to change · " if self.revisable else ""
+        return f"yes: it is right · no, and why · {revise}a JSON object with the corrections"
+
+    @property
+    def example(self) -> Any:
+        return self.yes()
+
+    def when_declined(self, reason: str | None) -> Any:
+        return {"verdict": "rejected", "payload": self.payload, **({"reason": reason} if reason else {})}
+
+    def says_no(self, content: Any) -> bool:
+        return bool(content["verdict"] == "rejected")
+
+    @property
+    def shown_info(self) -> Any:
+        return {"payload": self.payload} if self.info is None else {"payload": self.payload, "about": self.info}
+
+    def accept(self, content: Any) -> Any:
+        """Return the verdict with the payload to use: the edited one, which must fit, or the original."""
+        super().accept(content)
+        if content["verdict"] == "edited" and self.payload_schema is not None:
+            for path, reason in problems_of(self.payload_schema, content["payload"]):
+                raise InvalidAnswer(reason, f"payload.{path}" if path else "payload")
+        return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
+
+    def yes(self) -> Any:
+        return {"verdict": "unchanged"}
+
+    def no(self, reason: str = "") -> Any:
+        return {"verdict": "rejected", **({"reason": reason} if reason else {})}
+
+    def in_words(self, text: str) -> Any:
+        """Return the content of a yes, of a no and its reason, or of revise and what to change; else None."""
+        if agrees(text):
+            return self.yes()
+        if refuses(text):
+            return self.no(_reason_in(text))
+        word, _, wanted = text.partition(",")
+        return {"verdict": REVISE, "reason": wanted.strip()} if self.revisable and plainly(word) == REVISE else None
+
+    @property
+    def takes_corrections(self) -> bool:
+        return isinstance(self.payload, dict)
+
+    def corrected(self, changes: dict[str, Any]) -> Any:
+        """Return the payload with other values for some of its keys; None if there are keys that it may not have."""
+        keys = self.payload.keys() | self.requested_schema["properties"]["payload"].get("properties", {}).keys()
+        if "verdict" in changes or not changes.keys() <= keys:
+            return None
+        return {"verdict": "edited", "payload": {**self.payload, **changes}}
+
+
+def review_schema(payload: dict[str, Any] | None, *, revisable: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of an answer to a review; only the verdict `edited` needs a payload.
+
+    Args:
+        payload: JSON Schema of the payload.
+        revisable: Allow the verdict `revise`, with a reason.
+    """
+    shape = payload or {}
+    definitions = {"$defs": shape["$defs"]} if "$defs" in shape else {}
+    if not all(reference.startswith("#/$defs/") for reference in _references(shape)):
+        # Moved into a larger schema, such references would point elsewhere; `accept` checks the payload itself.
+        shape, definitions = {}, {}
+    verdict = {"enum": ["unchanged", "edited", "rejected", *([REVISE] if revisable else [])]}
+    reasoned = {"allOf": [{"if": {"properties": {"verdict": {"const": REVISE}}}, "then": {"required": ["reason"]}}]}
+    inside = {key: value for key, value in shape.items() if key not in ("$defs", "$schema", "$id")}
+    edited = {"if": {"properties": {"verdict": {"const": "edited"}}}, "then": {"required": ["payload"]}}
+    return {
+        "type": "object",
+        "required": ["verdict"],
+        "properties": {"verdict": verdict, "payload": inside, "reason": {"type": "string"}},
+        "additionalProperties": False,
+        **edited,
+        **(reasoned if revisable else {}),
+        **definitions,
+    }
+
+
+def _references(schema: Any) -> list[str]:
+    match schema:
+        case dict():
+            own = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+            return own + [reference for inner in schema.values() for reference in _references(inner)]
+        case list():
+            return [reference for inner in schema for reference in _references(inner)]
+    return []
+
+
+def _reason_in(text: str) -> str:
+    """Return the text that follows a no; empty if there is none."""
+    match = _REASON.fullmatch(text.strip())
+    return match[1].strip() if match else ""

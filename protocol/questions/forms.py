@@ -1,0 +1,183 @@
+"""Questions for text or for a form: inputs, what to do about a failure, facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from holdfast.blueprint.expressions.texts import NoJson, read_json
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.kinds import Option
+from holdfast.protocol.questions.choices import Choice
+from holdfast.protocol.questions.kind import TEXT, Asked, Draft, InvalidAnswer, some_text, with_definitions
+
+EDIT_FORMS = '"edit: <new input>" or {"action": "edit", "input": …}'
+_EDIT = re.compile(r"edit\s*:\s*(?P<input>.*\S)", re.IGNORECASE | re.DOTALL)
+
+
+class Input(Asked):
+    """Text, or a form that a JSON Schema describes."""
+
+    kind: Literal["input"] = "input"
+    form: dict[str, Any] | None = None
+    """JSON Schema of the content; None: text."""
+    optional: bool = False
+    """True if null is accepted: an interrupt that may be resumed without data."""
+
+    @classmethod
+    def of(cls, draft: Draft) -> Asked:
+        if draft.options:
+            return Choice.of(draft)
+        return cls(message=draft.message, form=draft.form, default=draft.default)
+
+    @classmethod
+    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+        schema = shown["requestedSchema"]
+        return {**super().held_by(shown), "form": None if schema in (TEXT, {}) else schema}
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        if self.form is not None:
+            return self.form
+        return {} if self.optional else TEXT
+
+    @property
+    def needs_no_data(self) -> bool:
+        return self.optional
+
+    def accept(self, content: Any) -> Any:
+        """Return the content unchanged. Text must not be blank."""
+        if self.optional and content is None:
+            return None
+        return some_text(content) if self.form is None and not self.optional else super().accept(content)
+
+
+class Judgement(Asked):
+    """A question about a failure: which action to take.
+
+    An edit may also be given as `edit: <new input>`, or as the new input alone, unless that is a text: it may be a
+    misspelt action.
+    """
+
+    kind: Literal["judgement"] = "judgement"
+    listed_as: ClassVar[str] = "input"
+    form: dict[str, Any]
+    """JSON Schema of the action with its input or value."""
+    input_type: str
+    """The JSON Schema type of the input that failed."""
+
+    @classmethod
+    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().held_by(shown), "form": shown["requestedSchema"]}
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        return self.form
+
+    def accept(self, content: Any) -> Any:
+        """Return an object with the action, in whichever form it was given."""
+        actions = self.form["properties"]["action"]["enum"]
+        match content:
+            case {"action": _}:
+                pass
+            case str() if content.strip().casefold() in actions:
+                content = {"action": content.strip().casefold()}
+            case str() if (edit := _EDIT.fullmatch(content.strip())) is not None:
+                content = {"action": "edit", "input": _read_as(self.input_type, edit["input"])}
+            case str() | None:
+                raise InvalidAnswer(f"say {', '.join(actions)}; to edit: {EDIT_FORMS}")
+            case _ if json_type(content) == self.input_type:
+                content = {"action": "edit", "input": content}
+        if isinstance(content, dict) and content.get("action") == "edit" and "input" not in content:
+            raise InvalidAnswer(f"is missing; write {EDIT_FORMS}", "input")
+        return super().accept(content)
+
+
+def json_type(value: Any) -> str:
+    """Return the JSON Schema type of a value.
+
+    >>> json_type({}), json_type(1.5), json_type(True), json_type(None)
+    ('object', 'number', 'boolean', 'null')
+    """
+    for type_, name in ((bool, "boolean"), (int | float, "number"), (str, "string"), (list, "array"), (dict, "object")):
+        if isinstance(value, type_):
+            return name
+    return "null"
+
+
+def _read_as(type_: str, text: str) -> Any:
+    """Return the value behind `edit:`. It is a text if the input was one; otherwise JSON, if it can be parsed."""
+    if type_ == "string":
+        return text
+    try:
+        return read_json(text)
+    except NoJson:
+        return text
+
+
+class Fact(Asked):
+    """A question for one of several facts.
+
+    An answer is the fact's value, or an object of several facts; accepted content is always an object by name.
+    """
+
+    kind: Literal["fact"] = "fact"
+    listed_as: ClassVar[str] = "input"
+    name: str
+    facts: dict[str, Any]
+    """JSON Schema of the object of all facts."""
+
+    @classmethod
+    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+        schema = shown["requestedSchema"]
+        facts = with_definitions({"properties": schema["anyOf"][1]["properties"]}, schema)
+        return {**super().held_by(shown), "facts": facts}
+
+    def for_clients(self) -> Asked:
+        """Return the same question without what the form of all facts says beside its fields."""
+        fields = with_definitions({"properties": self.facts["properties"]}, self.facts)
+        return self.model_copy(update={"facts": fields})
+
+    @property
+    def value_schema(self) -> dict[str, Any]:
+        """JSON Schema of this fact's value."""
+        return with_definitions(self.facts["properties"][self.name], self.facts)
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        several = {
+            "type": "object",
+            "minProperties": 1,
+            "properties": self.facts["properties"],
+            "additionalProperties": False,
+        }
+        single = self.facts["properties"][self.name]
+        return with_definitions({"anyOf": [single, several]}, self.facts)
+
+    @property
+    def choices(self) -> Sequence[Option]:
+        values = self.value_schema.get("enum", [])
+        texts = values if all(isinstance(value, str) for value in values) else []
+        return [Option(id=text, label=text) for text in texts if text]
+
+    def accept(self, content: Any) -> Any:
+        """Return the facts by name, each checked against its own schema. Text must not be blank."""
+        problems = problems_of(self.value_schema, content)
+        # The value of a fact may be an object itself: only one that is no such value counts as several facts.
+        if isinstance(content, dict) and problems and content:
+            return self._several(content)
+        if isinstance(content, str) and not problems:
+            some_text(content)
+        for path, reason in problems:
+            raise InvalidAnswer(reason, path)
+        return {self.name: content}
+
+    def _several(self, content: dict[str, Any]) -> dict[str, Any]:
+        schemas = self.facts["properties"]
+        for name, value in content.items():
+            if name not in schemas:
+                raise InvalidAnswer(f"is none of what is asked for: {', '.join(schemas)}", name)
+            for path, reason in problems_of(with_definitions(schemas[name], self.facts), value):
+                raise InvalidAnswer(reason, f"{name}.{path}" if path else name)
+        return content

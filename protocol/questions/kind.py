@@ -1,0 +1,273 @@
+"""The base class of all kinds of questions: what a kind asks for, how it takes an answer, and its traits.
+
+A kind is one class with a `kind` of its own; its definition registers it. No code branches on kinds elsewhere: it reads
+their traits. `Question` carries the kind on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    ModelWrapValidatorHandler,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.kinds import Option
+from holdfast.protocol.values import Value
+
+TEXT = {"type": "string"}
+YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+"""The words for a boolean."""
+QUESTION_KINDS: dict[str, type[Asked]] = {}
+"""The class of each kind, by name."""
+
+
+class InvalidAnswer(ValueError):
+    """Content that does not fit its question.
+
+    Args:
+        reason: What is wrong, for a person.
+        path: Where in the content, such as `payload.title`; empty: all of it.
+    """
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason, self.path = reason, path
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The parts of a question as an author writes them, rendered; each kind takes what it has use for."""
+
+    message: str
+    default: Any = None
+    value: Any = None
+    """What the question is about: a payload to review, or details beside the message."""
+    form: dict[str, Any] | None = None
+    """JSON Schema of the answer."""
+    options: Sequence[Option] = ()
+    allow_custom: bool | None = None
+    """None: as the kind has it."""
+    most: int = 1
+    """How many options may be chosen."""
+
+
+class Asked(Value):
+    """What a person is asked: the base class of all kinds of questions."""
+
+    kind: str
+    message: str
+    default: Any = None
+    info: Any = None
+
+    # Traits of a kind.
+
+    listed_as: ClassVar[str] = ""
+    """The `kind` that people and clients see, where it is another one."""
+    consents: ClassVar[bool] = False
+    """True if an answer is a consent: it holds only for what was shown."""
+    hidden: ClassVar[bool] = False
+    """True if values are asked for that nobody may see: they go to the secret store, what is sent refers to them."""
+    signal_refusal: ClassVar[str] = ""
+    """Why an answer may not come by signal; empty: it may."""
+    is_pause: ClassVar[bool] = False
+    """True for a pause rather than a question: `holdfast resume` ends it."""
+    is_breakpoint: ClassVar[bool] = False
+    """True if the content is the context of the run, which a person may edit."""
+    yes_or_no: ClassVar[bool] = False
+    """True if "yes", and "no" with a reason, always answer it."""
+    scopes: ClassVar[Sequence[str]] = ()
+    """For how long a yes may hold; the last one: for every run."""
+    labels: ClassVar[Mapping[str, str]] = {}
+    """The words to type for a value of its form."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Register a class that has a kind of its own."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "kind" in cls.__dict__.get("__annotations__", {}):
+            name = cls.model_fields["kind"].default
+            other = QUESTION_KINDS.setdefault(name, cls)
+            # A module of authors' is loaded once more in the workflow sandbox.
+            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise TypeError(f"two question kinds are named {name!r}: {other.__qualname__}, {cls.__qualname__}")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_its_kind(cls, data: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Read a value of any kind as an instance of the kind's class."""
+        if cls is not Asked or not isinstance(data, dict):
+            return read(data)
+        if (kind := QUESTION_KINDS.get(data.get("kind", ""))) is None:
+            raise ValueError(f"unknown kind of question {data.get('kind')!r}; known: {', '.join(QUESTION_KINDS)}")
+        return kind.model_validate(data)  # type: ignore[return-value]
+
+    @model_serializer(mode="wrap")
+    def _with_its_kind(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the kind although it is the default of each class: it tells which class to read."""
+        return {"kind": self.kind, **write(self)}
+
+    # On the wire.
+
+    @classmethod
+    def of(cls, draft: Draft) -> Asked:
+        """Return the question for what an author wrote in a `hitl` step."""
+        raise NotImplementedError
+
+    @classmethod
+    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of those fields that a `Question` on the wire shows in any case.
+
+        Args:
+            shown: The message, `requestedSchema`, options, default and info of the question.
+        """
+        return {"message": shown["message"], "default": shown.get("default"), "info": shown.get("info")}
+
+    def for_clients(self) -> Asked:
+        """Return what clients get to see: without what only the workflow that asks checks."""
+        return self
+
+    # What is asked.
+
+    @property
+    def requested_schema(self) -> dict[str, Any]:
+        """JSON Schema of an accepted answer's content."""
+        raise NotImplementedError
+
+    @property
+    def value_schema(self) -> dict[str, Any]:
+        """JSON Schema of the value that a person is prompted for, where more may be given."""
+        return self.requested_schema
+
+    @property
+    def choices(self) -> Sequence[Option]:
+        return ()
+
+    @property
+    def takes_own_words(self) -> bool:
+        """True if text beside the options is accepted."""
+        return False
+
+    @property
+    def most_choices(self) -> int:
+        """How many options may be chosen."""
+        return 1
+
+    @property
+    def fields(self) -> Mapping[str, dict[str, Any]]:
+        """The fields of a form that can be asked for one by one, each with its schema; {} for other questions."""
+        schema = self.requested_schema
+        fields = schema.get("properties", {})
+        is_form = schema.get("type") == "object" and all(isinstance(field, dict) for field in fields.values())
+        return fields if is_form and not self.choices else {}
+
+    @property
+    def shown_info(self) -> Any:
+        """Data that a person sees beside the message."""
+        return self.info
+
+    @property
+    def verdicts(self) -> Sequence[str]:
+        """The verdicts that a review takes."""
+        return ()
+
+    @property
+    def hint(self) -> str:
+        """How a person answers in words; empty: as its fields or options say."""
+        return ""
+
+    @property
+    def example(self) -> Any:
+        """Example of an answer's content; `…` where any value will do."""
+        return "…"
+
+    # Answers.
+
+    @property
+    def needs_no_data(self) -> bool:
+        """True if null is an answer."""
+        return self.is_pause
+
+    def accept(self, content: Any) -> Any:
+        """Return the content in its final form, which becomes the output of the step. Raises `InvalidAnswer`."""
+        for path, reason in problems_of(self.requested_schema, content):
+            raise InvalidAnswer(reason, path)
+        return content
+
+    def when_declined(self, reason: str | None) -> Any:
+        """Return the content that declining stands for; None: the question then counts as not answered."""
+        return None
+
+    def says_no(self, content: Any) -> bool:
+        """Return whether accepted content is a refusal: with a quorum, one such answer closes the question."""
+        return False
+
+    def secret_values(self, content: Any) -> dict[str, str]:
+        """Return the hidden values in content by name; a single one without a name is under "". Raises `InvalidAnswer`.
+
+        The content may hold values, or references to them.
+        """
+        raise InvalidAnswer("no secret is asked for")
+
+    # Typed words.
+
+    def yes(self) -> Any:
+        """Return the content that says yes; None if the question cannot be answered so."""
+        return True if self._is_boolean else None
+
+    def no(self, reason: str = "") -> Any:
+        """Return the content that says no, perhaps with a reason; None if the question cannot be answered so."""
+        return False if self._is_boolean else None
+
+    def in_words(self, text: str) -> Any:
+        """Return the content that short words stand for; None if they stand for none."""
+        return YES.get(text.strip().lower()) if self._is_boolean else None
+
+    @property
+    def takes_corrections(self) -> bool:
+        """True if an object may be typed that holds only what is to be changed."""
+        return False
+
+    def corrected(self, changes: dict[str, Any]) -> Any:
+        """Return the content for an object of corrections; None if it is none."""
+        return None
+
+    @property
+    def _is_boolean(self) -> bool:
+        return not self.choices and self.value_schema.get("type") == "boolean"
+
+
+AnyAsked = Annotated[Asked, SerializeAsAny()]
+"""A question of any kind, as a field of a value that crosses a process."""
+
+
+def some_text(content: Any, path: str = "") -> str:
+    """Return the text unchanged. Raises `InvalidAnswer` for blank text, and for anything that is not text."""
+    if not isinstance(content, str):
+        raise InvalidAnswer(f"expected text, got {brief(content)}", path)
+    if not content.strip():
+        raise InvalidAnswer("expected text that is not blank", path)
+    return content
+
+
+def brief(value: Any, limit: int = 80) -> str:
+    """Return a value for a message, cut to `limit` characters.
+
+    >>> brief(None), brief("warm"), brief({"a": 1})
+    ('null', "'warm'", '{"a":1}')
+    """
+    text = repr(value) if isinstance(value, str) else text_of(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def with_definitions(schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a schema with the `$defs` of the whole, which it may refer to."""
+    return {**schema, "$defs": whole["$defs"]} if "$defs" in whole else schema

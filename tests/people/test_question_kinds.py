@@ -1,0 +1,137 @@
+"""A question carries its kind: every kind crosses a process whole, and its schema once."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.kinds.plan import PlanBody
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import RaisedInterrupt
+from holdfast.protocol.plans import PlanReview
+from holdfast.protocol.questions import (
+    QUESTION_KINDS,
+    Asked,
+    Checkpoint,
+    Choice,
+    Clarification,
+    Decision,
+    Fact,
+    Hold,
+    Input,
+    Judgement,
+    Permission,
+    Question,
+    QuestionRequest,
+    Review,
+    Secret,
+    question_of,
+)
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "required": ["who"],
+    "properties": {"who": {"$ref": "#/$defs/name"}, "n": {"type": "integer", "default": 1}},
+    "$defs": {"name": {"type": "string", "title": "Who is it for?"}},
+}
+POINTED = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/properties/a"}}}
+NAMES = {"type": "object", "required": ["KEY"], "properties": {"KEY": {"type": "string", "title": "Key"}}}
+OPTIONS = [Option(id="a", label="Alpha"), Option(id="b", risk="high", recommended=True)]
+ACTIONS = {"type": "object", "properties": {"action": {"enum": ["retry", "edit"]}, "input": {}}}
+QUESTIONS: list[Asked] = [
+    Input(message="?"),
+    Input(message="?", form={"type": "string"}, default="x"),
+    Input(message="?", form={}, info=0),
+    Input(message="?", form=FORM, info={"a": None}),
+    Input(message="?", optional=True, info={"a": [1]}),
+    Judgement(message="?", form=ACTIONS, input_type="object"),
+    Clarification(message="?", options=OPTIONS),
+    Clarification(message="?", allow_custom=False, default="a", options=OPTIONS),
+    Decision(message="?", options=OPTIONS, max_selections=2, by_index=True),
+    Choice(message="?", options=OPTIONS),
+    Permission(message="?", info={"tool": "pay"}),
+    Review(message="?", payload=None),
+    Review(message="?", payload={"who": "ana"}, payload_schema=FORM, revisable=True),
+    Review(message="?", payload=[1], payload_schema=POINTED, info="about it"),
+    Secret(message="?"),
+    Secret(message="?", form=NAMES),
+    Checkpoint(message="?", info={"draft": 1}),
+    Checkpoint(message="?", info={"draft": 1}, context_schema=FORM),
+    Hold(message="?"),
+    Fact(message="?", name="who", facts=FORM),
+]
+
+
+def question(asked: Asked) -> Question:
+    at = datetime(2026, 11, 20, tzinfo=UTC)
+    return question_of(QuestionRequest(asked, Address("pipeline:p;hitl:h")), owner="r", run="r", round_=1, at=at)
+
+
+def asked_id(asked: Asked) -> str:
+    return f"{asked.kind}-{QUESTIONS.index(asked)}"
+
+
+@pytest.mark.parametrize("as_stored", [True, False], ids=["as stored", "as printed"])
+@pytest.mark.parametrize("asked", QUESTIONS, ids=asked_id)
+def test_a_question_on_the_wire_comes_back_as_its_own_kind(asked: Asked, as_stored: bool) -> None:
+    asks = question(asked)
+    text = asks.model_dump_json(exclude_defaults=as_stored)
+    assert Question.model_validate_json(text) == asks
+    assert type(asks.asked) is type(asked)
+
+
+@pytest.mark.parametrize("asked", QUESTIONS, ids=asked_id)
+def test_the_kind_that_a_client_gets_takes_what_the_owner_takes(asked: Asked) -> None:
+    mine, own = Question.model_validate_json(question(asked).model_dump_json()).asked, asked
+    assert (mine.requested_schema, mine.shown_info, list(mine.choices)) == (
+        own.requested_schema,
+        own.shown_info,
+        list(own.choices),
+    )
+    assert (mine.value_schema, dict(mine.fields), mine.example) == (own.value_schema, dict(own.fields), own.example)
+
+
+@pytest.mark.parametrize("asked", QUESTIONS, ids=asked_id)
+def test_what_the_fields_of_a_question_show_stands_on_the_wire_once(asked: Asked) -> None:
+    own = json.loads(question(asked).model_dump_json())["asked"]
+    assert own["kind"] == asked.kind
+    assert not own.keys() & {"message", "default", "info", "options", "payload", "facts"}
+    # A schema of text tells a form from none; one that points into itself cannot stand inside another.
+    schemas = [own[key] for key in ("form", "payload_schema", "context_schema") if key in own]
+    assert all(schema in ({"type": "string"}, {}, POINTED) for schema in schemas)
+
+
+def test_every_kind_is_among_these() -> None:
+    assert {asked.kind for asked in QUESTIONS} == set(QUESTION_KINDS)
+
+
+def test_a_client_of_before_takes_a_kind_that_it_does_not_know_as_its_schema_says() -> None:
+    sent = json.loads(question(Input(message="?", form=FORM)).model_dump_json())
+    newer = Question.model_validate({**sent, "kind": "vote", "asked": {"kind": "vote", "weight": 2}})
+    assert newer.accept({"who": "ana"}) == {"who": "ana"}
+
+
+def test_a_question_of_a_tool_of_a_kind_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown kind of question 'vote'; known: .*permission"):
+        RaisedInterrupt.model_validate({"path": "", "asked": {"kind": "vote", "message": "?"}})
+
+
+def test_a_review_of_a_plan_reaches_clients_without_what_only_its_workflow_checks() -> None:
+    review = PlanReview(message="?", payload={"goal": "g"}, author=PlanBody(), revisable=True)
+    shown = question(review).asked
+    assert (type(shown), shown.verdicts, "author" in question(review).model_dump_json()) == (
+        Review,
+        review.verdicts,
+        False,
+    )
+
+
+def test_two_kinds_of_one_name_are_refused() -> None:
+    with pytest.raises(TypeError, match="two question kinds are named 'hold': Hold, .*Pause"):
+
+        class Pause(Asked):
+            kind: str = "hold"
