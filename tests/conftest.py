@@ -8,6 +8,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from holdfast.blueprint import Blueprint, loads
 from holdfast.client.answering import Answering
 from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.runs import Outcome, Runs
+from holdfast.client.workers import Busy
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
@@ -38,6 +40,8 @@ ATTRIBUTES = (
 TOOLS = "tests"
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
+BUSY_LOOKS = 5
+"""Looks that a busy worker may leave unanswered, each of several seconds."""
 
 # Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
 sys.dont_write_bytecode = False
@@ -93,7 +97,7 @@ class Harness:
     async def asked(self, run: str, count: int = 1) -> list[Question]:
         """The open questions, once the run waits for nothing else and so many are open."""
         for _ in range(PATIENCE):
-            standing = await self.runs.standing(run)
+            standing = await _patiently(lambda: self.runs.standing(run))
             if standing.status in ("waiting", "paused") and len(standing.questions) == count:
                 return standing.questions
             if standing.status in ("completed", "failed", "cancelled"):
@@ -226,10 +230,18 @@ async def house(
         replays.add(request.node.nodeid, await harness.recorded())
 
 
+async def _patiently(look: Callable[[], Awaitable[Any]]) -> Any:
+    """Look at a run, again while its worker is too busy to answer a query: here, other tests take its processor."""
+    for _ in range(BUSY_LOOKS):
+        with suppress(Busy):
+            return await look()
+    return await look()
+
+
 async def until(true: Callable[[], Awaitable[Any]], what: str = "it") -> Any:
     """Wait for a state; the value that made it true."""
     for _ in range(PATIENCE):
-        if value := await true():
+        if value := await _patiently(true):
             return value
         await asyncio.sleep(0.02)
     raise AssertionError(f"waited for {what}")
