@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.protocol.events import MapStarted
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.test_turns import agent, call, turn
 from tests.conftest import Harness
@@ -99,7 +100,7 @@ async def test_a_map_runs_in_pages_of_the_items_that_one_history_holds(house: Ha
     document = json.dumps({"steps": [{"kind": "map", "name": "m", "map": block}]})
     run = await house.start(document, list(range(7)), history_limits=limits(items=2))
     assert await house.output(run) == list(range(7))
-    pages = [one.data["workflow"] for one in await house.runs.events(run) if one.type == "map.started"]
+    pages = [one.data.workflow for one in await house.runs.events(run) if isinstance(one.data, MapStarted)]
     assert [page.partition("/map:m")[2] for page in pages] == [
         "",
         ";page:0-3",
