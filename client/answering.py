@@ -8,25 +8,24 @@ one is refused.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.events import chain
+from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
 from holdfast.client.tree import Tree, UnknownRun, questions_of
-from holdfast.client.workers import Busy, NoWorker
+from holdfast.client.workers import Busy, NoWorker, last_poll
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.door import SizeLimits, check_value
@@ -41,12 +40,11 @@ from holdfast.protocol.events import (
 from holdfast.protocol.guard import Key, Scope, sign
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import InvalidAnswer, Question
-from holdfast.protocol.runs import ANSWER
+from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value
 
 Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)
-REMEMBERED = 500
 BUSY_LOOKS = 3
 """How often a busy worker is queried; each attempt takes some seconds."""
 
@@ -60,40 +58,75 @@ class Sent(Value):
 
 
 @dataclass(frozen=True)
+class OpenQuestions:
+    """The open questions of a run, from one walk of its tree: what reads an answer hands it on to what sends it."""
+
+    run: str
+    questions: list[Question]
+    has_ended: bool = False
+    silence: str | None = None
+    """Why no worker could be asked: the questions are those seen last, and may be closed by now."""
+
+
+@dataclass(frozen=True)
 class Answering:
     """The way a client sends answers and commands: with which keys, limits and secret store."""
 
     keys: Sequence[Key] = ()
     """The keys that sign commands; without one, commands carry no token."""
-    memory: Path | None = None
-    """A file of the questions seen last, so that they can be answered when no worker is there to ask."""
+    memory: QuestionMemory = field(default_factory=QuestionMemory)
+    """The questions seen last, so that they can be answered when no worker is there to ask."""
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The groups of this client's configuration, for lists; who may answer is decided by those of the worker."""
     secrets: SecretDirectory | None = None
     """The store that keeps the values of secrets; what is sent holds references only."""
-    seen: dict[str, Question] = field(default_factory=dict)
-    """The questions last seen by this object, by id; used where there is no `memory`."""
     limits: SizeLimits = SizeLimits()
     """The limits of what is sent from here; a run and its worker have limits of their own."""
 
+    async def open_questions(
+        self, tree: Tree, described: WorkflowExecutionDescription, *, patient: bool = True
+    ) -> OpenQuestions:
+        """Walk the tree of a run and return its open questions; if no worker answers, those seen last.
+
+        Args:
+            tree: The access to the run.
+            described: The description of the run.
+            patient: Query again while a worker is busy, and raise `Busy` in the end, instead of taking those seen last.
+
+        Raises:
+            UnknownRun: There is no such run.
+            Busy: A worker is there and does not answer.
+        """
+        run = described.id
+        ended = described.status != WorkflowExecutionStatus.RUNNING
+        if await last_poll(tree.client, described.task_queue) is None:
+            return OpenQuestions(run, self.memory.of(run), ended, "no worker answers")
+        try:
+            views = [] if ended else await _views(tree, run, BUSY_LOOKS if patient else 1)
+        except NoWorker as error:
+            if patient and isinstance(error, Busy) and error.is_alive:
+                raise
+            return OpenQuestions(run, self.memory.of(run), ended, str(error))
+        questions = questions_of(views)
+        self.memory.keep(questions)
+        return OpenQuestions(run, questions, ended)
+
     async def answer(
-        self, tree: Tree, run: str, batch: Answers, *, signal: bool = False, owner: str | None = None
+        self, tree: Tree, found: OpenQuestions, batch: Answers, *, signal: bool = False, owner: str | None = None
     ) -> list[Receipt | Sent]:
-        """Send a batch of answers; see `Runs.answer`."""
-        reason = "no worker answers"
+        """Send a batch of answers to questions that a walk of the run's tree has found; see `Runs.answer`."""
         check_batch(batch, self.limits.answer)
-        if not signal and await tree.worker_polls(run):
+        if found.silence is None and not signal:
             try:
-                return list(await self._by_update(tree, run, batch))
+                return list(await self._by_update(tree, found, batch))
             except NoWorker as error:  # it polled a moment ago, but is gone: leave the answer for the next one
                 if isinstance(error, Busy) and error.is_alive:
                     raise
-                reason, questions = str(error), self.remembered(run)
-        else:
-            questions = await self.known(tree, run)
+                found = replace(found, questions=self.memory.of(found.run), silence=str(error))
+        reason = found.silence or "no worker answers"
         if self.keys:
             raise NothingSent(f"{reason}; a guarded run takes no signals: nothing was sent. Start a worker.")
-        return list(await self._by_signal(tree, batch, owner, questions, reason))
+        return list(await self._by_signal(tree, batch, owner, found.questions, reason))
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
         """Return the id of the question that was answered under this key, or None."""
@@ -102,21 +135,16 @@ class Answering:
 
     # By update
 
-    async def _by_update(self, tree: Tree, run: str, batch: Answers) -> list[Receipt]:
-        try:
-            open_questions = questions_of(await _open_views(tree, run))
-        except Refusal:  # the run has ended; perhaps by this very answer, sent for the second time
-            if receipts_before := await self._earlier_receipts(tree, run, batch):
-                return receipts_before
-            await _refuse_closed(tree, run, batch)
-            raise
-        self.remember(open_questions)
+    async def _by_update(self, tree: Tree, found: OpenQuestions, batch: Answers) -> list[Receipt]:
+        run = found.run
+        if found.has_ended:  # perhaps by this very answer, sent for the second time
+            return await self._receipts_of_ended(tree, run, batch)
         # Per owner the pairs of an answer as the caller gave it and as it is sent, with references for secrets.
         unsent: dict[str, list[tuple[Answer, Answer]]] = defaultdict(list)
         receipts: list[Receipt] = []
         try:
             for answer in batch.answers:
-                owner, sendable = await self._prepared(tree, run, answer, open_questions, batch.key)
+                owner, sendable = await self._prepared(tree, found, answer, batch.key)
                 unsent[owner].append((answer, sendable))
             for owner in list(unsent):
                 answers = [sendable for _, sendable in unsent[owner]]
@@ -128,25 +156,23 @@ class Answering:
             raise
         return receipts
 
-    async def _prepared(
-        self, tree: Tree, run: str, answer: Answer, open_questions: Sequence[Question], key: str | None
-    ) -> tuple[str, Answer]:
+    async def _prepared(self, tree: Tree, found: OpenQuestions, answer: Answer, key: str | None) -> tuple[str, Answer]:
         """Return the id of the workflow that asks, and the answer as it is sent: with the question's id.
 
         Raises `Refusal` for an answer that the workflow would refuse, before anything is sent.
         """
-        question = find_question(open_questions, answer.question)
+        question = find_question(found.questions, answer.question)
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
             if question.asked.hidden and answer.action == "accept":
                 answer = kept(question.asked, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
-        closing = await _find_reply(tree, run, _closes(answer.question))
+        closing = await _find_reply(tree, found.run, _closes(answer.question))
         if closing is not None:  # perhaps a retry of the same answer: its owner decides
             return closing.workflow, self._repeated(answer, closing, key)
-        names = ", ".join(f"{question.id} ({question.address})" for question in open_questions[:20]) or "none"
-        raise Refusal("unknown_question", f"no question {answer.question!r} is open in {run}; open: {names}")
+        names = ", ".join(f"{question.id} ({question.address})" for question in found.questions[:20]) or "none"
+        raise Refusal("unknown_question", f"no question {answer.question!r} is open in {found.run}; open: {names}")
 
     def _repeated(self, answer: Answer, reply: _Reply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
@@ -262,49 +288,6 @@ class Answering:
             for answer in answers
         ]
 
-    async def known(self, tree: Tree, run: str) -> list[Question]:
-        """Return the open questions of a run; if no worker answers, those remembered."""
-        if await tree.worker_polls(run):
-            try:
-                return questions_of(await tree.views(run))
-            except NoWorker:
-                return self.remembered(run)
-        return self.remembered(run)
-
-    # Memory of questions
-
-    def remembered(self, run: str) -> list[Question]:
-        """Return the questions of a run that were seen last; they may be closed by now."""
-        return [question for question in self._load_memory() if question.run == run]
-
-    def remember(self, questions: Sequence[Question]) -> None:
-        """Keep questions, the last 500, so that they can be answered when no worker is there to ask."""
-        for question in questions:
-            self.seen.pop(question.id, None)
-            self.seen[question.id] = question
-        for id_ in list(self.seen)[:-REMEMBERED]:
-            del self.seen[id_]
-        if self.memory is None or not questions:
-            return
-        new = {question.id for question in questions}
-        older = (question for question in self._load_memory() if question.id not in new)
-        latest = [*older, *questions][-REMEMBERED:]
-        text = json.dumps([question.model_dump(mode="json") for question in latest])
-        self.memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Written beside the file and moved over it: other processes read and write the same file.
-        part = self.memory.with_suffix(f".{os.getpid()}")
-        part.touch(mode=0o600)
-        part.write_text(text)
-        part.replace(self.memory)
-
-    def _load_memory(self) -> list[Question]:
-        if self.memory is None or not self.memory.exists():
-            return list(self.seen.values())
-        try:
-            return [Question.model_validate(entry) for entry in json.loads(self.memory.read_text())]
-        except (ValueError, ValidationError):  # written by another version; nothing depends on it
-            return []
-
 
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
     """Return the question with this id, address or step name, or whose id starts so; None if there is none.
@@ -341,21 +324,10 @@ def _check_signal(question: Question) -> None:
         raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
 
 
-async def _open_views(tree: Tree, run: str) -> list[Any]:
-    """Return the views of a run that has not ended. Raises `UnknownRun`, or `Refusal` if it has ended."""
-    try:
-        views = await _patient_views(tree, run)
-    except UnknownRun:
-        raise UnknownRun(run) from None
-    if views[0].status in ("completed", "failed", "cancelled"):
-        raise Refusal("run_closed", f"run {run} is {views[0].status}; it has no open questions")
-    return views
-
-
-async def _patient_views(tree: Tree, run: str) -> list[Any]:
-    """Return the views, queried again while a worker is busy."""
+async def _views(tree: Tree, run: str, looks: int) -> list[WorkflowView]:
+    """Return the views of a run, queried so many times more while a worker is busy."""
     # After a worker was killed, its workflows look for some seconds as if it were only busy.
-    for _ in range(BUSY_LOOKS):
+    for _ in range(looks - 1):
         try:
             return await tree.views(run)
         except Busy as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -34,7 +35,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answering import Answering, Sent
+from holdfast.client.answering import Answering, OpenQuestions, Sent
 from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RunExists, failure_from
 from holdfast.client.events import all_events, below, follow, last_at_work, plan_at_work
 from holdfast.client.lookup import Checked, Placed, look_up
@@ -130,6 +131,16 @@ class RunState:
     def questions(self) -> list[Question]:
         """Return the open questions of the run, sorted by address."""
         return questions_of(self.views)
+
+    @property
+    def found(self) -> OpenQuestions:
+        """Return the open questions, for `Runs.answer`."""
+        return OpenQuestions(self.run, self.questions, self.status in STATUSES.values())
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the run, or any of its children, is paused."""
+        return any(view.status == "paused" for view in self.views)
 
     @property
     def usage(self) -> Usage:
@@ -264,18 +275,19 @@ class Runs:
 
     async def resolve(self, prefix: str) -> str:
         """Return the id of the only run whose id starts with `prefix`. Raises `UnknownRun` or `Ambiguous`."""
-        try:
-            await self._describe(prefix)
-        except UnknownRun:
-            wanted = f"WorkflowId STARTS_WITH '{_quoted(prefix)}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
-            matches = sorted({execution.id async for execution in self.client.list_workflows(wanted, limit=20)})
-        else:
-            return prefix
+        return (await self.find(prefix)).id
+
+    async def find(self, prefix: str) -> WorkflowExecutionDescription:
+        """Return Temporal's description of the only run whose id starts with `prefix`. Raises as `resolve` does."""
+        with suppress(UnknownRun):
+            return await self._describe(prefix)
+        wanted = f"WorkflowId STARTS_WITH '{_quoted(prefix)}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
+        matches = sorted({execution.id async for execution in self.client.list_workflows(wanted, limit=20)})
         if not matches:
             raise UnknownRun(prefix)
         if len(matches) > 1:
             raise Ambiguous(f"{prefix!r} could be any of {', '.join(matches)}; type more of it")
-        return matches[0]
+        return await self._describe(matches[0])
 
     async def runs(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
         """Return the runs in the order of Temporal's visibility, newest first.
@@ -335,12 +347,26 @@ class Runs:
         described = await self._describe(run)
         views = await self.tree.views(run)
         closed = STATUSES.get(described.status) if described.status else None
-        self.answering.remember(questions_of(views))
+        self.answering.memory.keep(questions_of(views))
         return RunState(run, closed or _status(views), views[0].blueprint, views)
 
     async def questions(self, run: str) -> list[Question]:
         """Return the open questions of a run and of its children, sorted by address. Raises as `standing` does."""
         return (await self.standing(run)).questions
+
+    async def open_questions(self, run: str | WorkflowExecutionDescription, *, patient: bool = True) -> OpenQuestions:
+        """Return the open questions of a run, for `answer`; if no worker answers, those seen last.
+
+        Args:
+            run: The run: its id, or its description (see `find`).
+            patient: Raise `Busy` if a worker is there and does not answer, instead of taking the questions seen last.
+
+        Raises:
+            UnknownRun: There is no such run.
+            Busy: A worker is there and does not answer.
+        """
+        described = await self._describe(run) if isinstance(run, str) else run
+        return await self.answering.open_questions(self.tree, described, patient=patient)
 
     async def answer(
         self,
@@ -352,6 +378,7 @@ class Runs:
         comment: str | None = None,
         signal: bool = False,
         owner: str | None = None,
+        found: OpenQuestions | None = None,
     ) -> list[Receipt | Sent]:
         """Answer questions of a run. Each workflow accepts or refuses all of the answers that are meant for it.
 
@@ -363,6 +390,7 @@ class Runs:
             comment: A comment stored with the answers.
             signal: Send a signal without waiting for a worker.
             owner: The id of the workflow that asks, for a signal about a question that is not known here.
+            found: The open questions, where the run has just been asked for them (see `open_questions`).
 
         Returns:
             A `Receipt` for each answer; a `Sent` for each if they were sent as a signal, which also happens when no
@@ -375,7 +403,8 @@ class Runs:
             Ambiguous: An answer could mean several questions.
         """
         batch = Answers(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
-        return await self.answering.answer(self.tree, run, batch, signal=signal, owner=owner)
+        found = found or await self.open_questions(run, patient=not signal)
+        return await self.answering.answer(self.tree, found, batch, signal=signal, owner=owner)
 
     async def outcome(self, run: str) -> Outcome:
         """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""
@@ -500,9 +529,10 @@ class Runs:
             UnknownRun: There is no such run.
             NoWorker: No worker answers.
         """
-        if PAUSED_MEMO in (await self._describe(run)).raw_info.memo.fields:
-            return True
-        return any(view.status == "paused" for view in (await self.standing(run)).views)
+        return await self._has_paused_memo(run) or (await self.standing(run)).is_paused
+
+    async def _has_paused_memo(self, run: str) -> bool:
+        return PAUSED_MEMO in (await self._describe(run)).raw_info.memo.fields
 
     async def resume(self, run: str, by: str | None = None) -> bool | list[Question]:
         """Resume a paused run, or answer the questions of a run that only wait for a go-ahead.
@@ -515,18 +545,23 @@ class Runs:
             Refusal: A workflow refused the command or the answer.
             NoWorker: No worker answers.
         """
-        if await self.is_paused(run):
+        state = None if await self._has_paused_memo(run) else await self.standing(run)
+        if state is None or state.is_paused:
             return not await self.unpause(run, by)
-        return await self.go_on(run, by)
+        return await self._go_on(state, by)
 
     async def go_on(self, run: str, by: str | None = None) -> list[Question]:
         """Answer the questions that need no value, and return them.
 
         Those are holds, breakpoints and interrupts that take no value; never an approval. Raises as `answer` does.
         """
-        held = [question for question in await self.questions(run) if question.asked.needs_no_data]
+        return await self._go_on(await self.standing(run), by)
+
+    async def _go_on(self, state: RunState, by: str | None) -> list[Question]:
+        held = [question for question in state.questions if question.asked.needs_no_data]
         if held:
-            await self.answer(run, [Answer(question=question.id) for question in held], by=by)
+            answers = [Answer(question=question.id) for question in held]
+            await self.answer(state.run, answers, by=by, found=state.found)
         return held
 
     async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
@@ -545,14 +580,15 @@ class Runs:
             BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
             Refusal: The change was refused.
         """
-        stops = [question for question in await self.questions(run) if question.asked.is_breakpoint]
+        state = await self.standing(run)
+        stops = [question for question in state.questions if question.asked.is_breakpoint]
         if len(stops) != 1:
             raise BadInput(_which_stop(run, stops))
         context = stops[0].info
         for path, value in changes.items():
             context = _set(context, path, value)
         answer = Answer(question=stops[0].id, content=context, digest=stops[0].digest)
-        return await self.answer(run, [answer], by=by)
+        return await self.answer(run, [answer], by=by, found=state.found)
 
     async def plan(self, run: str, address: str | None = None, *, last: int | None = 100) -> Planned:
         """Return a plan of a run with the status of each of its steps, also when the plan is over.

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.client.answering import Sent, find_question
+from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, By, RunName
 from holdfast.client.cli.output import DONE, print_json, print_text, say
@@ -19,7 +19,7 @@ from holdfast.client.errors import Ambiguous
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.render import ago, asker, console, place, preview, print_table, waiting_text
-from holdfast.client.runs import STATUSES, Runs, Waiting
+from holdfast.client.runs import Runs, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
@@ -228,45 +228,44 @@ async def _answer(run: str, typed: Typed, options: dict[str, Any], as_json: bool
     entries = None if typed.file is None else read_entries(typed.file)
     session = await open_session()
     runs = session.runs
-    run = await runs.resolve(run)
-    open_ = await runs.answering.known(runs.tree, run)
+    found = await runs.open_questions(await runs.find(run), patient=not options["signal"])
     if entries is not None:
-        answers, unused = answers_for(entries, open_)
+        answers, unused = answers_for(entries, found.questions)
         if unused:
-            raise _unknown(run, unused[0].pattern, open_)
+            raise _unknown(found.run, unused[0].pattern, found.questions)
     else:
-        answers = [await _one_answer(runs, run, await _named_by_key(runs, run, typed, options["key"]), open_)]
-    receipts = await runs.answer(run, answers, **options)
+        answers = [_one_answer(runs, await _named_by_key(runs, found, typed, options["key"]), found)]
+    receipts = await runs.answer(found.run, answers, found=found, **options)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
-        _print_receipts(receipts, open_)
-        _print_rules(answers, open_)
+        _print_receipts(receipts, found.questions)
+        _print_rules(answers, found.questions)
     return DONE
 
 
-async def _named_by_key(runs: Runs, run: str, typed: Typed, key: str | None) -> Typed:
+async def _named_by_key(runs: Runs, found: OpenQuestions, typed: Typed, key: str | None) -> Typed:
     """Return the arguments with the question that was answered under this key before: a retry means that one."""
-    if key is None or typed.question is not None or not await runs.tree.worker_polls(run):
+    if key is None or typed.question is not None or found.silence is not None:
         return typed
-    question = await runs.answering.closed_under(runs.tree, run, key)
+    question = await runs.answering.closed_under(runs.tree, found.run, key)
     return typed if question is None else typed.about(question)
 
 
-async def _one_answer(runs: Runs, run: str, typed: Typed, open_: list[Question]) -> Answer:
+def _one_answer(runs: Runs, typed: Typed, found: OpenQuestions) -> Answer:
     """Return the answer to the named question, or to the only open one."""
+    run, open_ = found.run, found.questions
     if typed.question is not None:
         question = find_question(open_, typed.question)
         # A closed question may be answered again under the same key: its owner then returns the first receipt.
-        question = question or find_question(runs.answering.remembered(run), typed.question)
+        question = question or find_question(runs.answering.memory.of(run), typed.question)
         return typed.answer(question.id if question else typed.question, question)
     if len(open_) > 1:
         names = ", ".join(f"{question.id} ({place(question.address)})" for question in open_)
         raise Ambiguous(f"{len(open_)} questions are open in {run}; name one: {names}")
+    if not open_ and found.has_ended:
+        raise Refusal("run_closed", f"run {run} has ended and has no open questions")
     if not open_:
-        status = (await runs.handle(run).describe()).status
-        if status in STATUSES:
-            raise Refusal("run_closed", f"run {run} has ended and has no open questions")
         raise Refusal("unknown_question", f"run {run} has no open question now")
     return typed.answer(open_[0].id, open_[0])
 

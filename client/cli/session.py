@@ -9,6 +9,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.cli.output import say
 from holdfast.client.config import Config, load_config
 from holdfast.client.connection import Connection, connect
+from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
 
@@ -35,7 +36,7 @@ async def open_session() -> Session:
     connection = await connect(config, tell=say)
     answering = Answering(
         keys=config.answer_keys(),
-        memory=config.home / "questions.json",
+        memory=QuestionMemory(config.home / "questions.json"),
         groups=config.groups,
         secrets=keeper(config, embedded=connection.embedded),
         limits=config.limits,

@@ -16,6 +16,7 @@ from temporalio.client import Client
 from holdfast.client.answering import Answering
 from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question
 from tests.conftest import Harness, until
@@ -83,7 +84,9 @@ class Machines:
 
     async def house(self) -> Harness:
         harness = Harness(await self.client(), "holdfast", self.folder)
-        harness.runs = Runs(harness.client, "holdfast", Answering(memory=self.folder / "questions.json"))
+        harness.runs = Runs(
+            harness.client, "holdfast", Answering(memory=QuestionMemory(self.folder / "questions.json"))
+        )
         return harness
 
 

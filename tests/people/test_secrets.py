@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,17 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import Interrupt, all_activities, secret, tool
-from holdfast.client import answering
 from holdfast.client.answering import Answering
 from holdfast.client.config import ConfigError
 from holdfast.client.errors import NothingSent
 from holdfast.client.events import all_events
+from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import Environment, SecretDirectory
 from holdfast.client.tree import Tree
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.runs import CONTEXT, WorkflowView
+from holdfast.protocol.runs import CONTEXT
 from holdfast.worker import create_worker
 from tests.conftest import TOOLS, Harness, Replays, until
 from tests.people.test_asking import straight
@@ -91,7 +91,7 @@ async def house(
     """As everywhere, but client and worker have a secret store."""
     queue = f"secrets-{tmp_path.name}"
     harness = Harness(temporal, queue, tmp_path)
-    harness.runs = Runs(temporal, queue, Answering(memory=tmp_path / "questions.json", secrets=store))
+    harness.runs = Runs(temporal, queue, Answering(memory=QuestionMemory(tmp_path / "questions.json"), secrets=store))
     readers = {"dir": store, "env": Environment(["LISTED"])}
     activities = all_activities([TOOLS], {}, secrets=readers)
     async with create_worker(temporal, task_queue=queue, activities=activities):
@@ -181,10 +181,10 @@ async def test_the_client_sends_no_secret_by_signal(house: Harness, store: Secre
 @pytest.mark.parametrize("remembered", [True, False])
 async def test_where_no_worker_is_nothing_is_sent(house: Harness, tmp_path: Path, remembered: bool) -> None:
     question = await house.one(await house.start(ONE))
-    alone = Runs(house.client, f"nobody-{tmp_path.name}", Answering(memory=tmp_path / "seen.json"))
+    alone = Runs(house.client, f"nobody-{tmp_path.name}", Answering(memory=QuestionMemory(tmp_path / "seen.json")))
     run = await alone.start(house.load(ONE))
     if remembered:
-        alone.answering.remember([question.model_copy(update={"run": run, "owner": run})])
+        alone.answering.memory.keep([question.model_copy(update={"run": run, "owner": run})])
     with pytest.raises(NothingSent, match="nothing was sent") as caught:
         await alone.answer(run, [Answer(question=question.id, content=VALUE)], owner=run)
     assert "secret" in str(caught.value)
@@ -278,28 +278,25 @@ async def test_of_many_at_the_same_instant_one_is_kept(house: Harness, store: Se
     assert [path.name for path in store.folder.iterdir()] == [reference.removeprefix("secret:dir/")]
 
 
+class Unanswered(Tree):
+    """A run that no worker answers for."""
+
+    async def query(self, *_: object) -> Any:
+        raise NoWorker(self.task_queue)
+
+
 async def test_of_one_too_late_nothing_is_kept_even_if_no_worker_tells_who_was_first(
-    house: Harness, store: SecretDirectory, monkeypatch: pytest.MonkeyPatch
+    house: Harness, store: SecretDirectory
 ) -> None:
     run = await house.start(ONE)
     question = await house.one(run)
-
-    async def overtaken(tree: Tree, run: str) -> Sequence[WorkflowView]:
-        views = await tree.views(run)
-        monkeypatch.undo()
-        await house.answer(run, VALUE, question)
-        await house.output(run)
-        monkeypatch.setattr(Tree, "query", nobody)
-        return views
-
-    async def nobody(tree: Tree, *_: object) -> object:
-        raise NoWorker(tree.task_queue)
-
-    monkeypatch.setattr(answering, "_open_views", overtaken)
-    with pytest.raises(Refusal, match="has ended"):
-        await house.answer(run, f"{VALUE} 2", question)
-    monkeypatch.undo()
+    found = await house.runs.open_questions(run)
+    await house.answer(run, VALUE, question)
     reference = await house.output(run)
+    late = Runs(house.client, house.runs.task_queue, house.runs.answering)
+    late.tree = Unanswered(house.client, house.runs.task_queue)
+    with pytest.raises(Refusal, match="has ended"):
+        await late.answer(run, [Answer(question=question.id, content=f"{VALUE} 2")], found=found)
     assert [path.name for path in store.folder.iterdir()] == [reference.removeprefix("secret:dir/")]
 
 
