@@ -171,7 +171,7 @@ async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, labe
     request = request.model_copy(update={"n": frame.request_counts.next(request.step)})
     frame.note(ModelRequested(model=request.model))
     reply: ModelReply = await frame.spend(
-        frame.host.call_model(
+        frame.host.activities.call_model(
             request,
             summary=frame.summary(label),
             timeout=asking.timeout or asking.agent.timeout,
@@ -212,10 +212,7 @@ def agent_definition(asking: AgentCall, instructions: str, opening: list[Message
             imports=reach.imports,
             steps=[PlainStep(kind="step", name=asking.step)],
         ),
-        run=frame.host.run_id,
-        guarded=frame.host.guarded,
-        steer=frame.host.steer,
-        started_by=frame.host.started_by,
+        **frame.host.handed_down(),
         address=frame.address,
         agent=agent,
         name=asking.name,

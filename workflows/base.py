@@ -1,99 +1,47 @@
-"""The base class of every workflow of a run: answers, pause and resume, queries, children, and the end."""
+"""The base class of every workflow of a run, and of authors: answers, pause and resume, queries.
+
+What a workflow of a run has beside that, a life with an end, stands in `chain`.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
-from temporalio.exceptions import ApplicationError, ChildWorkflowError
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol import guard
-from holdfast.protocol.address import Address, child_workflow_id
-from holdfast.protocol.agents import (
-    CacheEntry,
-    CacheHit,
-    CacheLookup,
-    FindTool,
-    ModelReply,
-    ModelRequest,
-    ToolOutcome,
-    ToolRequest,
-    ToolSpec,
-    ToolsRequest,
-    Usage,
-)
-from holdfast.protocol.answers import Closed, Receipt, Refusal
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.answers import Receipt, Refusal
 from holdfast.protocol.door import SizeLimits
-from holdfast.protocol.events import (
-    AgentStarted,
-    AnyChildStarted,
-    AnyEvent,
-    ClarifyStarted,
-    Event,
-    LoopStarted,
-    MapStarted,
-    OwnChildStarted,
-    PlanStarted,
-    RunPaused,
-    RunResumed,
-)
-from holdfast.protocol.people import awaited
-from holdfast.protocol.plans import (
-    DRIVEN_PLAN_WORKFLOW,
-    PLAN_LOOP_WORKFLOW,
-    PLAN_WORKFLOW,
-    DrivenDefinition,
-    DrivenResult,
-    PlanDefinition,
-    PlanLoopDefinition,
-    PlanLoopResult,
-    PlanResult,
-)
+from holdfast.protocol.events import AnyEvent, Event, RunPaused, RunResumed
 from holdfast.protocol.questions import Asked, Question, QuestionRequest
 from holdfast.protocol.runs import (
-    AGENT_WORKFLOW,
     ANSWER,
-    BLUEPRINT_ATTRIBUTE,
-    CLARIFY_WORKFLOW,
     CONTEXT,
     EVENTS,
-    LOOP_WORKFLOW,
-    MAP_WORKFLOW,
     PAGE_BYTES,
     PAUSE,
     PAUSED_MEMO,
     RESUME,
     VIEW,
-    WAITING_ATTRIBUTE,
     AgentDefinition,
-    AgentResult,
+    Carried,
     ChildDefinition,
-    ClarifyDefinition,
-    ClarifyResult,
-    Definition,
     HistoryLimits,
-    LoopDefinition,
-    LoopResult,
-    MapDefinition,
-    MapResult,
     RefusedSignal,
     Status,
     WorkflowView,
-    summary_of,
 )
-from holdfast.protocol.values import Value
-from holdfast.workflows import calls
-from holdfast.workflows.children import Child, Handle
-from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled, was_cancelled
-from holdfast.workflows.details import details_of
-from holdfast.workflows.door import NOTHING, answers_in, one_argument, value_in
-from holdfast.workflows.failures import HANDLED, failure_of, raised
-from holdfast.workflows.frame import history_of
+from holdfast.workflows.calls import Activities
+from holdfast.workflows.children import Children
+from holdfast.workflows.concurrency import end_if_cancelled, was_cancelled
+from holdfast.workflows.details import Display
+from holdfast.workflows.door import NOTHING, answers_in, one_argument, unquoted, value_in
 from holdfast.workflows.history import History
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.questions import Questions, Reply
@@ -108,73 +56,52 @@ from holdfast.workflows.steering import (
 )
 from holdfast.workflows.turns import Speakers
 
-BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
-WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 KEPT_REFUSALS = 20
-LONGEST_REFUSAL = 200
-UNQUOTED = {
-    "invalid_answer": "a signal could not be read, or its content does not fit",
-    "unknown_question": "a signal names a question that is not open",
-}
-CHILDREN: dict[type[Definition], tuple[str, type[AnyChildStarted], type[Any]]] = {
-    LoopDefinition: (LOOP_WORKFLOW, LoopStarted, LoopResult),
-    AgentDefinition: (AGENT_WORKFLOW, AgentStarted, AgentResult),
-    MapDefinition: (MAP_WORKFLOW, MapStarted, MapResult),
-    ClarifyDefinition: (CLARIFY_WORKFLOW, ClarifyStarted, ClarifyResult),
-    PlanDefinition: (PLAN_WORKFLOW, PlanStarted, PlanResult),
-    PlanLoopDefinition: (PLAN_LOOP_WORKFLOW, LoopStarted, PlanLoopResult),
-    DrivenDefinition: (DRIVEN_PLAN_WORKFLOW, PlanStarted, DrivenResult),
-}
-"""By the definition of a child: its workflow, the event of its start, and the type of its result."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What never changes of a workflow: its run, its place there, who may steer it, and the run's limits.
+
+    Limits are fixed when the run starts. The handler of a signal runs again on replay, and must measure by the same
+    limits then; those of the deployment may have changed.
+    """
+
+    run: str
+    address: Address
+    blueprint: str
+    guarded: bool = False
+    steer: Sequence[str] = ()
+    started_by: str | None = None
+    size_limits: SizeLimits = SizeLimits()
+    history_limits: HistoryLimits = HistoryLimits()
 
 
 class BaseWorkflow:
     """The part of a workflow that people and clients talk to: handlers, queries, and the state they show."""
 
-    def __init__(
-        self,
-        *,
-        run: str,
-        address: Address,
-        blueprint: str,
-        guarded: bool = False,
-        steer: Sequence[str] = (),
-        limits: SizeLimits | None = None,
-        history: History | None = None,
-        started_by: str | None = None,
-        paused: bool = False,
-        closed: list[Closed] | None = None,
-        next_offset: int = 0,
-        previous_run: str | None = None,
-        usage: Usage | None = None,
-        permits: list[str] | None = None,
-        request_counts: dict[str, int] | None = None,
-        speakers: dict[str, bool] | None = None,
-    ) -> None:
-        self.run_id, self.address, self.blueprint_name = run, address, blueprint
-        self.guarded, self.started_by, self.paused = guarded, started_by, paused
-        self.steer = list(steer)
-        # Fixed when the run starts. A signal's handler runs again on replay, so it must measure by the same limits
-        # then; the deployment's limits may have changed.
-        self.limits = limits or SizeLimits()
-        self.journal = Journal(next_offset)
-        self.questions = Questions(run, self.journal, guarded=guarded, closed=closed or [])
-        self.children: dict[str, Child] = {}
-        self.usage = usage or Usage()
-        self.permits = list(permits or [])
-        self.request_counts = RequestCounts(request_counts)
-        self.speakers = Speakers(speakers)
-        self.previous_run = previous_run
+    def __init__(self, identity: Identity, state: Carried | None = None, most_rounds: int | None = None) -> None:
+        """Begin with the state of the parent, or of the history before; see `ChildWorkflow` for `most_rounds`."""
+        state = state or Carried()
+        self.run_id, self.address, self.blueprint_name = identity.run, identity.address, identity.blueprint
+        self.guarded, self.steer, self.started_by = identity.guarded, list(identity.steer), identity.started_by
+        self.size_limits = identity.size_limits
+        self.history = History(identity.history_limits, most_rounds)
+        self.paused = state.paused
+        self.journal = Journal(state.next_offset)
+        self.questions = Questions(self.run_id, self.journal, guarded=self.guarded, closed=list(state.closed))
+        self.activities = Activities(self.until_resumed, self.count)
+        self.children = Children(self)
+        self.usage = state.usage
+        self.permits = list(state.permits)
+        self.request_counts = RequestCounts(state.request_counts)
+        self.speakers = Speakers(state.speakers)
+        self.previous_run = state.previous_run
         self.iteration: int | None = None
         self.ended: Status | None = None
         self.digest = ""
-        self.history = history or History(HistoryLimits())
-        self._calls_under_way = 0
-        self._children_starting = 0
-        self._started: dict[str, int] = {}
         self._refused: list[RefusedSignal] = []
-        self._shown_key: tuple[Any, ...] = ()
-        self._awaited = tuple(workflow.info().typed_search_attributes.get(WAITING_KEY) or ())
+        self.display = Display(self._details_key, lambda: self._view([]), lambda: self.questions.open)
 
     # For frames
 
@@ -200,135 +127,26 @@ class BaseWorkflow:
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
         self.questions.change(address, asked, parents)
 
-    async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply:
-        await self.until_resumed()
-        with self._under_way():
-            reply = await calls.call_model(request, **how)
-        self.count(reply.usage)
-        return reply
-
-    async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome:
-        await self.until_resumed()
-        with self._under_way():
-            return await calls.call_tool(request, **how)
-
-    async def look_up(self, key: str) -> CacheHit:
-        await self.until_resumed()
-        with self._under_way():
-            return await calls.look_up(CacheLookup(key=key))
-
-    async def keep(self, entry: CacheEntry) -> None:
-        await self.until_resumed()
-        with self._under_way():
-            await calls.keep(entry)
-
-    async def find_tool(self, wanted: FindTool) -> str | None:
-        await self.until_resumed()
-        with self._under_way():
-            return (await calls.find_tool(wanted)).name
-
-    async def describe_tools(self, tools: Sequence[str], *, lenient: bool = False) -> list[ToolSpec]:
-        if not lenient:  # a look-up is not work of the run: a paused plan may be changed
-            await self.until_resumed()
-        with self._under_way():
-            return await calls.describe_tools(ToolsRequest(tools=list(tools), lenient=lenient))
-
-    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
+    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Start a child workflow, wait for its end, and return its result."""
-        name, event, result_type = CHILDREN[type(definition)]
-        if isinstance(definition, DrivenDefinition) and definition.loop is not None:
-            event = LoopStarted
-        return await self._run_child(name, event, definition, state, result_type)
+        return await self.children.run(definition, state)
 
-    async def _run_child(
-        self,
-        name: str,
-        event: type[AnyChildStarted],
-        definition: ChildDefinition | AgentDefinition,
-        state: Any,
-        result_type: type[Any],
-    ) -> Any:
-        await self.until_resumed()
-        id_ = self._new_child_id(child_workflow_id(self.run_id, address_of(definition)))
-        fixed = {"size_limits": self.limits, "history_limits": self.history.limits}
-        start = partial(
-            workflow.start_child_workflow,
-            name,
-            args=[definition.model_copy(update=fixed), state],
-            id=id_,
-            result_type=result_type,
-            static_summary=summary_of(f"{self.blueprint_name}: {address_of(definition).rpartition(';')[2]}"),
-            search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, self.blueprint_name)]),
-        )
-        child = Child(id_, start)
-        self._children_starting += 1
-        try:
-            started = partial(self._child_started, child, definition.address, event, state.paused)
-            result: Any = await child.result(started)
-        except ChildWorkflowError as error:
-            self.count(failure_of(error, definition.address).usage)
-            raise
-        finally:
-            self._children_starting -= id_ not in self.children
-            self.children.pop(id_, None)
-        self.count(result.usage)
-        self.permit(*result.permits)
-        return result
-
-    async def _run_own_child(self, id_: str, start: Callable[..., Awaitable[Handle]], address: Address) -> Any:
-        """Run a child workflow of the author's own, listed and paused with this one, and return its result."""
-        child = Child(id_, partial(start, id=id_))
-        try:
-            return await child.result(partial(self._child_started, child, address, OwnChildStarted, False))
-        finally:
-            self.children.pop(id_, None)
-
-    async def _child_started(self, child: Child, address: Address, event: type[AnyChildStarted], paused: bool) -> None:
-        """List a child that has started, and send it the pause or resume that came meanwhile.
-
-        Before its start a client that walks the tree would meet "workflow not found".
-        """
-        self.note(address, event(workflow=child.id))
-        self.children[child.id] = child
-        self._children_starting -= 1
-        if self.paused != paused and self.takes_signals:
-            await child.signal(PAUSE if self.paused else RESUME)
-
-    def _new_child_id(self, id_: str) -> str:
-        """Return a child's id; a step that runs once more gets `~2`, as Temporal refuses a second start of one id."""
-        count = self._started[id_] = self._started.get(id_, 0) + 1
-        return id_ if count == 1 else f"{id_}~{count}"
+    def handed_down(self) -> dict[str, Any]:
+        """Return the fields of every definition that are the same in the whole run."""
+        return {
+            "run": self.run_id,
+            "guarded": self.guarded,
+            "steer": self.steer,
+            "started_by": self.started_by,
+            "size_limits": self.size_limits,
+            "history_limits": self.history.limits,
+        }
 
     def permit(self, *tools: str) -> None:
         """Remember that a person allowed these tools for the rest of the run."""
         self.permits += [tool for tool in tools if tool not in self.permits]
 
-    @contextmanager
-    def _under_way(self) -> Iterator[None]:
-        self._calls_under_way += 1
-        try:
-            yield
-        finally:
-            self._calls_under_way -= 1
-
     # Display
-
-    async def keep_shown(self) -> None:
-        """Update the current details and the search attribute whenever what they show has changed."""
-        while True:
-            await workflow.wait_condition(lambda: self._details_key() != self._shown_key)
-            self.show()
-
-    def show(self) -> None:
-        """Write the current details, and the search attribute only if it changed: each upsert is an event."""
-        self._shown_key = self._details_key()
-        open_ = self.questions.open if self.ended is None else []
-        names = tuple(awaited(question.people for question in open_))
-        if names != self._awaited:
-            self._awaited = names
-            workflow.upsert_search_attributes([WAITING_KEY.value_set(list(names))])
-        view = self._view([])
-        workflow.set_current_details(details_of(view, self.questions.open))
 
     def _details_key(self) -> tuple[Any, ...]:
         """Return the values that the current details are made of, to compare."""
@@ -336,48 +154,7 @@ class BaseWorkflow:
             (question.id, question.reminders, question.answers_so_far, *question.assignees)
             for question in self.questions.open
         )
-        return asked, self.iteration, tuple(self.children), len(self._refused), self.paused, self.ended
-
-    async def live(self, work: Awaitable[Any]) -> Any:
-        """Run a child's work to its end, and keep what it shows true; a failure carries what was spent."""
-        display = asyncio.create_task(self.keep_shown())
-        try:
-            output = await work
-        except HANDLED as error:
-            self.wind_up(error)
-            if is_cancelled(error):
-                await self.close("cancelled")
-                raise
-            await self.close("failed")
-            cause = failure_of(error, self.address)
-            extra = {**self.counted(), **self.kept_of_a_failure(error)}
-            raise raised(cause.model_copy(update=extra)) from error
-        except asyncio.CancelledError as error:
-            self.wind_up(error)
-            await self.close("cancelled")
-            raise
-        finally:
-            display.cancel()
-        await self.close("completed")
-        return output
-
-    def wind_up(self, error: BaseException) -> None:
-        """End what is under way in a workflow that fails or is cancelled."""
-
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
-        """Return further fields for a failure of this workflow. For subclasses."""
-        return {}
-
-    def counted(self) -> dict[str, Any]:
-        """Return what was spent, requested and said so far, for the parent or the next run, however this one ends."""
-        speakers = self.speakers.of(history_of(self.current_context()))
-        return {"usage": self.usage, "request_counts": self.request_counts.counted, "speakers": speakers}
-
-    async def close(self, status: Status) -> None:
-        """Set the final status, wait for handlers that still run, and show the end."""
-        self.ended = status
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        self.show()
+        return asked, self.iteration, tuple(self.children.ids), len(self._refused), self.paused, self.ended
 
     # Handlers. They take `RawValue`: with a typed argument, a signal that cannot be decoded is dropped in silence, and
     # an update reports only "Failed decoding arguments".
@@ -409,7 +186,7 @@ class BaseWorkflow:
         self.history.signals += 1
         by = None
         try:
-            answers = answers_in(payload, self.limits.answer)
+            answers = answers_in(payload, self.size_limits.answer)
             by = answers.by
             self.questions.check_signal(answers)
             self.questions.check(answers)
@@ -464,7 +241,7 @@ class BaseWorkflow:
             self.steered(command, payload)
             await self._set_paused(command == PAUSE)
         if not self.takes_signals:  # the client sends it to the children next, so each must be listed
-            await workflow.wait_condition(lambda: self._children_starting == 0)
+            await workflow.wait_condition(lambda: self.children.starting == 0)
 
     @workflow.signal(name=PAUSE)
     @one_argument
@@ -525,7 +302,7 @@ class BaseWorkflow:
             self.note(self.address, RunPaused() if paused else RunResumed())
             workflow.upsert_memo({PAUSED_MEMO: True if paused else None})
         if self.takes_signals:
-            await asyncio.gather(*(child.signal(PAUSE if paused else RESUME) for child in self.children.values()))
+            await self.children.signal(PAUSE if paused else RESUME)
 
     @workflow.query(name=VIEW, description="Status, iteration, open questions, children.")
     def view(self, offset: int = 0) -> WorkflowView:
@@ -563,8 +340,8 @@ class BaseWorkflow:
             iteration=self.iteration,
             questions=questions,
             more_questions=len(self.questions.open) - offset - len(questions),
-            children=list(self.children),
-            moving=self._calls_under_way > 0,
+            children=self.children.ids,
+            moving=self.activities.under_way > 0,
             hears=self.hears,
             refused=self._refused,
             usage=self.usage,
@@ -584,22 +361,8 @@ class BaseWorkflow:
             return self.ended
         if self.paused:
             return "paused"
-        return "waiting" if self.questions.open and not self._calls_under_way else "running"
-
-
-def unquoted(refusal: Refusal) -> str:
-    """Return a refusal's message for the view, where everybody sees it: short, and without what was sent."""
-    if refusal.code in ("invalid_answer", "unknown_question"):
-        return f"{UNQUOTED[refusal.code]}; send it with `holdfast answer`, which says what is wrong"
-    return refusal.message if len(refusal.message) <= LONGEST_REFUSAL else f"{refusal.message[:LONGEST_REFUSAL]}…"
+        return "waiting" if self.questions.open and not self.activities.under_way else "running"
 
 
 def refused(refusal: Refusal) -> ApplicationError:
     return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)
-
-
-def address_of(definition: ChildDefinition | AgentDefinition) -> Address:
-    """Return the address of a child; a page of a map stands below its map."""
-    if isinstance(definition, MapDefinition) and definition.pages is not None:
-        return definition.pages
-    return definition.address

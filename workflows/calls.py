@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -22,6 +23,7 @@ from holdfast.protocol.agents import (
     ToolRequest,
     ToolSpec,
     ToolsRequest,
+    Usage,
 )
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import summary_of
@@ -43,79 +45,101 @@ CACHE_SECONDS = 30.0
 HEARTBEAT = timedelta(seconds=10)
 
 
-async def call_model(
-    request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
-) -> ModelReply:
-    """Send one request to a model; retried, as a repeated request has no effect outside."""
-    reply: ModelReply = await _call(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
-    return reply
+class Activities:
+    """The activities of one workflow. None starts while its run is paused, or once it was asked to end."""
 
+    def __init__(self, ready: Callable[[], Awaitable[None]], count: Callable[[Usage], None]) -> None:
+        """`ready` is awaited before each start; `count` is given what a model has spent."""
+        self._ready, self._count = ready, count
+        self.under_way = 0
 
-async def call_tool(
-    request: ToolRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
-) -> ToolOutcome:
-    """Call a tool once. The activity itself refuses a further attempt of a tool that is not idempotent."""
-    # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
-    ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-    outcome: ToolOutcome = await _call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY, ends)
-    return outcome
+    async def call_model(
+        self, request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
+    ) -> ModelReply:
+        """Send one request to a model; retried, as a repeated request has no effect outside."""
+        call = _Call(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
+        reply: ModelReply = await self._made(call)
+        self._count(reply.usage)
+        return reply
 
+    async def call_tool(
+        self, request: ToolRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
+    ) -> ToolOutcome:
+        """Call a tool once. The activity itself refuses a further attempt of a tool that is not idempotent."""
+        # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
+        ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+        call = _Call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY, ends)
+        outcome: ToolOutcome = await self._made(call)
+        return outcome
 
-async def look_up(request: CacheLookup) -> CacheHit:
-    """Return the cache's entry for a key."""
-    hit: CacheHit = await _call(CACHE_GET, request, CacheHit, request.key, CACHE_SECONDS, TOOL_RETRY)
-    return hit
+    async def look_up(self, key: str) -> CacheHit:
+        """Return the cache's entry for a key."""
+        call = _Call(CACHE_GET, CacheLookup(key=key), CacheHit, key, CACHE_SECONDS, TOOL_RETRY)
+        hit: CacheHit = await self._made(call)
+        return hit
 
+    async def keep(self, entry: CacheEntry) -> None:
+        """Put a value into the cache."""
+        await self._made(_Call(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY))
 
-async def keep(entry: CacheEntry) -> None:
-    """Put a value into the cache."""
-    await _call(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY)
+    async def find_tool(self, request: FindTool) -> str | None:
+        """Return the name of the tool that fits best, if any does."""
+        summary = f"find a tool: {request.service or request.instruction}"
+        call = _Call(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        tool: FoundTool = await self._made(call)
+        return tool.name
 
+    async def describe_tools(self, tools: Sequence[str], *, lenient: bool = False) -> list[ToolSpec]:
+        """Return the descriptions of these tools for a model, in their order.
 
-async def describe_tools(request: ToolsRequest) -> list[ToolSpec]:
-    """Return the descriptions of these tools for a model, in their order."""
-    specs: list[ToolSpec] = await _call(
-        DESCRIBE_TOOLS, request, list[ToolSpec], ", ".join(request.tools), DESCRIBE_SECONDS, MODEL_RETRY
-    )
-    return specs
+        With `lenient` also while the run is paused: a look-up is no work of the run, and a paused plan may be changed.
+        """
+        request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
+        call = _Call(DESCRIBE_TOOLS, request, list[ToolSpec], summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        specs: list[ToolSpec] = await self._made(call, at_once=lenient)
+        return specs
 
-
-async def find_tool(request: FindTool) -> FoundTool:
-    """Return the tool that fits best, if any does."""
-    summary = f"find a tool: {request.service or request.instruction}"
-    tool: FoundTool = await _call(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
-    return tool
+    async def _made(self, call: _Call, *, at_once: bool = False) -> Any:
+        if not at_once:
+            await self._ready()
+        self.under_way += 1
+        try:
+            return await call.result()
+        finally:
+            self.under_way -= 1
 
 
 async def look_up_names(request: LookUp) -> LookedUp:
     """Return the names that the worker does not have; tried once, as a person waits for it."""
     once = Retry(attempts=1)
-    result: LookedUp = await _call(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once)
+    result: LookedUp = await _Call(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once).result()
     return result
 
 
-async def _call(
-    activity: str,
-    request: Any,
-    result_type: Any,
-    summary: str,
-    timeout: float | None,
-    retry: Retry,
-    cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL,
-) -> Any:
-    handle: workflow.ActivityHandle[Any] = workflow.start_activity(
-        activity,
-        request,
-        result_type=result_type,
-        summary=summary_of(summary),
-        start_to_close_timeout=timedelta(seconds=timeout or ATTEMPT_SECONDS),
-        heartbeat_timeout=HEARTBEAT,
-        retry_policy=RetryPolicy(
-            maximum_attempts=retry.attempts,
-            initial_interval=timedelta(seconds=retry.backoff),
-            backoff_coefficient=retry.factor,
-            maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
-        ),
-        cancellation_type=cancellation,
-    )
-    return await to_its_end(handle)
+class _Call(NamedTuple):
+    activity: str
+    request: Any
+    result_type: Any
+    summary: str
+    timeout: float | None
+    retry: Retry
+    cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
+
+    async def result(self) -> Any:
+        retry = self.retry
+        handle: workflow.ActivityHandle[Any] = workflow.start_activity(
+            self.activity,
+            self.request,
+            result_type=self.result_type,
+            summary=summary_of(self.summary),
+            start_to_close_timeout=timedelta(seconds=self.timeout or ATTEMPT_SECONDS),
+            heartbeat_timeout=HEARTBEAT,
+            retry_policy=RetryPolicy(
+                maximum_attempts=retry.attempts,
+                initial_interval=timedelta(seconds=retry.backoff),
+                backoff_coefficient=retry.factor,
+                maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
+            ),
+            cancellation_type=self.cancellation,
+        )
+        return await to_its_end(handle)

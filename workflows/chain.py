@@ -1,26 +1,112 @@
-"""The life of a child workflow of a run: begun by its parent, continued as new, its frame, and what its result holds.
+"""The life of a workflow of a run: its frame, how it ends, and how a child goes on in a new history.
 
-Loop, map, clarification, agent and plan derive from `ChildWorkflow`; a run itself never continues as new.
+The run itself derives from `RunWorkflow`; loop, map, clarification, agent and plan from `ChildWorkflow`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, NoReturn, TypeVar
 
 from temporalio import workflow
 
-from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition
-from holdfast.workflows.base import BaseWorkflow, address_of
-from holdfast.workflows.concurrency import end_if_cancelled
-from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.history import History
+from holdfast.protocol.address import Address
+from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, Definition, Failure, Status
+from holdfast.workflows.base import BaseWorkflow, Identity
+from holdfast.workflows.children import address_of
+from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
+from holdfast.workflows.failures import HANDLED, failure_of, raised
+from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
 
-_BEGUN_WITH = Carried.model_fields.keys() - {"budgets"}
+Output = TypeVar("Output")
 
 
-class ChildWorkflow(BaseWorkflow):
+class RunWorkflow(BaseWorkflow):
+    """A workflow that executes a definition from its first step to its end."""
+
+    def __init__(
+        self, definition: Definition, address: Address, state: Carried, most_rounds: int | None = None
+    ) -> None:
+        """Begin, or go on after continue-as-new.
+
+        Args:
+            definition: What to do; the same in every history of the chain.
+            address: Where this workflow stands in the run.
+            state: What is done, and what the parent handed down.
+            most_rounds: Rounds in one history; None: as many as its other limits allow.
+        """
+        identity = Identity(
+            run=definition.run,
+            address=address,
+            blueprint=definition.blueprint.name,
+            guarded=definition.guarded,
+            steer=definition.steer,
+            started_by=definition.started_by,
+            size_limits=definition.size_limits,
+            history_limits=definition.history_limits,
+        )
+        super().__init__(identity, state, most_rounds)
+        self.meter = Meter(state.budgets)
+        self._blueprint = definition.blueprint
+
+    def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
+        """Return a frame at this workflow's address, with its blueprint, its budgets and its counts."""
+        own = {"address": self.address, "meter": self.meter, "request_counts": self.request_counts}
+        return Frame(
+            host=self,
+            blueprint=self._blueprint,
+            store=store,
+            scope=scope,
+            names=names,
+            run_steps=run_steps,
+            **{**own, **where},
+        )
+
+    async def live(self, work: Awaitable[Output]) -> Output:
+        """Return the result of the work, and keep what the workflow shows true until its end."""
+        display = asyncio.create_task(self.display.keep_true())
+        try:
+            output = await work
+        except (asyncio.CancelledError, *HANDLED) as error:
+            self.wind_up(error)
+            if is_cancelled(error):
+                await self.close("cancelled")
+                raise
+            await self.close("failed")
+            raise raised(self.failure_from(error)) from error
+        finally:
+            display.cancel()
+        await self.close("completed")
+        return output
+
+    def wind_up(self, error: BaseException) -> None:
+        """End what is under way in a workflow that fails or is cancelled. For subclasses."""
+
+    def failure_from(self, error: BaseException) -> Failure:
+        """Return the failure that this workflow ends with; it carries what was spent."""
+        extra = {**self.counted(), **self.kept_of_a_failure(error)}
+        return failure_of(error, self.address).model_copy(update=extra)
+
+    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+        """Return further fields for a failure of this workflow. For subclasses."""
+        return {}
+
+    async def close(self, status: Status) -> None:
+        """Set the final status, wait for handlers that still run, and show the end."""
+        self.ended = status
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        self.display.show()
+
+    def counted(self) -> dict[str, Any]:
+        """Return what was spent, requested and said so far, for the parent or the next run, however this one ends."""
+        speakers = self.speakers.of(history_of(self.current_context()))
+        return {"usage": self.usage, "request_counts": self.request_counts.counted, "speakers": speakers}
+
+
+class ChildWorkflow(RunWorkflow):
     """A workflow inside a run. Continuing as new keeps its identity: its id, its rounds and its event offsets go on."""
 
     definition: ChildDefinition | AgentDefinition
@@ -29,39 +115,9 @@ class ChildWorkflow(BaseWorkflow):
     def __init__(
         self, definition: ChildDefinition | AgentDefinition, state: Carried, most_rounds: int | None = None
     ) -> None:
-        """Begin, or go on after continue-as-new.
-
-        Args:
-            definition: What to do; the same in every history of the chain.
-            state: What is done, and what the parent handed down.
-            most_rounds: Rounds in one history; None: as many as its other limits allow.
-        """
-        super().__init__(
-            run=definition.run,
-            address=address_of(definition),
-            blueprint=definition.blueprint.name,
-            guarded=definition.guarded,
-            steer=definition.steer,
-            limits=definition.size_limits,
-            history=History(definition.history_limits, most_rounds),
-            started_by=definition.started_by,
-            **{key: value for key, value in state.__dict__.items() if key in _BEGUN_WITH},
-        )
+        """See base class."""
+        super().__init__(definition, address_of(definition), state, most_rounds)
         self.definition, self.state = definition, state
-        self.meter = Meter(state.budgets)
-
-    def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
-        """Return a frame at this workflow's address, with its blueprint, its budgets and its counts."""
-        settings: dict[str, Any] = {"address": self.definition.address, "meter": self.meter, **where}
-        return Frame(
-            host=self,
-            blueprint=self.definition.blueprint,
-            store=store,
-            scope=scope,
-            names=names,
-            run_steps=run_steps,
-            **{"request_counts": self.request_counts, **settings},
-        )
 
     def advance(self, **changes: Any) -> None:
         """Replace fields of the state that continue-as-new carries over."""
@@ -82,7 +138,7 @@ class ChildWorkflow(BaseWorkflow):
         """
         await workflow.wait_condition(workflow.all_handlers_finished)
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
-        self.show()
+        self.display.show()
         self.advance(**self._carried(), **self.progress())
         workflow.continue_as_new(args=[self.definition, self.state])
 

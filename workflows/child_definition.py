@@ -19,10 +19,7 @@ def alone(step: AnyStep, frame: Frame) -> dict[str, Any]:
     names = {path[0] for path in reads}
     return {
         "blueprint": lone,
-        "run": frame.host.run_id,
-        "guarded": frame.host.guarded,
-        "steer": frame.host.steer,
-        "started_by": frame.host.started_by,
+        **frame.host.handed_down(),
         "address": frame.address,
         "input": frame.names.get("input") if "input" in names else None,
         "steps": {name: record for name, record in seen["steps"].items() if name in steps or "*" in steps},

@@ -1,19 +1,55 @@
-"""The current details of a waiting workflow, as Temporal's UI shows them without our tools; used by `BaseWorkflow`."""
+"""What Temporal's own tools show of a workflow: current details, and whom it waits for. Used by `BaseWorkflow`."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.protocol.display import code, markdown, one_line
-from holdfast.protocol.people import who_may
-from holdfast.protocol.questions import REVISE, Question
-from holdfast.protocol.runs import RefusedSignal, WorkflowView
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
 
+from holdfast.protocol.display import code, markdown, one_line
+from holdfast.protocol.people import awaited, who_may
+from holdfast.protocol.questions import REVISE, Question
+from holdfast.protocol.runs import WAITING_ATTRIBUTE, RefusedSignal, WorkflowView
+
+WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 MOST_SHOWN = 10
 _NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`"}
+
+
+class Display:
+    """The current details and the search attribute of one workflow."""
+
+    def __init__(
+        self,
+        key: Callable[[], tuple[Any, ...]],
+        view: Callable[[], WorkflowView],
+        questions: Callable[[], list[Question]],
+    ) -> None:
+        """`key` gives what the details are made of, to compare; `questions` the open ones."""
+        self._key, self._view, self._questions = key, view, questions
+        self._shown: tuple[Any, ...] = ()
+        self._awaited = tuple(workflow.info().typed_search_attributes.get(WAITING_KEY) or ())
+
+    async def keep_true(self) -> None:
+        """Show the workflow whenever what it shows has changed."""
+        while True:
+            await workflow.wait_condition(lambda: self._key() != self._shown)
+            self.show()
+
+    def show(self) -> None:
+        """Write the details, and the search attribute only if it changed: each upsert is an event."""
+        self._shown = self._key()
+        view, questions = self._view(), self._questions()
+        over = view.status in ("completed", "failed", "cancelled")
+        names = () if over else tuple(awaited(question.people for question in questions))
+        if names != self._awaited:
+            self._awaited = names
+            workflow.upsert_search_attributes([WAITING_KEY.value_set(list(names))])
+        workflow.set_current_details(details_of(view, questions))
 
 
 def details_of(view: WorkflowView, questions: Sequence[Question]) -> str:

@@ -15,6 +15,11 @@ from holdfast.protocol.door import SizeLimit, check_answers, check_value, read_j
 
 NOTHING = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 """The argument of a command without one."""
+LONGEST_REFUSAL = 200
+UNQUOTED = {
+    "invalid_answer": "a signal could not be read, or its content does not fit",
+    "unknown_question": "a signal names a question that is not open",
+}
 
 
 class _Refusing(Protocol):
@@ -72,3 +77,10 @@ def one_argument(handler: Callable[..., Awaitable[None] | None]) -> Callable[...
             await pending
 
     return take
+
+
+def unquoted(refusal: Refusal) -> str:
+    """Return a refusal's message for the view, where everybody sees it: short, and without what was sent."""
+    if refusal.code in ("invalid_answer", "unknown_question"):
+        return f"{UNQUOTED[refusal.code]}; send it with `holdfast answer`, which says what is wrong"
+    return refusal.message if len(refusal.message) <= LONGEST_REFUSAL else f"{refusal.message[:LONGEST_REFUSAL]}…"

@@ -16,23 +16,15 @@ from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Oper
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import (
-    CacheEntry,
-    CacheHit,
-    FindTool,
     Message,
-    ModelReply,
-    ModelRequest,
-    ToolOutcome,
-    ToolRequest,
-    ToolSpec,
     Usage,
 )
 from holdfast.protocol.context import BadWrite, applied, read
 from holdfast.protocol.events import AnyEvent, LimitReached
 from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import Asked, Decision, QuestionRequest
-from holdfast.protocol.runs import AgentDefinition, ChildDefinition, LoopDefinition, MapDefinition
-from holdfast.protocol.values import Value
+from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, LoopDefinition, MapDefinition
+from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.history import History
@@ -58,6 +50,10 @@ class Runtime(Protocol):
     """Tools that a person allowed for the rest of the run."""
     speakers: Speakers
     history: History
+    activities: Activities
+
+    @property
+    def takes_signals(self) -> bool: ...
 
     def note(self, address: Address, event: AnyEvent) -> None: ...
     def count(self, usage: Usage) -> None: ...
@@ -65,13 +61,8 @@ class Runtime(Protocol):
     async def until_resumed(self) -> None: ...
     async def ask(self, request: QuestionRequest) -> Reply: ...
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None: ...
-    async def call_model(self, request: ModelRequest, **how: Any) -> ModelReply: ...
-    async def call_tool(self, request: ToolRequest, **how: Any) -> ToolOutcome: ...
-    async def look_up(self, key: str) -> CacheHit: ...
-    async def keep(self, entry: CacheEntry) -> None: ...
-    async def describe_tools(self, tools: Sequence[str], *, lenient: bool = False) -> list[ToolSpec]: ...
-    async def find_tool(self, wanted: FindTool) -> str | None: ...
-    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any: ...
+    def handed_down(self) -> dict[str, Any]: ...
+    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any: ...
 
 
 class ContextStore:
@@ -190,7 +181,7 @@ class Frame:
                 )
             self.meter.grant(index, name, amount)
 
-    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Value) -> Any:
+    async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Run a child, return its result, and count what it spent and requested here, too."""
         handed_on = {"request_counts": dict(self.request_counts.counted), "speakers": self._speakers_for(definition)}
         begun = state.model_copy(update=handed_on)

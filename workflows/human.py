@@ -14,9 +14,10 @@ from temporalio import workflow
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
 from holdfast.protocol.address import Address, root, within
+from holdfast.protocol.events import OwnChildStarted
 from holdfast.protocol.people import People
 from holdfast.protocol.questions import Asked, Clarification, Decision, Draft, Input, QuestionRequest
-from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.base import BaseWorkflow, Identity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.timetable import SHORTEST_REMINDER
@@ -81,9 +82,9 @@ class Human:
     async def _wait(self, request: QuestionRequest) -> Reply:
         waiting = asyncio.create_task(self._host.ask(request))
         await asyncio.sleep(0)  # the question is open now, and can be shown
-        self._host.show()
+        self._host.display.show()
         reply = await waiting
-        self._host.show()
+        self._host.display.show()
         return reply
 
 
@@ -92,7 +93,7 @@ class HumanInTheLoop(BaseWorkflow):
 
     def __init__(self) -> None:
         info = workflow.info()
-        super().__init__(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type)
+        super().__init__(Identity(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type))
         self.human = Human(self)
 
     async def run_human(self, work: Any, *args: Any, name: str) -> Any:
@@ -102,8 +103,8 @@ class HumanInTheLoop(BaseWorkflow):
         paused and cancelled with it, also after it has continued as new, where Temporal's own call would lose a cancel.
         """
         address = Address(within(self.address, "child", name))
-        id_ = self._new_child_id(f"{workflow.info().workflow_id}/{name}")
-        return await self._run_own_child(id_, partial(workflow.start_child_workflow, work, args=args), address)
+        start = partial(workflow.start_child_workflow, work, args=args)
+        return await self.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
 
 
 def _people(assignees: Sequence[str], quorum: int, remind_every: timedelta | None, at: Address) -> People:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, Literal
+from collections.abc import Awaitable
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from temporalio import workflow
 
@@ -19,19 +19,20 @@ from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopR
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of, raised
+from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of
 from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import newest
 
+Guarded = TypeVar("Guarded")
 
-class LoopFailed(Exception):
-    """The failure of this loop, with its exit reason."""
 
-    def __init__(self, reason: str, cause: Failure) -> None:
-        super().__init__(cause.message)
-        self.reason, self.cause = reason, cause
+class Failing(NamedTuple):
+    """Why a loop fails, and where; the reason is that of its exit."""
+
+    reason: str
+    address: Address
 
 
 @workflow.defn(name=LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -48,6 +49,7 @@ class LoopWorkflow(ChildWorkflow):
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
         self.exit: tuple[str | None, Any] = (None, None)
         """The exit condition that was tested last, and its value."""
+        self._failing = Failing("body_step_error", self.address)
         if state.iteration:
             self.iteration = state.iteration
 
@@ -60,29 +62,19 @@ class LoopWorkflow(ChildWorkflow):
 
     @workflow.run
     async def run(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
-        display = asyncio.create_task(self.keep_shown())
-        try:
-            return await self._iterate()
-        except LoopFailed as failed:
-            self._completed(failed.reason)
-            await self.close("failed")
-            reason = failed.cause.reason or failed.reason
-            inner = context_of(failed.__cause__, self.address)
-            extra = {
-                "reason": reason,
-                "context": self.state.context,
-                "reached": self.store.value if inner is None else inner,
-                **self.counted(),
-            }
-            raise raised(failed.cause.model_copy(update=extra)) from failed.__cause__
-        except (asyncio.CancelledError, *HANDLED):  # of `HANDLED`, `_iterate` raises only cancellations
-            self._completed("cancelled")
-            await self.close("cancelled")
-            raise
-        finally:
-            display.cancel()
+        frame, reason, output = await self.live(self._iterate())
+        return LoopResult(
+            output=output,
+            context=frame.store.value,
+            reason=reason,
+            iterations=self.state.iteration,
+            resume_input=self.state.resume_input if self.state.heard else None,
+            heard=self.state.heard,
+            **self.handed_back(),
+        )
 
-    async def _iterate(self) -> LoopResult:
+    async def _iterate(self) -> tuple[Frame, str, Any]:
+        """Return the last iteration's frame, the reason why it is the last, and the loop's output."""
         while True:
             await self.next_round()
             frame = await self._iteration()
@@ -92,6 +84,27 @@ class LoopWorkflow(ChildWorkflow):
             if reached is not None and not await self._may_go_on(frame, reached):
                 return await self._finish(frame, reached)
             await self._propagate(frame)
+
+    async def _finish(self, frame: Frame, reason: str) -> tuple[Frame, str, Any]:
+        output = await self._guard("loop_output_mapper_error", frame, self._output(frame))
+        self._completed(reason, output)
+        return frame, reason, output
+
+    def wind_up(self, error: BaseException) -> None:
+        """See base class."""
+        self._completed("cancelled" if is_cancelled(error) else self._failing.reason)
+
+    def failure_from(self, error: BaseException) -> Failure:
+        """See base class; the context of the completed iterations, and that of the failed one, are kept."""
+        inner = context_of(error, self.address)
+        cause = failure_of(error, self._failing.address)
+        extra = {
+            "reason": cause.reason or self._failing.reason,
+            "context": self.state.context,
+            "reached": self.store.value if inner is None else inner,
+            **self.counted(),
+        }
+        return cause.model_copy(update=extra)
 
     async def _iteration(self) -> Frame:
         """Run the body once, on a fork of the context that replaces it when the iteration is done."""
@@ -202,7 +215,8 @@ class LoopWorkflow(ChildWorkflow):
             case _:
                 text = f"loop {self.step.name} did not meet its exit in {self._rounds(reached)}"
                 hint = "; where it needs more, write max_loops" if reached == "no_progress" else ""
-                raise LoopFailed(reached, Failure(type=reached, message=text + hint, address=self.address))
+                self._failing = Failing(reached, self.address)
+                raise failure(reached, text + hint, self.address)
 
     def _rounds(self, reached: str) -> str:
         if reached == "no_progress":
@@ -242,20 +256,6 @@ class LoopWorkflow(ChildWorkflow):
             case template:
                 return read_structure(frame.render(template))
 
-    async def _finish(self, frame: Frame, reason: str) -> LoopResult:
-        output = await self._guard("loop_output_mapper_error", frame, self._output(frame))
-        self._completed(reason, output)
-        await self.close("completed")
-        return LoopResult(
-            output=output,
-            context=frame.store.value,
-            reason=reason,
-            iterations=self.state.iteration,
-            resume_input=self.state.resume_input if self.state.heard else None,
-            heard=self.state.heard,
-            **self.handed_back(),
-        )
-
     async def _output(self, frame: Frame) -> Any:
         block = self.block
         if block.loop_output_mapper is not None:
@@ -267,15 +267,14 @@ class LoopWorkflow(ChildWorkflow):
     async def _map(self, frame: Frame, function: str, *args: Any) -> Any:
         return await call_tool(ToolRequest(tool=function, args=list(args)), frame, function)
 
-    async def _guard(self, reason: str, frame: Frame, work: Any) -> Any:
-        """Await the work, and turn its failure into that of the loop, with this exit reason."""
+    async def _guard(self, reason: str, frame: Frame, work: Awaitable[Guarded]) -> Guarded:
+        """Return the result of the work; if it fails, the loop fails with this exit reason."""
         try:
             return await work
         except HANDLED as error:
-            if is_cancelled(error):
-                raise
-            cause = failure_of(error, frame.address)
-            raise LoopFailed("limit" if cause.type == "limit_reached" else reason, cause) from error
+            limited = not is_cancelled(error) and failure_of(error, frame.address).type == "limit_reached"
+            self._failing = Failing("limit" if limited else reason, frame.address)
+            raise
 
     def _completed(self, reason: str, output: Any = None) -> None:
         expression, value = self.exit

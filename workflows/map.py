@@ -56,6 +56,7 @@ class MapWorkflow(ChildWorkflow):
             self.store,
             Scope(outer=Scope(dict(definition.steps)), resume_input=state.resume_input),
             {**definition.names, "input": definition.input},
+            address=definition.address,
             iteration=definition.iteration,
             conversing=definition.conversing,
             history_management=definition.history_management,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,20 +10,19 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.jsonschemas import misfit
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.protocol.address import root
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_value
 from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
-from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Definition, Failure, PipelineState, RunResult
+from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Carried, Definition, Failure, PipelineState, RunResult
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.chain import RunWorkflow
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.door import parsed
-from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of, raised
-from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
-from holdfast.workflows.history import History
+from holdfast.workflows.failures import context_of, failure, failure_of
+from holdfast.workflows.frame import ContextStore, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
-from holdfast.workflows.limits import Meter
 
 ENVELOPE = 4096
 """Most bytes of a start's arguments besides the input."""
@@ -33,23 +31,16 @@ ENVELOPE = 4096
 # An exception that is no Temporal failure hangs the run: the workflow task is retried for ever. Expressions are the
 # author's and may raise, so theirs must fail the workflow.
 @workflow.defn(name=PIPELINE_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class PipelineWorkflow(BaseWorkflow):
+class PipelineWorkflow(RunWorkflow):
     """A run: its steps in order; loops, agents and plans are children."""
 
     @workflow.init
     def __init__(self, definition: Definition, state: RawValue) -> None:
         blueprint = definition.blueprint
         begun, self._refusal = _begun(state, definition.size_limits.input)
-        super().__init__(
-            run=definition.run,
-            address=root(blueprint.name),
-            blueprint=blueprint.name,
-            guarded=definition.guarded,
-            steer=definition.steer,
-            limits=definition.size_limits,
-            history=History(definition.history_limits),
-            started_by=begun.started_by,
-        )
+        limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
+        started = definition.model_copy(update={"started_by": begun.started_by})
+        super().__init__(started, root(blueprint.name), Carried(budgets=limits))
         self.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
         self.input = begun.input
@@ -61,62 +52,37 @@ class PipelineWorkflow(BaseWorkflow):
 
     @workflow.run
     async def run(self, definition: Definition, state: RawValue) -> RunResult:
-        display = asyncio.create_task(self.keep_shown())
-        self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest))
-        try:
-            output = await self._work(definition)
-        except HANDLED as error:
-            if is_cancelled(error):
-                await self._cancelled()
-                raise
-            cause = failure_of(error, self.address)
-            await self._failed(cause)
-            raise raised(self._with_context(cause, error)) from error
-        except asyncio.CancelledError:
-            await self._cancelled()
-            raise
-        finally:
-            display.cancel()
-        self.note(self.address, RunCompleted(output=output))
-        await self.close("completed")
+        output = await self.live(self._work(definition.blueprint))
         return RunResult(output=output, context=self.store.value)
 
-    async def _work(self, definition: Definition) -> Any:
-        blueprint = definition.blueprint
+    async def _work(self, blueprint: Blueprint) -> Any:
+        self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest))
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
             raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)
         if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, self.input)):
             raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
-        limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
-        frame = Frame(
-            host=self,
-            address=self.address,
-            blueprint=blueprint,
-            store=self.store,
-            scope=Scope(),
-            run_steps=run_steps,
-            names={"input": self.input},
-            meter=Meter(limits),
-            request_counts=self.request_counts,
-        )
+        frame = self.frame(self.store, Scope(), {"input": self.input})
         output = await run_steps(blueprint.steps, frame, self.input)
-        return output if blueprint.output is None else frame.after(output).render(blueprint.output)
+        output = output if blueprint.output is None else frame.after(output).render(blueprint.output)
+        self.note(self.address, RunCompleted(output=output))
+        return output
 
-    def _with_context(self, cause: Failure, error: BaseException) -> Failure:
-        """Return the failure with the context where it happened: a failed run leaves nothing else."""
-        reached = context_of(error, self.address)
-        return cause.model_copy(update={"context": self.store.value if reached is None else reached, "reached": None})
-
-    async def _failed(self, cause: Failure) -> None:
+    def wind_up(self, error: BaseException) -> None:
+        """See base class."""
+        if is_cancelled(error):
+            self.note(self.address, RunCancelled())
+            return
+        cause = failure_of(error, self.address)
         self.note(
             self.address, RunFailed(error=cause.type, message=cause.message, at=cause.address, reason=cause.reason)
         )
-        await self.close("failed")
 
-    async def _cancelled(self) -> None:
-        self.note(self.address, RunCancelled())
-        await self.close("cancelled")
+    def failure_from(self, error: BaseException) -> Failure:
+        """Return the failure with the context where it happened: a failed run leaves nothing else."""
+        reached = context_of(error, self.address)
+        context = self.store.value if reached is None else reached
+        return failure_of(error, self.address).model_copy(update={"context": context, "reached": None})
 
 
 def _begun(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:

@@ -57,7 +57,7 @@ async def _outcome(
     """Return the outcome of one run; if a tool that may not run twice was lost in mid-call, a person decides."""
     while True:
         try:
-            call = frame.host.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
+            call = frame.host.activities.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
             outcome: ToolOutcome = await frame.spend(call)
             return outcome
         except ActivityError as error:

@@ -119,7 +119,7 @@ class AgentWorkflow(ChildWorkflow):
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
         wanted = described_by_worker(self.tools)
-        specs = await self.describe_tools(wanted) if wanted else []
+        specs = await self.activities.describe_tools(wanted) if wanted else []
         # An author may name a tool by itself and again through its server.
         specs = list({spec.reference: spec for spec in specs}.values())
         specs += described_here(self.tools, self.definition.blueprint)
@@ -478,7 +478,7 @@ class AgentWorkflow(ChildWorkflow):
         self.history.signals += 1
         try:
             self.check_signal()
-            self.told.append(_message_from(value_in(payload, self.limits.answer)))
+            self.told.append(_message_from(value_in(payload, self.size_limits.answer)))
         except Refusal as refusal:
             self.refuse_signal(refusal)
 

@@ -57,7 +57,7 @@ async def look_up(tools: Iterable[str], frame: Frame) -> Catalogue:
     here = [tool for tool in names if _is_here(tool, frame.blueprint)]
     specs = {spec.reference: spec for spec in described_here([AgentTool(name=tool) for tool in here], frame.blueprint)}
     there = [tool for tool in names if not tool.startswith((AGENT, IMPORT))]
-    found = await frame.host.describe_tools(there, lenient=True) if there else []
+    found = await frame.host.activities.describe_tools(there, lenient=True) if there else []
     problems = {spec.reference: spec.problem for spec in found if spec.problem}
     specs |= {spec.reference: spec for spec in found if not spec.problem}
     several = {spec.reference.partition("/")[0] for spec in found} & set(names) - specs.keys() - problems.keys()

@@ -631,7 +631,7 @@ class Control:
         # For a step the plan's words count: by words of its own a model could bring any tool into it.
         wants = instruction if found is None else step.instruction
         wanted = FindTool(service=step.service or service, instruction=wants, among=among, missing=missing)
-        name = await self._desk.frame.host.find_tool(wanted)
+        name = await self._desk.frame.host.activities.find_tool(wanted)
         if name is None:
             raise ControlError("tool_missing", "no tool does that; finish what can be done without, or skip the step")
         if found is not None and (one := f"{self._key(found)};{name}") not in self.drive.found:

@@ -72,7 +72,7 @@ class ToolCaller:
         frame = self._desk.frame
         if tool.startswith((AGENT, IMPORT)):
             return described_here([AgentTool(name=tool)], frame.blueprint)
-        return await frame.host.describe_tools([tool])
+        return await frame.host.activities.describe_tools([tool])
 
     async def call(
         self, tool: str, args: dict[str, Any], frame: Frame, tally: Tally, id_: str = ""
@@ -126,7 +126,7 @@ class ToolCaller:
         """Another tool that does what the step wants, in the place of one that is not there."""
         among = [one.name for one in self.agent.tools]
         wanted = FindTool(service=self._step.service, instruction=self._step.instruction, among=among, missing=tool)
-        found = await self._desk.frame.host.find_tool(wanted)
+        found = await self._desk.frame.host.activities.find_tool(wanted)
         return found if found not in (tool, None) else None
 
 

@@ -30,7 +30,7 @@ FORMAT = 2
 async def run_cache(step: Cache, frame: Frame) -> Any:
     value = frame.input_of(step)
     key = _key(step, frame.after(value))
-    hit = await frame.host.look_up(key)
+    hit = await frame.host.activities.look_up(key)
     if hit.found:
         return _replayed(hit.value, key, frame)
     before = frame.store.value
@@ -41,7 +41,7 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
     changed = _changed(step.wrapped_step, before, inside)
     entry = {"output": output, "changes": _entries_of(changed), "answer": _answer(inside)}
     try:
-        await frame.host.keep(CacheEntry(key=key, value=entry, ttl=step.ttl))
+        await frame.host.activities.keep(CacheEntry(key=key, value=entry, ttl=step.ttl))
     except ActivityError as error:
         if is_cancelled(error):
             raise
