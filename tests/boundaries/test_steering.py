@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 import yaml
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -198,6 +199,7 @@ async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Clie
     await away.replay()
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_path: Path) -> None:
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
     queue = away.runs.task_queue

@@ -21,6 +21,8 @@ from tests.conftest import Harness, until, worker_for
 
 ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
 
+pytestmark = pytest.mark.usefixtures("impatient")
+
 
 @workflow.defn(name=PIPELINE_WORKFLOW)
 class Broken:
