@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.kinds.walk import steps_within
-
-AGENT = "agent:"
-MCP = "mcp:"
 
 
 @dataclass

@@ -16,3 +16,10 @@ def is_person(text: str) -> bool:
     [True, True, False, False, False]
     """
     return len(text) <= LONGEST and _WRITTEN.fullmatch(text) is not None
+
+
+def name_hint(name: str, key: str) -> str:
+    """Return how to write a name that is neither a user nor a group."""
+    if name.strip() and ":" not in name and name != REQUESTER:
+        return f"did you mean {USER + name.strip()[:40]!r} or {GROUP + name.strip()[:40]!r}?"
+    return "write user:NAME or group:NAME" + (f", or {REQUESTER}" if key == "not_by" else "")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT, reach_of
+from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.parts import Part, Requirement
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.positions import Parts
 
 _OF_THE_BLUEPRINT = (AGENT, IMPORT, "agents.")

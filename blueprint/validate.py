@@ -14,11 +14,11 @@ from pydantic_core import ErrorDetails
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
+from holdfast.blueprint.kinds.keys import meant_key, nearest, unknown_key
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.positions import Parts, place_of, shown
 from holdfast.blueprint.recover import Repair, repair_tree
 from holdfast.blueprint.source import PlacedDict, plain
-from holdfast.blueprint.suggest import meant_key, nearest, unknown_key
 
 _ROUNDS = 8  # a repair can bring out further faults, which pydantic did not reach before
 _WORDS = {
@@ -128,7 +128,7 @@ class _Finding:
         match self.error:
             case "extra_forbidden":
                 assert self.part is not None
-                return unknown_key(self.part, self.key)
+                return unknown_key(self.part, self.key, KINDS)
             case "union_tag_invalid":
                 return self._unknown_kind()
             case "missing":

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep, Step
 from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.kinds.step import BUILTINS, IMPORT
+from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT
 
 ASK_TOOL = "request_user_info"
 """The tool with which an agent asks a person."""

@@ -25,7 +25,7 @@ LIBRARIES = {"temporalio", "pydantic", "pydantic_core", "jinja2", "markupsafe", 
 """Third parties that workflow code may import; each is deterministic, or passed through by Temporal's own sandbox."""
 ALLOWED = {
     "blueprint/load/files.py": {"os"},  # reads files, for the client
-    "blueprint/sugar/report.py": {"os"},  # names files, for the client
+    "blueprint/sugar/expansion.py": {"os"},  # names files, for the client
     "blueprint/expressions/bounds.py": {"id()"},  # of a value that it holds meanwhile
     "protocol/guard.py": {"datetime.datetime.now"},  # in update validators, which replay never runs
 }

@@ -10,7 +10,7 @@ from temporalio import workflow
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation
-from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.events import LoopCompleted, LoopIteration

@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint import defaults
-from holdfast.blueprint.dependencies import AGENT, reach_of_tools
+from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.expressions import ExpressionError, holds, names_in_expression
 from holdfast.blueprint.kinds import Agent, AgentTool, Rule
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.protocol.agents import ToolCall, ToolSpec
 from holdfast.protocol.questions import Permission, Review
 from holdfast.protocol.values import digest_of

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
 from holdfast.protocol.events import ToolCalled, ToolReturned

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.blueprint.check.findings import Findings, texts_of
 from holdfast.blueprint.dependencies import reach_of_tools, tools_of
 from holdfast.blueprint.expressions import (
     ExpressionError,
@@ -16,6 +15,7 @@ from holdfast.blueprint.expressions import (
     names_in_expression,
 )
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.findings import Findings, texts_of
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.recover import UNNAMED
 from holdfast.blueprint.source import Position

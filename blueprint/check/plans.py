@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.check.agents import check_agent, check_tool_name
-from holdfast.blueprint.check.findings import Findings, check_known
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.kinds import Agent, Blueprint, Plan
+from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody
+from holdfast.blueprint.kinds.agent_checks import check_tool_name
 from holdfast.blueprint.plan import laid_out
 
 _WRITTEN = ("goal", "steps", "loop_blocks")
 
 
-def check_plan(step: Plan, path: str, blueprint: Blueprint, findings: Findings) -> None:
-    plan = step.plan
-    path = f"{path}.plan"
-    _check_agent(plan.agent, f"{path}.agent", blueprint, findings)
+def check_plan(plan: PlanBody, path: str, blueprint: Blueprint, findings: Findings) -> None:
     for index, plan_step in enumerate(plan.steps):
-        _check_agent(plan_step.agent, f"{path}.steps[{index}].agent", blueprint, findings)
         for number, tool in enumerate(plan_step.tools):
             tool_path = f"{path}.steps[{index}].tools[{number}]"
             check_tool_name(tool, tool_path, blueprint, findings)
@@ -40,10 +36,3 @@ def _check_allowed(tool: str, agent: str | Agent | None, path: str, blueprint: B
     if names and tool not in names:
         hint = did_you_mean(tool, names) or f"it lists: {', '.join(names)}"
         findings.add(path, "unknown_name", f"the agent does not list the tool {tool!r}", hint)
-
-
-def _check_agent(agent: str | Agent | None, path: str, blueprint: Blueprint, findings: Findings) -> None:
-    if isinstance(agent, str) and not findings.was_repaired("agents", agent):
-        check_known(agent, "agent", blueprint.agents, path, findings)
-    if isinstance(agent, Agent):
-        check_agent(agent, path, blueprint, findings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.check.findings import Findings
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
-from holdfast.blueprint.kinds import Agent, AgenticLoop, AnyStep, Blueprint, Clarify, PlainStep
+from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint
 from holdfast.blueprint.reducers import REDUCERS, misplaced, properties_of
 
 
@@ -47,15 +47,11 @@ def _types(declared: Any) -> set[str]:
 
 
 def check_step_schemas(step: AnyStep, path: str, findings: Findings) -> None:
-    check_schema(step.input_schema, f"{path}.input_schema", findings)
-    check_schema(step.output_schema, f"{path}.output_schema", findings)
-    if isinstance(step, Clarify):
-        check_schema(step.facts, f"{path}.schema", findings)
-    match step:
-        case PlainStep(agent=Agent() as agent) | Clarify(agent=Agent() as agent):
-            check_schema(agent.output_schema, f"{path}.agent.output_schema", findings)
-        case AgenticLoop(planner=Agent() as agent):
-            check_schema(agent.output_schema, f"{path}.planner.output_schema", findings)
+    for key, schema in step.schemas().items():
+        check_schema(schema, f"{path}.{key}", findings)
+    for used in step.agents():
+        if isinstance(used.agent, Agent):
+            check_schema(used.agent.output_schema, f"{path}.{used.path}.output_schema", findings)
 
 
 def check_schema(schema: dict[str, object] | None, path: str, findings: Findings) -> bool:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from holdfast.blueprint.dependencies import AGENT, MCP, reach_of_tools
+from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.explain.cost import limit_phrases, turns_of_driver
 from holdfast.blueprint.explain.people import Ask
 from holdfast.blueprint.explain.schemas import shape
 from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
 from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT, MCP
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 
 ANY_TOOL = "a tool"

@@ -9,7 +9,6 @@ from typing import Any
 
 from jinja2 import nodes
 
-from holdfast.blueprint.dependencies import AGENT
 from holdfast.blueprint.explain.amounts import LARGEST, Amount, largest, total
 from holdfast.blueprint.explain.words import duration
 from holdfast.blueprint.expressions import ExpressionError
@@ -34,7 +33,7 @@ from holdfast.blueprint.kinds import (
     PlanBody,
     PlanStep,
 )
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
 
 MISFITS = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.dependencies import AGENT, reach_of_tools
+from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.explain.agents import ANY_TOOL, UsedAgent, asks_of, asks_of_calls, describe_agent
 from holdfast.blueprint.explain.description import AgentUse, NestedSteps, PlanUnitDescription, StepDescription
 from holdfast.blueprint.explain.outline import Line
@@ -14,7 +14,7 @@ from holdfast.blueprint.explain.schemas import shape
 from holdfast.blueprint.explain.steps import answers_in, describe_step, result_of
 from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, constant, filled, listed, one_line
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Hitl, Step
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 
 
 @dataclass

@@ -46,8 +46,8 @@ from holdfast.blueprint.kinds import (
     Retry,
     Step,
 )
-from holdfast.blueprint.kinds.loop import MOST_IDLE_ROUNDS
-from holdfast.blueprint.kinds.step import BUILTINS, IMPORT
+from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
 
 
 def describe_step(step: AnyStep, names: Vocabulary) -> StepDescription:

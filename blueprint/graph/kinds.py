@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT
 from holdfast.blueprint.explain.agents import approval_condition, model, tool_name
 from holdfast.blueprint.explain.people import PREVIOUS
 from holdfast.blueprint.explain.steps import describe_step, ends_of, items, subject, yes_or_no
@@ -28,7 +27,7 @@ from holdfast.blueprint.kinds import (
     Plan,
     Step,
 )
-from holdfast.blueprint.kinds.step import BUILTINS, IMPORT
+from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT
 
 LARGEST = 200
 """The number of nodes above which imports are drawn closed: browsers handle some hundreds."""

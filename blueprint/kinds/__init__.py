@@ -18,17 +18,22 @@ from holdfast.blueprint.kinds.clarify import Clarify
 from holdfast.blueprint.kinds.conditional import Conditional
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.hitl import Escalation, Hitl, Option
-from holdfast.blueprint.kinds.loop import HistoryManagement, Loop, LoopBlock, Operation, Write
+from holdfast.blueprint.kinds.loop import Loop
+from holdfast.blueprint.kinds.loop_block import HistoryManagement, LoopBlock
 from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock
+from holdfast.blueprint.kinds.operations import Operation, Write
 from holdfast.blueprint.kinds.parallel import Parallel
 from holdfast.blueprint.kinds.parts import Access, Limits, Retry
-from holdfast.blueprint.kinds.plan import Plan, PlanBody, PlanLoop, PlanOption, PlanStep
+from holdfast.blueprint.kinds.plan import Plan
+from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanOption, PlanStep
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
 
 AnyStep = Annotated[
     PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop | Plan,
     Field(discriminator="kind"),
 ]
+DEFAULT_KIND = "step"
+"""The kind of a step that names none."""
 KINDS: dict[str, type[Step]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyStep)[0])
 }

@@ -7,9 +7,14 @@ from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.kinds.agent_checks import check_tools
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Retry, Seconds, Template
+from holdfast.blueprint.source import PlacedDict, PlacedList
 
 
 class AgenticLoop(Step):
@@ -50,3 +55,21 @@ class AgenticLoop(Step):
     @property
     def segment(self) -> str:
         return "agent"
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        expansion.expand_agent(step, "planner", path)
+        if isinstance(step.get("registry"), PlacedList):
+            step["registry"] = expansion.tools(step["registry"])
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        planner = blueprint.agents.get(self.planner) if isinstance(self.planner, str) else self.planner
+        if planner is not None and planner.tools:
+            message = "a planner has no tools of its own: its turns are commands"
+            findings.add_key(f"{path}.planner", "conflict", message, "list them in `registry`")
+        if planner is not None and planner.human:
+            message = "a planner has no `human`: it asks with its command ask_human"
+            hint = "leave `human` out; who must agree to a tool is said in `registry` (approve) and `permissions`"
+            findings.add_key(f"{path}.planner", "conflict", message, hint)
+        check_tools(self.registry, f"{path}.registry", blueprint, findings)

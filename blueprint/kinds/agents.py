@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -59,6 +59,8 @@ class AgentHistory(Part):
 
 class Agent(Part):
     """A model with its instructions, and in turns with its tools."""
+
+    short_keys: ClassVar[tuple[str, ...]] = ("system_prompt",)
 
     model: str = Field(
         description="`provider:name`, `openai-compatible:NAME@URL`, `scripted:FILE`, `echo`, or a name of `[models]`.",

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.findings import Findings, check_path
 from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Name, Part, Schema, Template
+from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.source import PlacedDict
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -123,6 +128,37 @@ class Step(Part):
         """The type of the step's segment in an address."""
         return str(self.__dict__["kind"])
 
+    @property
+    def stops(self) -> bool:
+        """True if the step surely stops for a person, unless its `when` is false."""
+        return self.interrupt_before or self.interrupt_after
+
+    def schemas(self) -> Mapping[str, Schema | None]:
+        """Return the JSON Schemas of the step, by their path in it."""
+        return {"input_schema": self.input_schema, "output_schema": self.output_schema}
+
     def sees_context(self) -> bool:
         """Return whether the step reads more of the context than its templates and expressions name."""
         return self.interrupt_before or self.interrupt_after
+
+    @property
+    def plan_body(self) -> PlanBody | None:
+        """The plan that the step works off."""
+        return None
+
+    @classmethod
+    def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
+        """Return the definition with its keys where the core form has them, before unknown ones are refused."""
+        return definition
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        """Expand the short forms of this kind in place."""
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        """Report what this step, and not one inside it, may not say."""
+        if self.sink_to is not None:
+            check_path(self.sink_to, f"{path}.sink_to", findings)
+
+    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        """Report what is valid, but hardly as intended."""

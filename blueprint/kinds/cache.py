@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Seconds, Template
+from holdfast.blueprint.source import PlacedDict
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -34,3 +36,8 @@ class Cache(Step):
 
     def blocks(self) -> Mapping[str, Block]:
         return {"wrapped_step": Block((self.wrapped_step,))}
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        if "wrapped_step" in step:
+            step["wrapped_step"] = expansion.step(step["wrapped_step"], f"{path}.wrapped_step")

@@ -7,9 +7,15 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Schema, Template
+from holdfast.blueprint.source import PlacedDict
 
 FEWEST = 8
 """Questions that may be put where the author gives no number."""
@@ -72,3 +78,37 @@ class Clarify(Step):
     @property
     def most_questions(self) -> int:
         return max(FEWEST, 2 * len(self.wanted())) if self.max_questions is None else self.max_questions
+
+    def schemas(self) -> Mapping[str, Schema | None]:
+        return {**super().schemas(), "schema": self.facts}
+
+    @property
+    def stops(self) -> bool:
+        return True
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        if isinstance(step.get("agent"), str | PlacedDict):
+            flujo.expand_agent_or_tool(step, path, expansion)
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        properties = self.facts.get("properties")
+        if not isinstance(properties, dict) or not properties:
+            message = "the schema names no facts: it needs `properties`"
+            hint = "schema: {type: object, required: [audience], properties: {audience: {type: string}}}"
+            findings.add(f"{path}.schema", "bad_value", message, hint)
+            return
+        required = self.facts.get("required")
+        for name in required if isinstance(required, list) else []:
+            if name not in properties:
+                message = f"{name!r} is required, but none of the properties: it could never be asked"
+                hint = did_you_mean(str(name), properties) or f"known facts: {', '.join(properties)}"
+                findings.add(f"{path}.schema.required", "bad_value", message, hint)
+
+    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        """Warn of fewer questions than facts: without an agent each fact is a question of its own."""
+        facts = len(self.wanted())
+        if self.agent is None and self.known is None and self.most_questions < facts:
+            message = f"{self.most_questions} questions for {facts} facts, which are asked one by one"
+            findings.add(f"{path}.max_questions", "few_questions", message, f"write {facts} or more, or remove it")

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
+from jinja2 import nodes
 from pydantic import Field
 
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.parse import parsed_expression
+from holdfast.blueprint.findings import Findings, check_function
+from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expand_condition
 from holdfast.blueprint.kinds.parts import Requirement
-from holdfast.blueprint.kinds.step import BUILTINS
+from holdfast.blueprint.kinds.references import BUILTINS
+from holdfast.blueprint.source import PlacedDict
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
+
+
+_TRUTH = frozenset({"true", "false"})
 
 
 class Conditional(Step):
@@ -50,3 +61,72 @@ class Conditional(Step):
 
     def sees_context(self) -> bool:
         return super().sees_context() or self.condition is not None
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        expand_condition(step, "condition_expression")
+        expand_branches(step, path, expansion)
+        condition = step.get("condition")
+        if isinstance(condition, str) and condition.startswith(flujo.PREFIX):
+            step["condition"] = flujo.builtin(condition, step.value_place("condition"), f"{path}.condition", expansion)
+        if "default_branch" in step:
+            place = step.value_place("default_branch")
+            step["default_branch"] = expansion.steps(step["default_branch"], place, f"{path}.default_branch")
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        if self.condition_expression is None and self.condition is None:
+            message = "'condition_expression' is missing: it chooses the branch"
+            findings.add(
+                f"{path}.condition_expression", "missing_key", message, "its value, as text, is the branch key"
+            )
+        if self.condition_expression is not None and self.condition is not None:
+            message = "'condition' and 'condition_expression' both choose the branch"
+            findings.add_key(f"{path}.condition", "conflict", message, "keep one of them")
+        if self.condition is not None and self.condition not in BUILTINS:
+            check_function(self.condition, f"{path}.condition", findings)
+        if not self.branches:
+            message = "'branches' is empty: at least one is needed"
+            findings.add(f"{path}.branches", "bad_value", message, "branches: {true: […], false: […]}")
+
+    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        if self.condition_expression is not None:
+            _check_reach(self, path, self.condition_expression, findings)
+
+
+def _check_reach(step: Conditional, path: str, expression: str, findings: Findings) -> None:
+    values = _values(parsed_expression(expression))
+    if values is None:
+        return
+    possible = " or ".join(sorted(values, reverse=True))
+    for key in step.branches:
+        if key not in values:
+            message = f"the branch {key!r} is never chosen: the condition is {possible}"
+            findings.add_key(
+                f"{path}.branches.{key}", "unreachable_branch", message, f"name it {possible}, or remove it"
+            )
+    if step.default_branch is not None and values <= step.branches.keys():
+        message = f"the default branch is never chosen: the condition is {possible}"
+        findings.add_key(f"{path}.default_branch", "unreachable_branch", message, "remove it")
+    missing = sorted(values - step.branches.keys())
+    if missing and step.default_branch is None and values & step.branches.keys():
+        message = f"the step fails where the condition is {' or '.join(missing)}: there is no such branch"
+        findings.add_key(f"{path}.branches", "missing_branch", message, "add it, or a default_branch")
+
+
+def _values(node: nodes.Node) -> frozenset[str] | None:
+    """Return every value that an expression can have, as text; None if that is unknown."""
+    match node:
+        case nodes.Compare() | nodes.Not() | nodes.Test():
+            return _TRUTH
+        case nodes.Const(value=value):
+            return frozenset({text_of(value)})
+        case nodes.And(left=first, right=second) | nodes.Or(left=first, right=second):
+            return _either(_values(first), _values(second))
+        case nodes.CondExpr(expr1=first, expr2=nodes.Node() as second):
+            return _either(_values(first), _values(second))
+    return None
+
+
+def _either(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
+    return None if first is None or second is None else first | second

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Block, Step
-from holdfast.blueprint.kinds.loop import Operation
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.operations import Operation, expand_operations
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Template
+from holdfast.blueprint.kinds.walk import placed_steps
+from holdfast.blueprint.reducers import Path, reducers_of
+from holdfast.blueprint.source import PlacedDict, plain
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
+
+
+_ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input", "item", "history"})
+_TEMPLATE = re.compile(r"\s*\{\{((?:(?!\}\}|\{\{).)*)\}\}\s*", re.DOTALL)
 
 
 class Finalize(Part):
@@ -84,3 +96,80 @@ class Map(Step):
 
     def sees_context(self) -> bool:
         return super().sees_context() or any(operation.verb != "set" for operation in self.map.init)
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        if isinstance(step.get("map"), PlacedDict):
+            step["map"] = _expanded_block(step["map"], f"{path}.map", expansion)
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        _check_block(self.map, f"{path}.map", findings)
+
+    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        _shared_writes(self, path, blueprint, findings)
+
+
+def _check_block(block: MapBlock, path: str, findings: Findings) -> None:
+    for index, operation in enumerate(block.init):
+        operation.check(f"{path}.init[{index}]", findings)
+    match block.finalize:
+        case Finalize(output_template=None, output=None):
+            message = "'finalize' is empty"
+            findings.add(f"{path}.finalize", "bad_value", message, "add output_template or output, or remove it")
+        case Finalize(output_template=str(), output=output) if output is not None:
+            message = "'output' and 'output_template' both say what the map gives"
+            findings.add_key(f"{path}.finalize.output", "conflict", message, "keep one of them")
+
+
+def _shared_writes(step: Map, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    """Warn of parallel items that write one path: forks of the context that differ cannot be joined."""
+    if step.map.max_concurrency == 1:
+        return
+    reducers = reducers_of(blueprint.context_schema)
+    for step_path, inner in placed_steps(step.map.body, f"{path}.map.body"):
+        if _is_reduced(inner, reducers):
+            continue
+        key, subject = (
+            ("sink_to", inner.sink_to) if inner.sink_to is not None else ("updates_context", "the keys of its output")
+        )
+        if inner.sink_to is not None or inner.updates_context:
+            message = f"items that run at once all write {subject}: the map fails if two of them write different values"
+            hint = "collect the items' outputs, which are the map's output, or write max_concurrency: 1"
+            findings.add(f"{step_path}.{key}", "shared_write", message, hint)
+
+
+def _is_reduced(step: AnyStep, reducers: Mapping[Path, str]) -> bool:
+    """Return whether a reducer joins what the step writes; with unknown output keys, any reducer counts."""
+    if step.sink_to is None:
+        return bool(reducers)
+    keys = tuple(step.sink_to.removeprefix("context.").split("."))
+    return any(keys[: len(path)] == path for path in reducers)
+
+
+# Short forms
+
+
+def _expanded_block(definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
+    block = expansion.correct_keys(definition, MapBlock, path)
+    if "iterable_input" in block:
+        block["iterable_input"] = _expression(block["iterable_input"])
+    if "body" in block:
+        block["body"] = expansion.steps(block["body"], block.value_place("body"), f"{path}.body")
+    if "init" in block:
+        block["init"] = expand_operations(block["init"], f"{path}.init", expansion, presets=False)
+    if isinstance(block.get("finalize"), PlacedDict):
+        block["finalize"] = expansion.correct_keys(block["finalize"], Finalize, f"{path}.finalize")
+    return block
+
+
+def _expression(value: Any) -> Any:
+    """Return the expression: `events` is `context.events`; `{{ … }}` is its content; a list is itself."""
+    match value:
+        case list():
+            return json.dumps(plain(value))
+        case str() if whole := _TEMPLATE.fullmatch(value):
+            return whole[1].strip()
+        case str() if re.fullmatch(r"[A-Za-z_]\w*", value.strip()) and value.strip() not in _ROOTS:
+            return f"context.{value.strip()}"
+    return value

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.findings import Findings, check_known, check_path
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE
+from holdfast.blueprint.source import PlacedDict
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -49,3 +53,28 @@ class Parallel(Step):
 
     def blocks(self) -> Mapping[str, Block]:
         return {f"branches.{name}": Block(tuple(steps)) for name, steps in self.branches.items()}
+
+    @classmethod
+    def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
+        """Move keys under `parallel:` beside `name`."""
+        if not isinstance(definition.get("parallel"), PlacedDict):
+            return definition
+        step = definition.copy()
+        block, _ = step.take("parallel")
+        for key, value in block.items():
+            if key in step:
+                expansion.add(block.key_place(key), f"{path}.parallel.{key}", "conflict", f"{key!r} appears twice")
+            else:
+                step.put(key, value, block.places[key])
+        return step
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        expand_branches(step, path, expansion)
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        for branch, paths in (self.field_mapping or {}).items():
+            check_known(branch, "branch", self.branches, f"{path}.field_mapping.{branch}", findings)
+            for index, target in enumerate(paths):
+                check_path(target, f"{path}.field_mapping.{branch}[{index}]", findings)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -40,6 +40,16 @@ class Part(BaseModel):
     """A piece of a blueprint: immutable, and strict about its keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    short_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys of short forms, which the core form does not have."""
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Keys that others use, with the key that means the same here."""
+
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        """Return where an unknown key belongs, if this part knows."""
+        return None
 
     def requires(self) -> Iterator[Requirement]:
         """Return what this part itself, not what is inside it, names of a worker."""

@@ -7,30 +7,23 @@ from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.findings import Findings, check_function, check_known, check_path, may_be_object
+from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
-
-IMPORT = "imports."
-"""What stands before the alias of an import."""
-
-BUILTINS = frozenset(
-    {
-        "stringify",
-        "passthrough",
-        "context_set",
-        "context_get",
-        "context_merge",
-        "select_fields",
-        "flatten",
-        "check_user_confirmation",
-    }
-)
-"""Tools that run in workflow code and cost no activity."""
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
+from holdfast.blueprint.source import PlacedDict
 
 
 class ImportConfig(Part):
     """The input of an imported blueprint, and the outputs taken from it."""
+
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        return flujo.OF_IMPORTS.get(key)
 
     input: Template | None = Field(
         None, description="The import's input; default: the step's input.", examples=["{{ steps.draft.output }}"]
@@ -87,3 +80,73 @@ class PlainStep(Step):
 
     def sees_context(self) -> bool:
         return super().sees_context() or self.uses in ("context_get", "context_merge")
+
+    @classmethod
+    def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
+        flujo.callable_of_agent(step)
+        flujo.expand_agent_or_tool(step, path, expansion)
+        uses = step.get("uses")
+        if isinstance(uses, str) and uses.startswith(flujo.PREFIX):
+            step["uses"] = flujo.builtin(uses, step.value_place("uses"), f"{path}.uses", expansion)
+        elif isinstance(uses, str) and uses.startswith("agents.") and "agent" not in step:
+            _, places = step.take("uses")
+            step.put("agent", uses.removeprefix("agents."), places)
+        flujo.without_second_write(step)
+        flujo.config_core(step, path, expansion)
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        _check_update(self, path, findings)
+        if self.uses is not None and self.agent is not None:
+            findings.add_key(f"{path}.uses", "conflict", "'uses' and 'agent' both say what runs", "keep one of them")
+        if self.uses is not None:
+            _check_uses(self.uses, f"{path}.uses", blueprint, findings)
+        _check_config(self, path, findings)
+        _check_activity(self, path, findings)
+
+
+def _check_config(step: PlainStep, path: str, findings: Findings) -> None:
+    if step.config is None:
+        return
+    if step.import_alias is None:
+        message = "'config' belongs to steps that run an import"
+        findings.add_key(f"{path}.config", "conflict", message, "write uses: imports.<alias>, or remove it")
+    for source, target in step.config.outputs.items():
+        check_path(source, f"{path}.config.outputs.{source}", findings)
+        check_path(target, f"{path}.config.outputs.{source}", findings)
+
+
+def _check_update(step: PlainStep, path: str, findings: Findings) -> None:
+    """Refuse `updates_context` where the step passes on a constant that is no object."""
+    if not (step.updates_context and step.agent is None and step.uses is None):
+        return
+    if step.input is not None and not may_be_object(step.input):
+        message = "updates_context needs an object, but this step only passes on a constant that is none"
+        findings.add(f"{path}.input", "bad_value", message, "write a mapping, such as input: {count: 1}")
+
+
+def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    if uses.startswith("imports."):
+        check_known(uses.removeprefix("imports."), "import", blueprint.imports, path, findings)
+    elif ":" in uses:
+        check_function(uses, path, findings)
+    elif not uses.strip():
+        findings.add(path, "bad_value", "'uses' is empty", "name a tool, a function, an agent or an import")
+
+
+def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
+    """Refuse `timeout` and `retry` in steps that do not run one activity."""
+    if step.agent is not None:
+        return
+    if step.uses is None:
+        reason = "this one only passes its input on"
+    elif step.uses.startswith("imports."):
+        reason = "an import runs many: give them to its steps"
+    elif step.uses in BUILTINS:
+        reason = f"{step.uses} runs in the workflow itself"
+    else:
+        return
+    for key, value in (("timeout", step.timeout), ("retry", step.retry)):
+        if value is not None:
+            message = f"{key!r} belongs to steps that run one activity: {reason}"
+            findings.add_key(f"{path}.{key}", "conflict", message, "remove it")

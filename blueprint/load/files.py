@@ -12,11 +12,11 @@ from holdfast.blueprint.check import check
 from holdfast.blueprint.check.advice import advise
 from holdfast.blueprint.errors import BlueprintError, Problem, in_order
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.kinds import Blueprint, PlainStep
+from holdfast.blueprint.kinds import KINDS, Blueprint, PlainStep
 from holdfast.blueprint.plan.document import blueprint_of, is_plan, path_in_plan, plan_inside, unfenced
 from holdfast.blueprint.positions import Parts, place_of, shown
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
-from holdfast.blueprint.sugar import ExpansionReport, core_form
+from holdfast.blueprint.sugar import DocumentExpansion, core_form
 from holdfast.blueprint.suppress import apply_suppressions
 from holdfast.blueprint.validate import validate
 
@@ -158,8 +158,8 @@ class _Loading:
         self.warnings = [*others, *apply_suppressions(own, source)]
 
     def _blueprint(self, document: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
-        report = ExpansionReport(folder)
-        core = core_form(document, report, name, shown(prefix))
+        expansion = DocumentExpansion(KINDS, folder)
+        core = core_form(document, expansion, name, shown(prefix))
         imported, size = self._imports(core, folder, prefix)
         import_problems = [problem for parsed in imported.values() for problem in parsed.problems]
         placeholder = Blueprint(name="unreadable", steps=[*_PLACEHOLDER_STEPS])
@@ -168,9 +168,9 @@ class _Loading:
         if size > MAX_VALUES:
             message = f"more than {MAX_VALUES:,} values with all imports"
             import_problems.append(core.place.problem(shown(prefix), "bad_value", message, "import less often"))
-            return Parsed(None, [*report.problems, *import_problems])
+            return Parsed(None, [*expansion.problems, *import_problems])
         validated = validate(core, imports, prefix)
-        problems = [*report.problems, *import_problems, *validated.problems]
+        problems = [*expansion.problems, *import_problems, *validated.problems]
         if validated.blueprint is not None:
             problems += check(validated.blueprint, core, prefix, validated.repaired)
         if validated.blueprint is not None and not problems:

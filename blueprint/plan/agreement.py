@@ -7,7 +7,7 @@ import unicodedata
 from typing import NamedTuple
 
 from holdfast.blueprint.expressions.texts import folded
-from holdfast.blueprint.kinds.plan import Language
+from holdfast.blueprint.kinds.plan_body import Language
 
 DEFAULT_LANGUAGE: Language = "en"
 

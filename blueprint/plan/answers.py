@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from holdfast.blueprint.expressions.texts import folded
-from holdfast.blueprint.kinds.plan import Language, PlanOption, PlanStep
+from holdfast.blueprint.kinds.plan_body import Language, PlanOption, PlanStep
 from holdfast.blueprint.plan.agreement import NEGATIONS, NO_WORDS, YES_WORDS, agrees, refuses, words_of
 from holdfast.blueprint.plan.references import BadText, references_in
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.texts import NoJson, folded, read_json
-from holdfast.blueprint.kinds.plan import ItemRule, PlanBody, PlanLoop, PlanStep
+from holdfast.blueprint.kinds.plan_body import ItemRule, PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
 from holdfast.blueprint.plan.conditions import Condition, parse_condition
 from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference

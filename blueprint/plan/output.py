@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.blueprint.kinds import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.kinds.plan import LANGUAGES
+from holdfast.blueprint.kinds.plan_body import LANGUAGES
 
 Schema = dict[str, Any]
 

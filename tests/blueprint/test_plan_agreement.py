@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from holdfast.blueprint import BlueprintError, loads
-from holdfast.blueprint.kinds.plan import PlanOption, PlanStep
+from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.plan.agreement import TABLES, agrees, plainly, refuses
 from holdfast.blueprint.plan.answers import answer_of, means, options_of
 

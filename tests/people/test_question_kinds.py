@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.kinds.plan import PlanBody
+from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import RaisedInterrupt
 from holdfast.protocol.plans import PlanReview

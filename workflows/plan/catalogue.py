@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.layout import Fault
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import ToolSpec

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.blueprint.dependencies import AGENT
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
 from holdfast.blueprint.kinds import Agent, AgentTool, PlanStep
-from holdfast.blueprint.kinds.step import IMPORT
+from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import StepRetrying, ToolDenied

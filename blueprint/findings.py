@@ -9,10 +9,12 @@ from typing import Any
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.positions import Parts, parts_of, place_of, shown
 from holdfast.blueprint.source import PlacedDict, Position
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_PATH = re.compile(r"(context\.)?[^\s.\[\]{}]+(\.[^\s.\[\]{}]+)*")
 _MARKS = ("{{", "{%", "{#")
 
 
@@ -78,3 +80,19 @@ def check_known(name: str, kind: str, available: Iterable[str], path: str, findi
 def check_function(name: str, path: str, findings: Findings) -> None:
     if not _FUNCTION.fullmatch(name):
         findings.add(path, "bad_value", f"{name[:60]!r} names no function", "write package.module:function")
+
+
+def check_path(text: str, path: str, findings: Findings) -> None:
+    """Report a text that is not a path in the context."""
+    if not _PATH.fullmatch(text) or text in ("context", "context."):
+        message = f"{text[:60]!r} is not a path in the context"
+        findings.add(path, "bad_value", message, "write keys with dots between them, such as stats.total")
+
+
+def may_be_object(template: Any) -> bool:
+    """Return whether a template may give an object: a mapping, a text of one, or a text that is filled in."""
+    match template:
+        case str():
+            return not is_literal(template) or isinstance(read_structure(template), dict)
+        case _:
+            return isinstance(template, dict)

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.kinds.step import BUILTINS
+from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.keys import nearest
+from holdfast.blueprint.kinds.references import BUILTINS
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
-from holdfast.blueprint.sugar.report import ExpansionReport
-from holdfast.blueprint.suggest import nearest
 
 PREFIX = "flujo.builtins."
 _WRITES = ("context_set", "context_merge")
 _SETTINGS = ("temperature", "top_k", "top_p")
+
+
+OF_IMPORTS = {
+    "input_to": "its input is set by `input:`",
+    "propagate_hitl": "the questions of an import are always asked: remove it",
+    "inherit_context": "an import has a context of its own: hand over what it needs by `input:`",
+    "inherit_conversation": "an import has a conversation of its own: hand over what it needs by `input:`",
+    "timeout_s": "an import runs many steps: give `timeout` to them",
+    "max_retries": "an import runs many steps: give `retry` to them",
+}
+"""Keys of Flujo's imports, with the way to write the same here."""
+
+
+def expand_agent_or_tool(step: PlacedDict, path: str, expansion: Expansion) -> None:
+    """Expand `agent`: `agents.editor` means `editor`, `{id: …}` a tool; a definition has short forms too."""
+    match step.get("agent"):
+        case PlacedDict() as definition if "id" in definition and "model" not in definition and "uses" not in step:
+            tool_of_agent(step, path, expansion)
+        case _:
+            expansion.expand_agent(step, "agent", path)
 
 
 def callable_of_agent(step: PlacedDict) -> None:
@@ -21,7 +41,7 @@ def callable_of_agent(step: PlacedDict) -> None:
         step.put("uses", *step.take("agent"))
 
 
-def builtin(reference: str, place: Position, path: str, report: ExpansionReport) -> str:
+def builtin(reference: str, place: Position, path: str, expansion: Expansion) -> str:
     """Return the built-in that `flujo.builtins.<name>` means, also with `_sync`."""
     name = reference.removeprefix(PREFIX)
     for spelled in (name, name.removesuffix("_sync")):
@@ -29,7 +49,7 @@ def builtin(reference: str, place: Position, path: str, report: ExpansionReport)
             return spelled
     close = nearest(name, BUILTINS)
     hint = f"did you mean {close!r}?" if close else f"known: {', '.join(sorted(BUILTINS))}"
-    report.add(place, path, "unknown_name", f"unknown built-in {name!r}", hint)
+    expansion.add(place, path, "unknown_name", f"unknown built-in {name!r}", hint)
     return "passthrough"
 
 
@@ -39,13 +59,13 @@ def without_second_write(step: PlacedDict) -> None:
         step.take("updates_context")
 
 
-def tool_of_agent(step: PlacedDict, path: str, report: ExpansionReport) -> None:
+def tool_of_agent(step: PlacedDict, path: str, expansion: Expansion) -> None:
     """Read `agent: {id: …}` as `uses`; a tool has no parameters beside its input."""
     agent = step["agent"]
     if agent.get("params"):
         hint = "a tool has one input: write them under input:"
-        report.add(agent.key_place("params"), f"{path}.agent.params", "unknown_key", "unknown key 'params'", hint)
-    report.refuse_other_keys(_without(agent, "params"), ("id",), f"{path}.agent")
+        expansion.add(agent.key_place("params"), f"{path}.agent.params", "unknown_key", "unknown key 'params'", hint)
+    expansion.refuse_other_keys(_without(agent, "params"), ("id",), f"{path}.agent")
     step.take("agent")
     step.put("uses", agent["id"], agent.places["id"])
 
@@ -57,31 +77,31 @@ def _without(mapping: PlacedDict, key: str) -> PlacedDict:
     return rest
 
 
-def config_core(step: PlacedDict, path: str, report: ExpansionReport) -> None:
+def config_core(step: PlacedDict, path: str, expansion: Expansion) -> None:
     """Read `config: {timeout_s, max_retries}` as `timeout` and `retry`, and outputs in a list as a mapping."""
     original = step.get("config")
     if not isinstance(original, PlacedDict):
         return
     config = step["config"] = original.copy()
     if isinstance(config.get("outputs"), PlacedList):
-        _outputs(config, f"{path}.config.outputs", report)
+        _outputs(config, f"{path}.config.outputs", expansion)
     if str(step.get("uses")).startswith("imports."):
         return
     for key in ("timeout_s", "timeout"):
         if key in config:
-            _move(config, key, step, "timeout", path, report)
+            _move(config, key, step, "timeout", path, expansion)
     if "max_retries" in config:
-        _retries(config, step, path, report)
+        _retries(config, step, path, expansion)
     for key in _SETTINGS:
         if key in config:
             message, hint = f"unknown key {key!r}", f"it belongs to the agent: settings: {{{key}: …}}"
-            report.add(config.key_place(key), f"{path}.config.{key}", "unknown_key", message, hint)
+            expansion.add(config.key_place(key), f"{path}.config.{key}", "unknown_key", message, hint)
             config.take(key)
     if original and not config:
         step.take("config")
 
 
-def _outputs(config: PlacedDict, path: str, report: ExpansionReport) -> None:
+def _outputs(config: PlacedDict, path: str, expansion: Expansion) -> None:
     pairs, places = config.take("outputs")
     outputs = PlacedDict(pairs.place)
     for index, (pair, place) in enumerate(zip(pairs, pairs.places, strict=True)):
@@ -90,28 +110,32 @@ def _outputs(config: PlacedDict, path: str, report: ExpansionReport) -> None:
                 outputs.put(child, pair["parent"], (pair.value_place("child"), pair.value_place("parent")))
             case _:
                 message = "an output is {child: path, parent: path}, each child once"
-                report.add(place, f"{path}[{index}]", "bad_value", message, "write outputs: {child.path: parent.path}")
+                expansion.add(
+                    place, f"{path}[{index}]", "bad_value", message, "write outputs: {child.path: parent.path}"
+                )
     config.put("outputs", outputs, places)
 
 
-def _move(config: PlacedDict, key: str, step: PlacedDict, to: str, path: str, report: ExpansionReport) -> None:
+def _move(config: PlacedDict, key: str, step: PlacedDict, to: str, path: str, expansion: Expansion) -> None:
     value, places = config.take(key)
     if to in step:
-        report.add(places[0], f"{path}.config.{key}", "conflict", f"{to!r} and config.{key} say the same", "keep one")
+        expansion.add(
+            places[0], f"{path}.config.{key}", "conflict", f"{to!r} and config.{key} say the same", "keep one"
+        )
     else:
         step.put(to, value, places)
 
 
-def _retries(config: PlacedDict, step: PlacedDict, path: str, report: ExpansionReport) -> None:
+def _retries(config: PlacedDict, step: PlacedDict, path: str, expansion: Expansion) -> None:
     """Read the number of retries as attempts, which are one more."""
     retries: Any = config["max_retries"]
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         message = "'max_retries' must be a whole number, at least 0"
         place = config.value_place("max_retries")
-        report.add(place, f"{path}.config.max_retries", "bad_value", message, "write retry: {attempts: …}")
+        expansion.add(place, f"{path}.config.max_retries", "bad_value", message, "write retry: {attempts: …}")
         config.take("max_retries")
         return
     retry = PlacedDict(config.value_place("max_retries"))
     retry.put("attempts", retries + 1, config.places["max_retries"])
     config["max_retries"] = retry
-    _move(config, "max_retries", step, "retry", path, report)
+    _move(config, "max_retries", step, "retry", path, expansion)

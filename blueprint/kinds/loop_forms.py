@@ -1,16 +1,19 @@
-"""Short forms of loops: conversations, exits, propagation, outputs."""
+"""Short forms of what stands under `loop:`: conversations, exits, propagation, outputs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast.blueprint.kinds import LoopBlock, Step
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.expansion import Expansion, expand_condition
+from holdfast.blueprint.kinds.keys import nearest
+from holdfast.blueprint.kinds.operations import expand_operations
 from holdfast.blueprint.source import PlacedDict, Position
-from holdfast.blueprint.sugar.report import ExpansionReport
-from holdfast.blueprint.sugar.writes import writes_core
-from holdfast.blueprint.suggest import nearest
+
+if TYPE_CHECKING:
+    pass
+from holdfast.blueprint.kinds.loop_block import LoopBlock
 
 AGENT_FINISHED = "context.scratchpad.last_agent_command.action == 'finish'"
 HISTORY = "context.scratchpad.history"
@@ -23,23 +26,22 @@ _NAME = re.compile(rf"\s*(?:{_ROOTS})(?:\.\w+|\[[^\]]*\])*\s*(?:\|.*)?", re.DOTA
 _WORD = re.compile(r"\s*\w+\s*")
 _DEFAULT_INPUT = Step.model_fields["input"].default
 
-StepsCore = Callable[[Any, Position, str, ExpansionReport], Any]
 
-
-def loop_core(definition: PlacedDict, path: str, report: ExpansionReport, steps_core: StepsCore) -> PlacedDict:
-    block = report.correct_keys(definition, LoopBlock, path)
+def expanded_block(definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
+    block = expansion.correct_keys(definition, LoopBlock, path)
     if "body" in block:
-        block["body"] = steps_core(block["body"], block.value_place("body"), f"{path}.body", report)
+        block["body"] = expansion.steps(block["body"], block.value_place("body"), f"{path}.body")
     for key in ("init", "state"):
         if key in block:
-            block[key] = writes_core(block[key], f"{path}.{key}", report, presets=key == "init")
+            block[key] = expand_operations(block[key], f"{path}.{key}", expansion, presets=key == "init")
     if block.get("conversation") is True:
         _conversation(block)
-    _exit(block, path, report)
-    _propagation(block, path, report)
-    _output(block, path, report)
+    _exit(block, path, expansion)
+    _propagation(block, path, expansion)
+    _output(block, path, expansion)
     if block.get("ai_turn_source") == "last":
-        _last_turn_source(block, path, report)
+        _last_turn_source(block, path, expansion)
+    expand_condition(block, "exit_expression")
     return block
 
 
@@ -68,7 +70,7 @@ def _keep_written_inputs(value: Any) -> None:
                 _keep_written_inputs(part)
 
 
-def _exit(block: PlacedDict, path: str, report: ExpansionReport) -> None:
+def _exit(block: PlacedDict, path: str, expansion: Expansion) -> None:
     if "stop_when" not in block:
         return
     value, places = block.take("stop_when")
@@ -76,12 +78,12 @@ def _exit(block: PlacedDict, path: str, report: ExpansionReport) -> None:
         return
     if value != "agent_finished":
         message, hint = f"'stop_when' must be 'agent_finished', not {value!r}", "write a condition as `exit_expression`"
-        report.add(places[1], f"{path}.stop_when", "bad_value", message, hint)
+        expansion.add(places[1], f"{path}.stop_when", "bad_value", message, hint)
     if block.get("exit_expression") is None and block.get("exit_condition") is None:
         block.put("exit_expression", AGENT_FINISHED, places)
 
 
-def _propagation(block: PlacedDict, path: str, report: ExpansionReport) -> None:
+def _propagation(block: PlacedDict, path: str, expansion: Expansion) -> None:
     match block.get("propagation"):
         case str(preset):
             place = block.value_place("propagation")
@@ -101,27 +103,27 @@ def _propagation(block: PlacedDict, path: str, report: ExpansionReport) -> None:
             hint = f"did you mean {close!r}?" if close else "a template has {{ … }}"
             message = f"the next input must be context, previous_output, auto or a template, not {word!r}"
             place = propagation.value_place("next_input")
-            report.add(place, f"{path}.propagation.next_input", "bad_value", message, hint)
+            expansion.add(place, f"{path}.propagation.next_input", "bad_value", message, hint)
             propagation["next_input"] = "previous_output"
 
 
-def _output(block: PlacedDict, path: str, report: ExpansionReport) -> None:
+def _output(block: PlacedDict, path: str, expansion: Expansion) -> None:
     match block.get("output"):
         case {"text": "conversation_history", **others} if not others and "output_template" not in block:
             _, places = block.take("output")
             block.put("output_template", JOINED_HISTORY, places)
         case {"text": str(value), **others} if not others and (nearest(value, _FIELDS) or _NAME.fullmatch(value)):
-            _refuse_preset(value, block["output"].value_place("text"), f"{path}.output.text", report)
+            _refuse_preset(value, block["output"].value_place("text"), f"{path}.output.text", expansion)
         case {"fields": PlacedDict() as mapping, **others} if not others:
             fields = block["output"] = mapping.copy()
             for name, value in mapping.items():
                 if isinstance(value, str):
                     fields[name] = _FIELDS.get(value, value)
                     if value not in _FIELDS and (_WORD.fullmatch(value) or _NAME.fullmatch(value)):
-                        _refuse_preset(value, mapping.value_place(name), f"{path}.output.fields.{name}", report)
+                        _refuse_preset(value, mapping.value_place(name), f"{path}.output.fields.{name}", expansion)
 
 
-def _refuse_preset(value: str, place: Position, path: str, report: ExpansionReport) -> None:
+def _refuse_preset(value: str, place: Position, path: str, expansion: Expansion) -> None:
     """Report a text that is no preset and no template: it would come out as it is written."""
     close = nearest(value.strip(), _FIELDS)
     if close is not None:
@@ -130,10 +132,10 @@ def _refuse_preset(value: str, place: Position, path: str, report: ExpansionRepo
         hint = f"a template has {{{{ … }}}}: {{{{ {value.strip()} }}}}"
     else:
         hint = f"known here: {', '.join(_FIELDS)}; a text of your own is {{{{ {value.strip()!r} }}}}"
-    report.add(place, path, "bad_value", f"{value!r} is neither a preset nor a template", hint)
+    expansion.add(place, path, "bad_value", f"{value!r} is neither a preset nor a template", hint)
 
 
-def _last_turn_source(block: PlacedDict, path: str, report: ExpansionReport) -> None:
+def _last_turn_source(block: PlacedDict, path: str, expansion: Expansion) -> None:
     body = block.get("body")
     if any(isinstance(step, dict) and step.get("name") == "last" for step in body or ()):
         return
@@ -141,7 +143,7 @@ def _last_turn_source(block: PlacedDict, path: str, report: ExpansionReport) -> 
         block["ai_turn_source"] = agents[-1]
         return
     place, hint = block.value_place("ai_turn_source"), "name the step that speaks for the assistant"
-    report.add(place, f"{path}.ai_turn_source", "unknown_name", "no step of the body has an agent", hint)
+    expansion.add(place, f"{path}.ai_turn_source", "unknown_name", "no step of the body has an agent", hint)
     block.take("ai_turn_source")
 
 

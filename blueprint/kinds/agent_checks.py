@@ -1,0 +1,89 @@
+"""Rules of agents and of the tools that they may call. Used by the checks of steps and of the whole blueprint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
+from holdfast.blueprint.findings import Findings, check_function, check_known
+from holdfast.blueprint.kinds.agents import Agent, AgentTool
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT, MCP
+
+PLAIN = ("always", "never")
+
+
+def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings, *, planner: bool = False) -> None:
+    check_tools(agent.tools, f"{path}.tools", blueprint, findings)
+    if (history := agent.history_management) is not None:
+        if history.max_turns is None and history.max_tokens is None:
+            message = "'max_turns' or 'max_tokens' is missing: it says when the conversation is too long"
+            findings.add(f"{path}.history_management.max_turns", "missing_key", message, "add max_tokens: 50000")
+        if history.agent is not None:
+            check_known(history.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
+    _check_rules(agent, path, findings, planner)
+    if not agent.works_in_turns and not planner:
+        for key in ("permissions", "history_management"):
+            if agent.model_dump(include={key})[key]:
+                message = f"{key!r} belongs to agents that work in turns"
+                findings.add_key(f"{path}.{key}", "conflict", message, "add tools or human, or remove it")
+
+
+def _check_rules(agent: Agent, path: str, findings: Findings, planner: bool) -> None:
+    """Check that a rule for one tool names an existing one; an MCP server's tools are unknown here."""
+    names = {spelling for tool in agent.tools for spelling in _spellings(tool.name)}
+    if planner or any(name.startswith(MCP) for name in names):
+        return
+    for index, rule in enumerate(agent.permissions):
+        if names and not any(mark in rule.tool for mark in "*?[") and rule.tool not in names:
+            rule_path = f"{path}.permissions[{index}].tool"
+            check_known(rule.tool, "tool", names, rule_path, findings)
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """Return the names of a tool for the author and for the model."""
+    return name, name.removeprefix(AGENT).removeprefix(IMPORT).rpartition(":")[2]
+
+
+def check_tools(tools: Sequence[AgentTool], path: str, blueprint: Blueprint, findings: Findings) -> None:
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        tool_path = f"{path}[{index}]"
+        if tool.name in seen:
+            findings.add(
+                f"{tool_path}.name", "duplicate_name", f"the tool {tool.name!r} appears twice", "keep one of them"
+            )
+        seen.add(tool.name)
+        check_tool_name(tool.name, f"{tool_path}.name", blueprint, findings)
+        _check_approve(tool, tool_path, findings)
+
+
+def check_tool_name(name: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    if name.startswith(AGENT):
+        check_known(name.removeprefix(AGENT), "agent", blueprint.agents, path, findings)
+    elif name.startswith(IMPORT):
+        check_known(name.removeprefix(IMPORT), "import", blueprint.imports, path, findings)
+    elif name.startswith(MCP):
+        if not name.removeprefix(MCP).partition("/")[0]:
+            findings.add(
+                path, "bad_value", f"{name!r} names no MCP server", "write mcp:<server> or mcp:<server>/<tool>"
+            )
+    elif ":" in name:
+        check_function(name, path, findings)
+    elif name in BUILTINS:
+        message = f"{name!r} is a built-in: it works in steps, not as a model's tool"
+        findings.add(path, "bad_value", message, "name a tool of your own, an agent or an import")
+
+
+def _check_approve(tool: AgentTool, path: str, findings: Findings) -> None:
+    if tool.approve is None or tool.approve in PLAIN:
+        return
+    try:
+        check_expression(tool.approve)
+    except ExpressionError as error:
+        findings.add(f"{path}.approve", "bad_expression", error.message, error.hint)
+        return
+    for chain in sorted(names_in_expression(tool.approve)):
+        if chain[0] != "args":
+            hint = "it sees the call's arguments: args.<name>; or write always or never"
+            findings.add(f"{path}.approve", "unknown_name", f"unknown name {chain[0]!r}", hint)
