@@ -10,7 +10,9 @@ import yaml
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.agents.test_turns import agent, call, turn
+from tests.boundaries.test_history import limits
 from tests.conftest import Harness, until
+from tests.plans.conftest import Plans, loop, plans, says, step  # noqa: F401
 from tests.tools import calls
 
 ASK = {"kind": "hitl", "name": "ask", "message": "Go on?"}
@@ -124,3 +126,33 @@ async def test_twice_and_after_the_end(house: Harness) -> None:
     await house.runs.cancel(run)
     await ends(house, run)
     await ends(house, run)
+
+
+async def test_a_loop_in_an_imported_blueprint(house: Harness) -> None:
+    (house.folder / "child.yaml").write_text(written(repeat(ASK)))
+    run = await house.start(written({"name": "import", "uses": "imports.child"}, imports={"child": "./child.yaml"}))
+    await house.answered(run, "1", "2", "3")
+    question = await house.one(run)
+    assert question.iteration == 4
+    assert await has_continued(house, question.owner)
+    await ends(house, run)
+
+
+async def test_a_loop_around_an_imported_blueprint(house: Harness) -> None:
+    (house.folder / "child.yaml").write_text(written(repeat(ASK, name="inner", most=1)))
+    step = {"name": "import", "uses": "imports.child"}
+    run = await house.start(written(repeat(step), imports={"child": "./child.yaml"}))
+    await house.answered(run, "1", "2", "3")
+    await house.one(run)
+    await ends(house, run)
+
+
+async def test_a_plan_that_has_continued_as_new_with_a_question_below_it(plans: Plans) -> None:  # noqa: F811
+    ids = ["a", "b", "c", "d"]
+    steps = [*(step(id_, f"Say {id_}") for id_ in ids), step("e", "ASK_INFO: Which CURRENT_ITEM?", dependencies=["d"])]
+    plan = {"steps": steps, "loop_blocks": {"all": loop(["x", "y"], "e")}}
+    run = await plans.start(plan, says(*ids), history_limits=limits(events=20))
+    question = await plans.harness.one(run)
+    assert question.owner != f"{run}/plan:plan"
+    assert await has_continued(plans.harness, f"{run}/plan:plan")
+    await ends(plans.harness, run)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import BadToken, Key, canonical, check_token, message, sign
-from tests.conftest import Harness, until
+from tests.conftest import Harness, until, worker_for
 from tests.people.test_asking import ONE, straight
 from tests.people.test_door import signalled, updated
 from tests.test_architecture import HOME
@@ -41,6 +43,12 @@ steps:
         - kind: loop
           name: inner
           loop: {max_loops: 1, body: [{kind: hitl, name: ask, message: Go?}]}
+"""
+ENDLESS = """
+steps:
+  - kind: loop
+    name: l
+    loop: {max_loops: 1000, checkpoint_every: 1, body: [{kind: hitl, name: ask, message: Go?}]}
 """
 VECTORS = json.loads((HOME / "docs" / "token-vectors.json").read_text())
 
@@ -205,6 +213,27 @@ async def test_pause_and_resume_reach_the_children_of_a_guarded_run(house: Harne
     assert second.id != first.id and "paused" not in await statuses(house, run)
     await house.answer(run, "go", second)
     assert await house.output(run) == "go"
+
+
+async def test_pause_and_resume_of_a_guarded_run_hold_over_boundaries_and_another_worker(
+    temporal: Client, tmp_path: Path
+) -> None:
+    away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
+    away.runs = Runs(temporal, away.runs.task_queue, Answering(keys=[KEY]))
+    async with worker_for(temporal, away.runs.task_queue):
+        run = await away.start(ENDLESS)
+        await away.answered(run, "1", "2")
+        question = await away.one(run)
+        assert await away.runs.pause(run) == []
+    async with worker_for(temporal, away.runs.task_queue):
+        await away.answer(run, "3", question)
+        assert await statuses(away, run) == ["paused"] * 2
+        await away.runs.resume(run)
+        following = await away.one(run)
+        assert following.iteration == 4 and "paused" not in await statuses(away, run)
+        assert await code_of(away, following.owner, {"key": "k"}, "pause") == "bad_token"
+        await away.runs.cancel(run)
+    await away.replay()
 
 
 async def _has_ended(house: Harness, workflow: str) -> bool:

@@ -1,0 +1,63 @@
+"""A text that is told to an agent while it continues as new reaches it once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.protocol.answers import Answer
+from tests.agents.test_turns import agent, call, turn
+from tests.boundaries.test_cancel import has_continued
+from tests.boundaries.test_history import limits
+from tests.conftest import Harness, worker_for
+
+ROUNDS = 6
+HEARD = "{% for m in messages if m.role == 'user' %}<{{ m.content }}>{% endfor %}"
+
+
+def asking(house: Harness) -> str:
+    """An agent that asks in each turn, and at its end repeats what it was told."""
+    turns: list[Any] = [turn(call("request_user_info", question=f"{n}?")) for n in range(ROUNDS)]
+    return agent(house, [*turns, HEARD], human=["ask"])
+
+
+def texts(output: str) -> list[str]:
+    return [text for text in output.strip("<>").split("><") if text.startswith("text ")]
+
+
+@pytest.mark.parametrize("first", ["answer", "text", "at once"])
+async def test_a_text_beside_the_answer_behind_which_the_agent_continues(house: Harness, first: str) -> None:
+    run = await house.start(asking(house), "Go", history_limits=limits(rounds=1))
+    for n in range(ROUNDS):
+        question = await house.one(run)
+        answer = house.runs.answer(run, [Answer(question=question.id, content="ok")])
+        told = house.runs.tell(run, f"text {n}")
+        match first:
+            case "answer":
+                await answer
+                await told
+            case "text":
+                await told
+                await answer
+            case _:
+                await asyncio.gather(answer, told)
+    assert texts(await house.output(run)) == [f"text {n}" for n in range(ROUNDS)]
+    assert await has_continued(house, question.owner)
+
+
+async def test_texts_sent_before_a_worker_comes_reach_an_agent_that_continues(temporal: Client, tmp_path: Path) -> None:
+    away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
+    async with worker_for(temporal, away.runs.task_queue):
+        run = await away.start(asking(away), "Go", history_limits=limits(rounds=1))
+        owner = (await away.one(run)).owner
+    for n in range(3):
+        await temporal.get_workflow_handle(owner).signal("tell", {"text": f"text {n}"})
+    async with worker_for(temporal, away.runs.task_queue):
+        await away.answered(run, *["ok"] * ROUNDS)
+        assert texts(await away.output(run)) == ["text 0", "text 1", "text 2"]
+    await away.replay()
