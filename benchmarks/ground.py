@@ -10,9 +10,10 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint import Blueprint, loads
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.embedded.server import temporal_binary
 from holdfast.protocol.address import Address
 from holdfast.protocol.values import digest_of
-from tests.conftest import ATTRIBUTES, temporal_binary
+from tests.conftest import ATTRIBUTES
 
 LOOP = """
 name: bench

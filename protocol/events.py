@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar, get_args
 
-from pydantic import ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
+from pydantic import ConfigDict, SerializeAsAny, ValidationError, ValidationInfo, field_validator
 
 from holdfast.protocol.address import Address
 from holdfast.protocol.values import Value
@@ -190,7 +190,7 @@ class ModelRequested(EventData):
 class ModelReplied(EventData):
     type: ClassVar[str] = "model.replied"
     tokens: int
-    finish: str = "finished"
+    finish: str
     """How the reply ended; see `agents.Finish`."""
 
 
@@ -390,7 +390,7 @@ class Event(Value):
     time: datetime
     type: str
     address: Address
-    data: AnyEvent | UnknownEvent
+    data: SerializeAsAny[AnyEvent | UnknownEvent]
 
     @field_validator("data", mode="plain")
     @classmethod
@@ -406,6 +406,6 @@ class Event(Value):
         except (KeyError, ValidationError):
             return UnknownEvent.model_validate(data)
 
-    @field_serializer("data")
-    def _write(self, data: EventData) -> dict[str, object]:
-        return data.to_json()
+    def to_json(self) -> dict[str, object]:
+        """Return the event without the fields that have no value; those of a newer version stay."""
+        return {**self.model_dump(mode="json", exclude={"data"}), "data": self.data.to_json()}

@@ -25,7 +25,7 @@ class Journal:
 
     def note(self, address: Address, event: AnyEvent) -> None:
         """Append an event; of large values it keeps previews."""
-        previews = {name: short for name, value in event if (short := preview(value)) is not value}
+        previews = {key: short for key, value in vars(event).items() if (short := preview(value)) is not value}
         data = event.model_copy(update=previews) if previews else event
         self._events.append(Event(offset=self.next, time=workflow.now(), type=event.type, address=address, data=data))
 
@@ -49,6 +49,8 @@ def preview(value: object) -> object:
     """
     if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
     try:
         text = text_of(value)
     except ExpressionError:  # no JSON, such as a NaN in an author's default: noting must never raise

@@ -214,7 +214,7 @@ async def _follow(run: str, after: int, as_json: bool) -> int:
     out = console(sys.stdout)
     async for event in session.runs.follow(run, after):
         if as_json:
-            print_json(event.model_dump(mode="json"), indent=None)
+            print_json(event.to_json(), indent=None)
         else:
             out.print(event_line(event))
             sys.stdout.flush()
