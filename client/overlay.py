@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import replace
 
 from holdfast.blueprint.graph import Path, RunOverlay, State
+from holdfast.client.trace import Repetition, Span
 from holdfast.protocol.address import parts
 from holdfast.protocol.questions import Question
 
@@ -23,24 +24,22 @@ _STRONGEST: tuple[State, ...] = ("running", "failed", "done", "skipped")
 """The order in which a state wins where a step ran for several items."""
 
 
-def marks_of(trace: dict[str, Any], questions: Iterable[Question]) -> RunOverlay:
+def marks_of(trace: Span, questions: Iterable[Question]) -> RunOverlay:
     """Return the state of each step, from the trace and the open questions of a run.
 
-    >>> ask = {"name": "ask", "address": "pipeline:talk;loop:again:2;hitl:ask", "status": "running"}
-    >>> loop = {"address": "pipeline:talk;loop:again", "status": "running", "iterations": [{"n": 2, "steps": [ask]}]}
-    >>> marks = marks_of({"address": "pipeline:talk", "status": "waiting", "steps": [loop]}, [])
+    >>> ask = Span("ask", "hitl", "pipeline:talk;loop:again:2;hitl:ask", "running")
+    >>> loop = Span("again", "loop", "pipeline:talk;loop:again", "running", iterations=[Repetition(2, [ask])])
+    >>> marks = marks_of(Span("talk", "pipeline", "pipeline:talk", "waiting", steps=[loop]), [])
     >>> marks.states[("again", "ask")], marks.rounds
     ('running', {('again',): 2})
     """
-    spans = {span["address"]: span for span in _spans(trace)}
+    spans = {span.address: span for span in _spans(trace)}
     states: dict[Path, State] = {}
     for address, span in spans.items():
         for path in _paths(address, span):
-            state = STATES.get(span["status"], "running")
+            state = STATES.get(span.status, "running")
             states[path] = min(state, states.get(path, state), key=_STRONGEST.index)
-    rounds = {
-        path_of(address): span["iterations"][-1]["n"] for address, span in spans.items() if span.get("iterations")
-    }
+    rounds = {path_of(address): span.iterations[-1].n for address, span in spans.items() if span.iterations}
     places = [(question.asked.is_breakpoint, path_of(question.address)) for question in questions]
     waiting = frozenset(path for is_breakpoint, path in places if not is_breakpoint)
     return RunOverlay(states, rounds, waiting, frozenset(path for is_breakpoint, path in places if is_breakpoint))
@@ -55,28 +54,25 @@ def path_of(address: str) -> Path:
     return tuple(id_ for _, id_, _ in parts(address)[1:])
 
 
-def _paths(address: str, span: dict[str, Any]) -> list[Path]:
+def _paths(address: str, span: Span) -> list[Path]:
     """Return the path of a span and those of the branches that it took."""
     own = path_of(address)
-    taken = [span["branch"]] if "branch" in span else list(span.get("branches", {}))
+    taken = list(span.branches) if span.branch is None else [span.branch]
     return [own, *((*own, branch) for branch in taken)]
 
 
-def _spans(span: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _spans(span: Span) -> Iterator[Span]:
     """Yield a span and all spans below it; of a loop, those of the last iteration and of those under way."""
     yield span
-    repeated = [*_current(span.get("iterations", [])), *span.get("items", [])]
-    lists = [span.get("steps", []), *(iteration["steps"] for iteration in repeated), *span.get("branches", {}).values()]
-    for steps in lists:
-        for step in steps:
-            yield from _spans(step)
+    for child in replace(span, iterations=_current(span.iterations)).children():
+        yield from _spans(child)
 
 
-def _current(iterations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _current(iterations: list[Repetition]) -> list[Repetition]:
     """Return the last iteration, and earlier ones that still run: a plan's loop may work on several items at once."""
     running = [
         iteration
         for iteration in iterations[:-1]
-        if any(STATES.get(step["status"]) == "running" for step in iteration["steps"])
+        if any(STATES.get(step.status) == "running" for step in iteration.steps)
     ]
     return [*running, *iterations[-1:]]

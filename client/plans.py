@@ -6,7 +6,7 @@ about open questions, the items of loops, and how a run was ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, laid_out, question_text
 from holdfast.client.answering import Answering
 from holdfast.client.errors import Ambiguous, BadInput
-from holdfast.client.trace import Span, inside
+from holdfast.client.trace import Repetition, Span
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Refusal
@@ -52,8 +52,8 @@ class Planned:
     @property
     def status(self) -> str:
         """Return the outcome of the plan, or `running` or `waiting` (not started)."""
-        outcome = self.span.get("outcome")
-        return str(outcome or (self.span["status"] if self.span["status"] in CLOSED else self.view.status))
+        own = self.span.status if self.span.status in CLOSED else self.view.status
+        return self.span.outcome or own
 
     @property
     def is_over(self) -> bool:
@@ -62,12 +62,13 @@ class Planned:
 
     def steps(self) -> dict[str, StepReport]:
         """Return the report of every step by its id; a step in a loop has one report for all items."""
-        layout, spans = self.layout, by_name(self.span.get("steps", []))
+        layout, spans = self.layout, by_name(self.span.steps)
         reports: dict[str, StepReport] = {}
         for unit in layout.steps():
             report = self.view.steps.get(unit.id, {"status": PENDING})
             loops = layout.loops_of(unit.id)
-            if loops and report["status"] == PENDING and spans.get(loops[0], {}).get("status") == "running":
+            loop = spans.get(loops[0]) if loops else None
+            if loop is not None and report["status"] == PENDING and loop.status == "running":
                 report = {**report, "status": "running"}
             reports[unit.id] = {**report, **self._from_trace(report, spans.get(unit.id))}
         return reports
@@ -75,12 +76,12 @@ class Planned:
     def _from_trace(self, report: StepReport, span: Span | None) -> StepReport:
         """Return what only the trace knows: that the step waits for a person, or that the run was ended."""
         if span is not None and self.is_over and report["status"] not in OVER:
-            return {"status": span["status"]}
+            return {"status": span.status}
         return self._waiting(span)
 
     def loops(self) -> dict[str, StepReport]:
         """Return the report of every outermost loop by its id, with the items that have started."""
-        spans = by_name(self.span.get("steps", []))
+        spans = by_name(self.span.steps)
         reports: dict[str, StepReport] = {}
         for unit in self.layout.units:
             if isinstance(unit, LoopUnit):
@@ -92,31 +93,31 @@ class Planned:
     def _loop(self, unit: LoopUnit, span: Span | None) -> StepReport:
         if span is None:
             return {"status": PENDING, "iteration_results": []}
-        items = {iteration["n"]: self._item(unit, iteration) for iteration in span.get("iterations", [])}
+        items = {iteration.n: self._item(unit, iteration) for iteration in span.iterations}
         report = _ending(span)
-        if report["status"] == "completed" and span["output"] in OVER:  # the output of a loop is its status
-            report["status"] = span["output"]
+        if report["status"] == "completed" and span.output in OVER:  # the output of a loop is its status
+            report["status"] = span.output
         return {**report, "iteration_results": list(items.values())}
 
-    def _item(self, unit: LoopUnit, iteration: Mapping[str, Any]) -> StepReport:
-        spans = by_name(iteration["steps"])
+    def _item(self, unit: LoopUnit, iteration: Repetition) -> StepReport:
+        spans = by_name(iteration.steps)
         steps = {part.id: self._step(spans.get(part.id)) for part in unit.body if isinstance(part, StepUnit)}
         loops = {part.id: self._loop(part, spans.get(part.id)) for part in unit.body if isinstance(part, LoopUnit)}
         status = _item_status(unit, steps, loops)
         if status == "running" and self.status in ("failed", "cancelled"):
             status = self.status
-        report = {"index": iteration["n"] - 1, "item": iteration.get("item"), "status": status, "steps": steps}
+        report = {"index": iteration.n - 1, "item": iteration.item, "status": status, "steps": steps}
         return {**report, **({"loops": loops} if loops else {})}
 
     def _step(self, span: Span | None) -> StepReport:
         if span is None:
             return {"status": PENDING}
-        output = {} if span["output"] is None else {"output": span["output"]}
+        output = {} if span.output is None else {"output": span.output}
         return {**_ending(span), **output, **self._waiting(span)}
 
     def _waiting(self, span: Span | None) -> StepReport:
         """Return the status of a step with an open question, at its address or below; {} for others."""
-        address = "" if span is None else span["address"]
+        address = "" if span is None else span.address
         waits = address and any(asker == address or asker.startswith(f"{address};") for asker in self.asked)
         return {"status": "waiting_input"} if waits else {}
 
@@ -137,12 +138,13 @@ class Planned:
 
 def by_name(spans: Iterable[Span]) -> dict[str, Span]:
     """Return the spans of steps and loops by their ids, without those of tool calls beside them."""
-    return {span["name"]: span for span in spans if span["kind"] != "tool"}
+    return {span.name: span for span in spans if span.kind != "tool"}
 
 
 def _ending(span: Span) -> StepReport:
-    kept = {key: span[key] for key in ("error", "reason") if span.get(key) is not None}
-    return {"status": span["status"], **kept}
+    error = {} if span.error is None else {"error": span.error._asdict()}
+    reason = {} if span.reason is None else {"reason": span.reason}
+    return {"status": span.status, **error, **reason}
 
 
 def _item_status(unit: LoopUnit, steps: Mapping[str, StepReport], loops: Mapping[str, StepReport]) -> str:
@@ -183,7 +185,7 @@ async def planned(
         Ambiguous: There are several.
     """
     plans, loops = _started(events, PlanStarted), _started(events, LoopStarted)
-    spans = {span["address"]: span for span in _all_spans(trace)}
+    spans = {span.address: span for span in (trace, *trace.below())}
     address = _chosen(run, [plan for plan in plans if plan in spans], wanted)
     below = [workflow for loop, workflow in loops.items() if loop.startswith(f"{address};")]
     view = await _view(tree, plans[address], below)
@@ -225,12 +227,6 @@ async def _view(tree: Tree, workflow: str, loops: Sequence[str]) -> PlanView:
         if view.holds or (own.status in CLOSED and view.status == own.status):  # it ended with the loop
             return view
     return own
-
-
-def _all_spans(span: Span) -> Iterator[Span]:
-    yield span
-    for child in inside(span):
-        yield from _all_spans(child)
 
 
 # Changing

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.runs import Done
+from holdfast.client.trace import Span
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.display import clean, one_line
@@ -375,49 +376,54 @@ def _lines_of_columns(widths: Sequence[int], room: int | None) -> list[list[int]
     return lines
 
 
-def tree_text(trace: dict[str, Any], last: int | None = MOST_ITERATIONS) -> Text:
+def tree_text(trace: Span, last: int | None = MOST_ITERATIONS) -> Text:
     """Return a trace as an indented tree; of each loop the `last` iterations, or all for None."""
     text = Text()
-    for step in trace["steps"]:
+    for step in trace.steps:
         _add_step(text, step, 1, last)
     return text
 
 
-def _add_step(text: Text, span: dict[str, Any], depth: int, last: int | None) -> None:
-    status = span.get("outcome", span["status"])
-    text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span['name']}", STYLES.get(status, ""))
-    if span.get("title"):
-        text.append(f" {one_line(span['title'])}")
-    if span["kind"] == "cache" and span["status"] == "completed" and "steps" not in span:
-        text.append(" (from the cache)", "dim")
-    elif span["kind"] not in ("step", "hitl"):
-        text.append(f" ({span['kind']}{' → ' + span['branch'] if 'branch' in span else ''})", "dim")
-    if span.get("error"):
-        text.append(f"  {one_line(span['error']['message'] or '')}", "red")
-    elif span["status"] in ("skipped", "denied") and span.get("reason"):
-        text.append(f"  {one_line(span['reason'])}", "dim")
-    elif "outcome" in span:
-        text.append(f"  {status}", "dim")
-    elif span["status"] == "completed":
-        text.append(f"  {preview(span['output'])}", "dim")
-    for revision in span.get("revisions", [])[-1:]:
-        text.append(f"  revision {revision['revision']}{_by(revision.get('by'))}", "dim")
-    text.append("\n")
-    for step in span.get("steps", []):
+def _add_step(text: Text, span: Span, depth: int, last: int | None) -> None:
+    _add_line(text, span, depth)
+    for step in span.steps:
         _add_step(text, step, depth + 1, last)
-    for name, steps in span.get("branches", {}).items():
+    for name, steps in span.branches.items():
         text.append(f"{'  ' * (depth + 1)}{name}\n", "dim")
         for step in steps:
             _add_step(text, step, depth + 2, last)
-    iterations = span.get("iterations") or span.get("items", [])
-    kept = iterations if last is None else iterations[-last:]
-    if hidden := span.get("iterations_left_out", span.get("items_left_out", 0)) + len(iterations) - len(kept):
+    repetitions = span.iterations or span.items
+    kept = repetitions if last is None else repetitions[-last:]
+    if hidden := span.iterations_left_out + span.items_left_out + len(repetitions) - len(kept):
         text.append(f"{'  ' * (depth + 1)}… {hidden} earlier ones: --all\n", "dim")
-    for iteration in kept:
-        item = f": {preview(iteration['item'])}" if "item" in iteration else ""
-        text.append(f"{'  ' * (depth + 1)}{iteration['n']}{item}\n", "dim")
-        for step in iteration["steps"]:
+    for repetition in kept:
+        item = "" if repetition.item is None else f": {preview(repetition.item)}"
+        text.append(f"{'  ' * (depth + 1)}{repetition.n}{item}\n", "dim")
+        for step in repetition.steps:
             _add_step(text, step, depth + 2, last)
+
+
+def _add_line(text: Text, span: Span, depth: int) -> None:
+    """Add the line of a span itself: its mark, name and kind, and how it ended."""
+    status = span.outcome or span.status
+    text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span.name}", STYLES.get(status, ""))
+    if span.title:
+        text.append(f" {one_line(span.title)}")
+    if span.kind == "cache" and span.status == "completed" and not span.steps:
+        text.append(" (from the cache)", "dim")
+    elif span.kind not in ("step", "hitl"):
+        text.append(f" ({span.kind}{' → ' + span.branch if span.branch is not None else ''})", "dim")
+    if span.error is not None:
+        text.append(f"  {one_line(span.error.message)}", "red")
+    elif span.status in ("skipped", "denied") and span.reason:
+        text.append(f"  {one_line(span.reason)}", "dim")
+    elif span.outcome is not None:
+        text.append(f"  {status}", "dim")
+    elif span.status == "completed":
+        text.append(f"  {preview(span.output)}", "dim")
+    for revision in span.revisions[-1:]:
+        text.append(f"  revision {revision.revision}{_by(revision.by)}", "dim")
+    text.append("\n")
 
 
 def context_text(context: dict[str, Any]) -> Text:

@@ -474,16 +474,12 @@ class Runs:
         context: dict[str, Any] = await self.tree.query(workflow, CONTEXT, None, dict[str, Any])
         return context
 
-    async def trace(self, state: RunState, last: int | None = 100) -> dict[str, Any]:
+    async def trace(self, state: RunState, last: int | None = 100) -> Span:
         """Return the run as a tree of spans.
 
         Args:
             state: The run, from `standing`.
             last: How many iterations of each loop are kept, the last ones; None keeps all.
-
-        Returns:
-            The root span: `name`, `kind`, `address`, `status` and `steps`, a list of spans. The span of a step has
-            `output` and `error`, too, and depending on its kind `iterations`, `items`, `branches` or `steps`.
         """
         return _trace(state, await below(self.tree, state.run, last), last)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
+    AnyEvent,
     BranchStarted,
     Event,
     ItemStarted,
@@ -16,6 +18,7 @@ from holdfast.protocol.events import (
     PlanCompleted,
     PlanRevised,
     StepCompleted,
+    StepEvent,
     StepFailed,
     StepSkipped,
     StepStarted,
@@ -23,118 +26,192 @@ from holdfast.protocol.events import (
     ToolDenied,
     ToolFailed,
     ToolReturned,
+    UnknownEvent,
 )
 
-Span = dict[str, Any]
 CLOSED = ("completed", "failed", "cancelled")
+
+
+class SpanError(NamedTuple):
+    """The error of a failed step or call."""
+
+    type: str
+    message: str
+
+
+@dataclass
+class Repetition:
+    """An iteration of a loop, or an item of a map."""
+
+    n: int
+    steps: list[Span]
+    item: object = None
+    """For a loop of a plan."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON object of `show --json`."""
+        item = {} if self.item is None else {"item": self.item}
+        return {"n": self.n, **item, "steps": [step.to_json() for step in self.steps]}
+
+
+@dataclass
+class Span:
+    """A run, a step or a tool call, with what ran in it."""
+
+    name: str
+    kind: str
+    address: str
+    status: str
+    output: object = None
+    error: SpanError | None = None
+    title: str | None = None
+    """For a step of a plan."""
+    reason: str | None = None
+    """Why it was skipped or denied."""
+    outcome: str | None = None
+    """For a plan: how it completed."""
+    branch: str | None = None
+    """For a conditional: the branch that it took."""
+    exit: LoopCompleted | None = None
+    replies: dict[str, int] = field(default_factory=dict)
+    """Number of model replies that were not finished, by the way they ended."""
+    revisions: list[PlanRevised] = field(default_factory=list)
+    steps: list[Span] = field(default_factory=list)
+    iterations: list[Repetition] = field(default_factory=list)
+    items: list[Repetition] = field(default_factory=list)
+    branches: dict[str, list[Span]] = field(default_factory=dict)
+    iterations_left_out: int = 0
+    items_left_out: int = 0
+
+    def children(self) -> list[Span]:
+        """Return the spans inside: steps, and those of iterations, items and branches."""
+        repeated = [step for repetition in (*self.iterations, *self.items) for step in repetition.steps]
+        return [*self.steps, *repeated, *(step for steps in self.branches.values() for step in steps)]
+
+    def below(self) -> Iterator[Span]:
+        """Yield every span below this one, outer ones first."""
+        for child in self.children():
+            yield child
+            yield from child.below()
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON object of `show --json`: of the fields that only some kinds have, those with a value."""
+        whole = {"name": self.name, "kind": self.kind, "address": self.address, "status": self.status}
+        result = (
+            {} if self.kind == "pipeline" else {"output": self.output, "error": self.error and self.error._asdict()}
+        )
+        texts = {"title": self.title, "reason": self.reason, "outcome": self.outcome, "branch": self.branch}
+        return {
+            **whole,
+            **result,
+            **{key: text for key, text in texts.items() if text is not None},
+            **self._details_json(),
+            **self._inner_json(),
+        }
+
+    def _details_json(self) -> dict[str, object]:
+        details: dict[str, object] = {}
+        if self.exit is not None:
+            details["exit"] = self.exit.model_dump(mode="json", include={"reason", "iterations", "expression", "value"})
+        if self.replies:
+            details["replies"] = self.replies
+        if self.revisions:
+            details["revisions"] = [revision.to_json() for revision in self.revisions]
+        return details
+
+    def _inner_json(self) -> dict[str, object]:
+        inner: dict[str, object] = {}
+        if self.steps or self.branch is not None or self.kind in ("pipeline", "tool"):
+            inner["steps"] = [step.to_json() for step in self.steps]
+        if self.kind == "loop":
+            inner["iterations"] = [iteration.to_json() for iteration in self.iterations]
+        if self.items:
+            inner["items"] = [item.to_json() for item in self.items]
+        if self.branches:
+            lists = self.branches.items()
+            inner["branches"] = {name: [step.to_json() for step in steps] for name, steps in lists}
+        left_out = {"iterations_left_out": self.iterations_left_out, "items_left_out": self.items_left_out}
+        return {**inner, **{key: count for key, count in left_out.items() if count}}
 
 
 class Trace:
     """A trace under construction: `take` the events in order; `root` is the tree so far."""
 
     def __init__(self, name: str, address: str, status: str) -> None:
-        self.root: Span = {"name": name, "kind": "pipeline", "address": address, "status": status, "steps": []}
+        self.root = Span(name, "pipeline", address, status)
         self._spans: dict[str, Span] = {address: self.root}
-        self._lists: dict[str, list[Span]] = {address: self.root["steps"]}
+        self._lists: dict[str, list[Span]] = {address: self.root.steps}
 
     def take(self, event: Event) -> None:
         """Add one event to the tree."""
+        address, span = event.address, self._spans.get(event.address)
         match event.data:
             case StepStarted() as step:
-                self._open(event.address, step, "running")
+                self._open(address, step, "running").title = step.title
             case StepSkipped() as step:
-                self._skip(event.address, step)
-            case StepCompleted(output=output):
-                self._change(event.address, status="completed", output=output)
+                self._skip(address, step)
             case StepFailed() as step:
-                self._fail(event.address, step)
+                self._fail(address, step)
             case ToolCalled() | ToolReturned() | ToolDenied() | ToolFailed() as call:
-                self._take_call(event.address, call)
-            case LoopIteration() as iteration:
-                self._iteration(event.address, iteration)
-            case LoopCompleted() as loop:
-                kept = {"reason": loop.reason, "iterations": loop.iterations}
-                self._change(event.address, exit={**kept, "expression": loop.expression, "value": loop.value})
+                self._take_call(address, call)
+            case LoopIteration(iteration=number, item=item):
+                self._repeat(address, "iterations", Repetition(number, [], item))
             case ItemStarted(index=index):
-                self._item(event.address, index)
+                self._repeat(address, "items", Repetition(index, []))
             case BranchStarted(branch=branch):
-                self._branch(event.address, branch)
-            case ModelReplied(finish=finish) if finish != "finished":
-                self._unfinished_reply(event.address, finish)
-            case PlanCompleted(status=status):
-                self._change(event.address, outcome=status)
-            case PlanRevised() as revision:
-                self._revise(event.address, revision)
+                self._branch(address, branch)
+            case data if span is not None:
+                _change(span, data)
 
-    def _take_call(self, address: str, call: ToolCalled | ToolReturned | ToolDenied | ToolFailed) -> None:
-        """Add a tool call or its end, if it has an address of its own."""
-        if parts(address)[-1][0] != "tool":
-            return
-        if not isinstance(call, ToolReturned):
-            self._tool(address)
-        match call:
-            case ToolReturned(result=result):
-                self._change(address, status="completed", output=result)
-            case ToolDenied(reason=reason):
-                self._change(address, status="denied", reason=reason)
-            case ToolFailed():
-                self._change(address, status="failed", error=_error_of(call))
-
-    def _open(self, address: str, step: StepStarted | StepSkipped | StepFailed, status: str) -> None:
+    def _open(self, address: str, step: StepEvent, status: str) -> Span:
         """Add the span of a step, below the step, iteration or branch that contains it."""
-        span: Span = {"name": step.name, "kind": step.kind, "address": address, "status": status}
-        span |= {"output": None, "error": None}
-        if isinstance(step, StepStarted) and step.title is not None:
-            span["title"] = step.title
-        if isinstance(step, StepSkipped) and step.reason is not None:
-            span["reason"] = step.reason
-        if step.kind == "loop":
-            span["iterations"] = []
-        self._spans[address] = span
-        self._list_at(self._nearest(address)).append(span)
+        return self._add(Span(step.name, step.kind, address, status))
+
+    def _add(self, span: Span) -> Span:
+        self._list_at(self._nearest(span.address)).append(span)
+        self._spans[span.address] = span
+        return span
 
     def _skip(self, address: str, step: StepSkipped) -> None:
         """Record a skipped step; it has a span already if a question of its plan was asked before."""
-        if self._spans.get(address, {}).get("status") == "running":
-            self._change(address, status="skipped", reason=step.reason)
-        else:
-            self._open(address, step, "skipped")
+        span = self._spans.get(address)
+        if span is None or span.status != "running":
+            span = self._open(address, step, "skipped")
+        span.status, span.reason = "skipped", step.reason
 
     def _fail(self, address: str, step: StepFailed) -> None:
-        if address not in self._spans:  # it failed before it started
-            self._open(address, step, "failed")
-        self._change(address, status="failed", error=_error_of(step))
+        # A step may fail before it has started.
+        span = self._spans.get(address) or self._open(address, step, "failed")
+        span.status, span.error = "failed", SpanError(step.error, step.message)
 
-    def _revise(self, address: str, revision: PlanRevised) -> None:
-        if address in self._spans:
-            self._spans[address].setdefault("revisions", []).append(revision.to_json())
-
-    def _unfinished_reply(self, address: str, finish: str) -> None:
-        """Count the model replies that were not finished, by the way they ended."""
-        if address in self._spans:
-            replies = self._spans[address].setdefault("replies", {})
-            replies[finish] = replies.get(finish, 0) + 1
-
-    def _change(self, address: str, **values: Any) -> None:
-        if address in self._spans:
-            self._spans[address].update(values)
-
-    def _iteration(self, address: str, iteration: LoopIteration) -> None:
-        loop = address.rpartition(":")[0]
-        steps = self._lists[address] = []
-        if loop in self._spans:
-            item = {} if iteration.item is None else {"item": iteration.item}
-            self._spans[loop]["iterations"].append({"n": iteration.iteration, **item, "steps": steps})
-
-    def _tool(self, address: str) -> None:
-        """Add the span of a tool call; what runs inside it, such as another agent, goes below it."""
-        if address in self._spans:
+    def _take_call(self, address: str, call: ToolCalled | ToolReturned | ToolDenied | ToolFailed) -> None:
+        """Add a tool call or its end, if it has an address of its own; what runs inside it goes below it."""
+        kind, name, _ = parts(address)[-1]
+        span = self._spans.get(address)
+        if kind != "tool" or (span is None and isinstance(call, ToolReturned)):
             return
-        name = parts(address)[-1][1]
-        span: Span = {"name": name, "kind": "tool", "address": address, "status": "running"}
-        span |= {"output": None, "error": None, "steps": []}
-        self._spans[address], self._lists[address] = span, span["steps"]
-        self._list_at(self._nearest(address)).append(span)
+        span = span or self._add(Span(name, "tool", address, "running"))
+        match call:
+            case ToolReturned(result=result):
+                span.status, span.output = "completed", result
+            case ToolDenied(reason=reason):
+                span.status, span.reason = "denied", reason
+            case ToolFailed(error=error, message=message):
+                span.status, span.error = "failed", SpanError(error, message)
+
+    def _repeat(self, address: str, kind: Literal["iterations", "items"], repetition: Repetition) -> None:
+        self._lists[address] = repetition.steps
+        if (span := self._spans.get(address.rpartition(":")[0])) is not None:
+            (span.iterations if kind == "iterations" else span.items).append(repetition)
+
+    def _branch(self, address: str, branch: str) -> None:
+        step = self._spans.get(address.rpartition(";")[0])
+        if step is None:
+            return
+        if step.kind == "parallel":
+            self._lists[address] = step.branches.setdefault(branch, [])
+        else:
+            step.branch, self._lists[address] = branch, step.steps
 
     def _nearest(self, address: str) -> str:
         """Return the address of the nearest step, call or list above an address."""
@@ -143,30 +220,25 @@ class Trace:
             above = above.rpartition(";")[0]
         return above
 
-    def _item(self, address: str, index: int) -> None:
-        steps = self._lists[address] = []
-        span = self._spans.get(address.rpartition(":")[0])
-        if span is not None:
-            span.setdefault("items", []).append({"n": index, "steps": steps})
-
-    def _branch(self, address: str, branch: str) -> None:
-        step = self._spans.get(address.rpartition(";")[0])
-        if step is None:
-            return
-        if step["kind"] == "parallel":
-            self._lists[address] = step.setdefault("branches", {}).setdefault(branch, [])
-        else:
-            step["branch"] = branch
-            self._lists[address] = step.setdefault("steps", [])
-
     def _list_at(self, address: str) -> list[Span]:
         if address not in self._lists:
-            self._lists[address] = self._spans.get(address, self.root).setdefault("steps", [])
+            self._lists[address] = self._spans.get(address, self.root).steps
         return self._lists[address]
 
 
-def _error_of(event: StepFailed | ToolFailed) -> dict[str, str]:
-    return {"type": event.error, "message": event.message}
+def _change(span: Span, data: AnyEvent | UnknownEvent) -> None:
+    """Record in a span what happened at its address."""
+    match data:
+        case StepCompleted(output=output):
+            span.status, span.output = "completed", output
+        case LoopCompleted():
+            span.exit = data
+        case ModelReplied(finish=finish) if finish != "finished":
+            span.replies[finish] = span.replies.get(finish, 0) + 1
+        case PlanCompleted(status=outcome):
+            span.outcome = outcome
+        case PlanRevised():
+            span.revisions.append(data)
 
 
 def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:
@@ -182,32 +254,18 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
     trace = Trace(name, address, status)
     for event in events:
         trace.take(event)
-    if status in CLOSED:
-        _end(trace.root)
-    if last is not None:
-        _cut(trace.root, last)
+    spans = [trace.root, *trace.root.below()]
+    for span in spans:
+        if status in CLOSED and span.status == "running":
+            span.status = "cancelled"
+        if last is not None:
+            _cut(span, last)
     return trace.root
 
 
-def _end(span: Span) -> None:
-    """Mark the spans without an end as cancelled, in a run that has ended."""
-    for step in inside(span):
-        if step["status"] == "running":
-            step["status"] = "cancelled"
-        _end(step)
-
-
 def _cut(span: Span, last: int) -> None:
-    for key in ("iterations", "items"):
-        if len(span.get(key, [])) > last:
-            span[f"{key}_left_out"] = len(span[key]) - last
-            span[key] = span[key][-last:]
-    for step in inside(span):
-        _cut(step, last)
-
-
-def inside(span: Span) -> list[Span]:
-    """Return the children of a span: steps, and those of its iterations, items and branches."""
-    repeated = [*span.get("iterations", []), *span.get("items", [])]
-    inner = [step for iteration in repeated for step in iteration["steps"]]
-    return [*span.get("steps", []), *inner, *(step for steps in span.get("branches", {}).values() for step in steps)]
+    """Leave out all but the last iterations and items."""
+    span.iterations_left_out = max(len(span.iterations) - last, 0)
+    span.iterations = span.iterations[span.iterations_left_out :]
+    span.items_left_out = max(len(span.items) - last, 0)
+    span.items = span.items[span.items_left_out :]

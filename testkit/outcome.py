@@ -10,12 +10,11 @@ from typing import Any
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.client.reading import name_of
 from holdfast.client.runs import Outcome
+from holdfast.client.trace import Span
 from holdfast.protocol.questions import Question
 from holdfast.testkit.files import Case
 from holdfast.testkit.matching import CONTAINS, NOTHING, At, Difference, differences
 from holdfast.testkit.names import is_pattern
-
-Span = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -154,26 +153,18 @@ def _summary(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _span(name: str, trace: Span) -> dict[str, Any]:
     """Return the facts about a step or tool: how often it ran, and how its last run went."""
-    key = "address" if is_pattern(name) else "name"
-    matches = [span for span in _spans_in(trace) if fnmatchcase(span[key], name)]
-    ran = [span for span in matches if span["status"] != "skipped"]
+    matches = [span for span in trace.below() if fnmatchcase(span.address if is_pattern(name) else span.name, name)]
+    ran = [span for span in matches if span.status != "skipped"]
     if not matches:
         return {"status": "not reached", "times": 0}
     last = matches[-1]
-    facts = {"status": last["status"], "times": len(ran), "output": last["output"]}
-    if "branch" in last:
-        facts["branch"] = last["branch"]
-    for key in ("iterations", "items"):
-        if key in last:
-            facts[key] = len(last[key])
-    if "exit" in last:
-        facts["exit"] = last["exit"]["reason"]
+    facts: dict[str, Any] = {"status": last.status, "times": len(ran), "output": last.output}
+    if last.branch is not None:
+        facts["branch"] = last.branch
+    if last.kind == "loop":
+        facts["iterations"] = len(last.iterations)
+    if last.items:
+        facts["items"] = len(last.items)
+    if last.exit is not None:
+        facts["exit"] = last.exit.reason
     return facts
-
-
-def _spans_in(span: Span) -> Iterator[Span]:
-    repeated = [row["steps"] for row in (*span.get("iterations", []), *span.get("items", []))]
-    for steps in [span.get("steps", []), *repeated, *span.get("branches", {}).values()]:
-        for child in steps:
-            yield child
-            yield from _spans_in(child)

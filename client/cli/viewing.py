@@ -35,7 +35,8 @@ from holdfast.client.render import (
     waiting_text,
 )
 from holdfast.client.runs import Listed, Outcome, Runs, RunState
-from holdfast.protocol.address import child_workflow_id
+from holdfast.client.trace import Span
+from holdfast.protocol.address import Address, child_workflow_id
 
 app = typer.Typer(rich_markup_mode=None)
 ENDED = ("completed", "failed", "cancelled")
@@ -134,7 +135,7 @@ class RunReport:
 
     state: RunState
     outcome: Outcome
-    trace: dict[str, Any]
+    trace: Span
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of `show --json`."""
@@ -148,25 +149,25 @@ class RunReport:
             "usage": self.state.usage.model_dump(mode="json"),
             "result": self.outcome.output,
             "error": error_json(self.outcome),
-            "trace": self.trace,
+            "trace": self.trace.to_json(),
         }
 
     def children(self) -> list[dict[str, Any]]:
         """Return the child workflows of the run: ended ones from the trace, running ones from their views."""
         ended = {
-            child_workflow_id(self.state.run, span["address"]): {"status": span["status"]}
+            child_workflow_id(self.state.run, Address(span.address)): {"status": span.status}
             for span in _children(self.trace)
         }
         running = {view.workflow: {"status": view.status, "iteration": view.iteration} for view in self.state.views[1:]}
         return [{"workflow": workflow, **child} for workflow, child in (ended | running).items()]
 
 
-def _children(span: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _children(span: Span) -> Iterator[Span]:
     """Yield the loops and plans in a trace, outer ones first: each runs as a child workflow."""
-    if span["kind"] in ("loop", "plan") and span["status"] != "skipped":
+    if span.kind in ("loop", "plan") and span.status != "skipped":
         yield span
-    inner = [step for iteration in span.get("iterations", []) for step in iteration["steps"]]
-    for step in [*span.get("steps", []), *inner]:
+    inner = [step for iteration in span.iterations for step in iteration.steps]
+    for step in [*span.steps, *inner]:
         yield from _children(step)
 
 

@@ -127,8 +127,8 @@ async def test_the_end_of_a_reply_stands_in_the_trace(house: Harness, provider: 
     trace = Trace("test", "pipeline:test", "failed")
     for event in await house.runs.events(run):
         trace.take(event)
-    [draft] = trace.root["steps"]
-    assert draft["replies"] == {"empty": 3}
+    [draft] = trace.root.steps
+    assert draft.replies == {"empty": 3}
 
 
 async def test_a_script_may_end_a_reply_as_a_model_may(house: Harness) -> None:

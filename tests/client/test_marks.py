@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.blueprint.graph import graph
 from holdfast.client.overlay import marks_of
+from holdfast.client.trace import Repetition, Span
 from tests.blueprint.flowchart import Flowchart, read_flowchart
 from tests.conftest import Harness
 
@@ -157,14 +158,14 @@ async def test_a_plan_that_an_agent_drives_is_coloured_by_the_same_places(house:
 
 
 def test_of_a_loop_with_several_items_at_once_those_under_way_count_too() -> None:
-    def step(n: int, status: str) -> dict[str, Any]:
+    def step(n: int, status: str) -> Repetition:
         at = f"pipeline:x;plan:p;loop:all:{n};step:look"
-        return {"n": n, "steps": [{"name": "look", "kind": "step", "address": at, "status": status}]}
+        return Repetition(n, [Span("look", "step", at, status)])
 
     def look(*statuses: str) -> str:
         items = [step(n, status) for n, status in enumerate(statuses, 1)]
-        loop = {"address": "pipeline:x;plan:p;loop:all", "status": "running", "iterations": items}
-        trace = {"address": "pipeline:x", "status": "running", "steps": [loop]}
+        loop = Span("all", "loop", "pipeline:x;plan:p;loop:all", "running", iterations=items)
+        trace = Span("x", "pipeline", "pipeline:x", "running", steps=[loop])
         return marks_of(trace, []).states[("p", "all", "look")]
 
     assert look("failed", "running", "completed") == "running"

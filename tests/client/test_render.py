@@ -1,6 +1,7 @@
 """Runs and questions as text for people."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.client.render import (
     table,
     tree_text,
 )
-from holdfast.client.trace import trace_of
+from holdfast.client.trace import Repetition, Span, trace_of
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import Event
 from holdfast.protocol.questions import Input, Permission
@@ -108,10 +109,10 @@ def test_in_a_narrow_terminal_a_row_takes_several_lines_and_shows_every_column(r
 
 
 def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
-    step = {"name": "s", "kind": "step", "status": "completed", "output": 1, "error": None}
-    loop: dict[str, Any] = {"name": "l", "kind": "loop", "status": "running", "output": None, "error": None}
-    loop |= {"iterations": [{"n": n, "steps": [step]} for n in range(1, 4)], "iterations_left_out": 4}
-    lines = tree_text({"steps": [loop]}, last=1).plain.splitlines()
+    step = Span("s", "step", "pipeline:p;loop:l:1;step:s", "completed", output=1)
+    loop = Span("l", "loop", "pipeline:p;loop:l", "running", iterations_left_out=4)
+    loop.iterations = [Repetition(n, [step]) for n in range(1, 4)]
+    lines = tree_text(Span("p", "pipeline", "pipeline:p", "running", steps=[loop]), last=1).plain.splitlines()
     assert lines == ["  ▸ l (loop)", "    … 6 earlier ones: --all", "    3", "      ✓ s  1"]
 
 
@@ -161,7 +162,8 @@ def test_nothing_is_wrapped_or_coloured_outside_a_terminal() -> None:
 
 
 def test_a_tree_tells_what_came_from_the_cache() -> None:
-    step = {"name": "rate", "kind": "cache", "status": "completed", "output": 2, "error": None}
-    inner = {"name": "w", "kind": "step", "status": "completed", "output": 2, "error": None}
-    shown = tree_text({"steps": [step, {**step, "steps": [inner]}]}).plain
+    hit = Span("rate", "cache", "pipeline:p;cache:rate", "completed", output=2)
+    inner = Span("w", "step", "pipeline:p;cache:rate;step:w", "completed", output=2)
+    trace = Span("p", "pipeline", "pipeline:p", "completed", steps=[hit, replace(hit, steps=[inner])])
+    shown = tree_text(trace).plain
     assert shown.splitlines() == ["  ✓ rate (from the cache)  2", "  ✓ rate (cache)  2", "    ✓ w  2"]

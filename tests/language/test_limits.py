@@ -24,7 +24,7 @@ async def test_a_limit_in_iteration_three_fails_the_run_and_keeps_what_was_done(
     assert (outcome.status, outcome.error.type, outcome.error.reason) == ("failed", "limit_reached", "limit")
     assert outcome.error.message == "the limit of 2 model calls of the run is reached (2 spent)"
     assert outcome.error.address == "pipeline:test;loop:l:3;agent:a"
-    [span] = (await house.runs.trace(await house.runs.standing(run)))["steps"]
+    [span] = (await house.runs.trace(await house.runs.standing(run))).to_json()["steps"]
     assert [step["status"] for one in span["iterations"] for step in one["steps"]] == [
         "completed",
         "completed",

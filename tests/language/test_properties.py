@@ -108,7 +108,7 @@ async def test_any_blueprint_runs_to_an_end_or_parks_and_its_trace_nests(house: 
 
     await until(rests, "an end or a question")
     standing = await house.runs.standing(run)
-    _check(await house.runs.trace(standing))
+    _check((await house.runs.trace(standing)).to_json())
     if standing.status not in STATUSES.values():
         await house.runs.cancel(run)
         await house.result(run)

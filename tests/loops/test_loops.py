@@ -40,7 +40,7 @@ async def test_the_trace_has_one_loop_with_iterations_1_2_3_and_their_steps(hous
     run = await house.start(MORE_OR_STOP, "start")
     await house.answered(run, "more", "again", "stop")
     await house.output(run)
-    [loop] = loops_in(await house.runs.trace(await house.runs.standing(run)))
+    [loop] = loops_in((await house.runs.trace(await house.runs.standing(run))).to_json())
     assert [iteration["n"] for iteration in loop["iterations"]] == [1, 2, 3]
     assert [[step["name"] for step in one["steps"]] for one in loop["iterations"]] == [["draft", "review"]] * 3
     assert loop["exit"] == {"reason": "condition", "iterations": 3, "expression": "output == 'stop'", "value": True}
