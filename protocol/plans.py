@@ -36,6 +36,8 @@ StepStatus = Literal["pending", "running", "waiting_input", "completed", "skippe
 LoopStatus = Literal["completed", "completed_with_errors", "failed", "skipped", "cancelled"]
 IterationStatus = Literal["completed", "failed", "skipped", "cancelled"]
 PlanStatus = Literal["completed", "completed_with_errors", "failed", "cancelled"]
+EndedEarly = Literal["", "failed", "cancelled"]
+"""How an item ended its whole loop, before the other items; empty: it did not."""
 OVER = ("completed", "completed_with_errors", "skipped", "failed", "cancelled")
 """The states in which a step, a loop or a plan has ended."""
 
@@ -66,7 +68,7 @@ class StepResult(Value):
             return None
         return self.response if self.data is None else self.data
 
-    def told(self) -> dict[str, Any]:
+    def to_output(self) -> dict[str, Any]:
         """Return the step as the output of the plan has it."""
         always = {"status": self.status, "response": self.response, "data": self.data, "error": self.error}
         reason = {} if self.reason is None else {"reason": self.reason}
@@ -91,14 +93,14 @@ class Iteration(Value):
     steps: dict[str, StepResult] = {}
     loops: dict[str, LoopOutcome] = {}
 
-    def told(self) -> dict[str, Any]:
+    def to_output(self) -> dict[str, Any]:
         """Return the iteration as the output of the plan has it."""
         return {
             "index": self.index,
             "item": self.item,
             "status": self.status,
-            "steps": {id_: result.told() for id_, result in self.steps.items()},
-            **({"loops": {id_: outcome.told() for id_, outcome in self.loops.items()}} if self.loops else {}),
+            "steps": {id_: result.to_output() for id_, result in self.steps.items()},
+            **({"loops": {id_: outcome.to_output() for id_, outcome in self.loops.items()}} if self.loops else {}),
         }
 
 
@@ -110,11 +112,11 @@ class LoopOutcome(Value):
     error: dict[str, Any] | None = None
     reason: str | None = None
 
-    def told(self) -> dict[str, Any]:
+    def to_output(self) -> dict[str, Any]:
         """Return the loop as the output of the plan has it."""
         return {
             "status": self.status,
-            "iteration_results": [iteration.told() for iteration in self.iterations],
+            "iteration_results": [iteration.to_output() for iteration in self.iterations],
             **({} if self.error is None else {"error": self.error}),
             **({} if self.reason is None else {"reason": self.reason}),
         }
@@ -149,21 +151,6 @@ class ActiveLoop(Value):
     """Loops in the current iteration that have ended, by id."""
 
 
-class PlanProgress(Value):
-    """The progress of a plan, or of one iteration of a loop."""
-
-    steps: dict[str, StepResult] = {}
-    loops: dict[str, LoopOutcome] = {}
-    active: dict[str, ActiveLoop] = {}
-    """For a whole plan: the loops that an agent has started, in that order."""
-    vars: dict[str, Any] = {}
-    """Values that an agent has stored for itself."""
-    found: list[str] = []
-    """Replacements for missing tools, each behind the address of the step that may use it."""
-    missing: list[str] = []
-    """Addresses of the steps that lack a tool, and may use a replacement."""
-
-
 class Revision(Value):
     """A change of a plan while it runs."""
 
@@ -171,6 +158,24 @@ class Revision(Value):
     """Number of the plan's version; the first plan is 1."""
     by: str | None = None
     reason: str = ""
+
+
+class PlanProgress(Value):
+    """The state of a plan, as one workflow hands it to the next: by continue-as-new, or to and from an active loop."""
+
+    plan: PlanBody | None = None
+    """None before it is read and approved."""
+    revisions: list[Revision] = []
+    steps: dict[str, StepResult] = {}
+    loops: dict[str, LoopOutcome] = {}
+    active: dict[str, ActiveLoop] = {}
+    """The loops that an agent has started, in that order."""
+    vars: dict[str, Any] = {}
+    """Values that an agent has stored for itself."""
+    found: list[str] = []
+    """Replacements for missing tools, each behind the address of the step that may use it."""
+    missing: list[str] = []
+    """Addresses of the steps that lack a tool, and may use a replacement."""
 
 
 class PlannerCall(Value):
@@ -204,16 +209,10 @@ class PlanDefinition(ChildDefinition):
     iteration: int | None = None
 
 
-class PlanState(Carried):
+class ScheduledState(Carried):
     """The state of a scheduler-driven plan between two steps; continue-as-new passes it on."""
 
-    plan: PlanBody | None = None
-    """None before it is read."""
-    revision: int = 1
-    revisions: list[Revision] = []
-    standing: PlanProgress = PlanProgress()
-    stopped: str = ""
-    """Reason why no further step is started; empty: none."""
+    progress: PlanProgress = PlanProgress()
 
 
 class PlanResult(ChildResult):
@@ -240,8 +239,7 @@ class PlanLoopState(Carried):
     """The state of a loop between two items; continue-as-new passes it on."""
 
     done: list[Iteration] = []
-    ended: Literal["", "failed", "cancelled"] = ""
-    """Set when an item has ended the whole loop."""
+    ended: EndedEarly = ""
 
 
 class PlanLoopResult(ChildResult):
@@ -270,10 +268,7 @@ class DrivenDefinition(AgentDefinition):
 class DrivenState(AgentState):
     """The state of an agent-driven plan between two turns: the conversation and the plan."""
 
-    plan: PlanBody | None = None
-    revision: int = 1
-    revisions: list[Revision] = []
-    standing: PlanProgress = PlanProgress()
+    progress: PlanProgress = PlanProgress()
 
 
 class DrivenResult(ChildResult):

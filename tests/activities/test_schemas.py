@@ -14,7 +14,7 @@ from holdfast.activities.providers.schemas import wire_schema
 from holdfast.blueprint.load import parse
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.protocol.agents import ToolSpec
-from holdfast.workflows.plan.control import CONTROL
+from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from tests.activities.provider import Provider, Reply
 from tests.activities.test_models import alias, asked, call
 
@@ -50,7 +50,7 @@ APIS = pytest.mark.parametrize("api", ["chat", "responses"])
 
 @APIS
 async def test_control_tools_take_any_object_where_they_say_object(provider: Provider, api: str) -> None:
-    tools = await sent(provider, api, *CONTROL)
+    tools = await sent(provider, api, *CONTROL_TOOLS)
     free = [
         tools["execute_step_tool"]["parameters"]["properties"]["parameters"],
         tools["update_plan"]["parameters"]["properties"]["new_plan"],

@@ -19,7 +19,7 @@ from holdfast.blueprint.explain.words import RUN, Vocabulary, condition, filled,
 from holdfast.blueprint.kinds import KINDS
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS
-from holdfast.workflows.plan.errors import MOST_RETRIES
+from holdfast.workflows.plan.tool_calls import MOST_RETRIES
 from holdfast.workflows.steps.plan import _ROOM as DRIVER
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER, HOME
 from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES

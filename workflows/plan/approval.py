@@ -1,11 +1,10 @@
-"""How a plan begins: it is read and its tools are looked up, and a person agrees to it, where the author wants that.
+"""The start of a plan: it is read, its tools are looked up, and a person approves it where the author wants that.
 
-A plan that cannot be run goes back to the agent that wrote it, and so does one that a person wants otherwise.
+A plan that is invalid goes back to the agent that wrote it, and so does one that a person wants revised.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
-from holdfast.blueprint.plan import Layout
 from holdfast.protocol.agents import Message
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying
@@ -25,10 +23,9 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.catalogue import Catalogue, look_up, marked_tools, tools_of
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.scope import PlanScope
 
 MOST_CORRECTIONS = 3
-"""How often a plan that cannot be run goes back to its planner."""
+"""How often an invalid plan goes back to its planner."""
 CORRECT = "Give the whole plan again, with every error corrected."
 REVISE = "Give the whole plan again, changed as it is wanted."
 
@@ -36,12 +33,20 @@ REVISE = "Give the whole plan again, changed as it is wanted."
 async def begin(
     author: PlanBody, given: object, frame: Frame, planner: PlannerCall | None = None, task: object = None
 ) -> tuple[PlanBody, Catalogue]:
-    """Return the plan that is to be run, agreed to where the author wants that, and what is known of its tools."""
-    return await _Beginning(author, frame, planner, task).plan(given)
+    """Return the plan to run, approved where the author wants that, and what is known of its tools.
+
+    Args:
+        author: The plan as its step has it.
+        given: The value that the plan is read from, if the step says so.
+        frame: A frame at the plan's address.
+        planner: The agent that wrote that value.
+        task: The input of the step.
+    """
+    return await _Start(author, frame, planner, task).plan(given)
 
 
-class _Beginning:
-    """One plan before anything of it runs."""
+class _Start:
+    """A plan before anything of it runs."""
 
     def __init__(self, author: PlanBody, frame: Frame, planner: PlannerCall | None, task: object) -> None:
         self.author, self.frame, self.planner, self.task = author, frame, planner, task
@@ -59,20 +64,20 @@ class _Beginning:
 
     async def _read(self, value: object) -> tuple[PlanBody, Catalogue]:
         """Return the plan in a value; the planner corrects it, a bounded number of times."""
-        for left in reversed(range(MOST_CORRECTIONS + 1)):
+        for corrections in reversed(range(MOST_CORRECTIONS + 1)):
             try:
                 plan = read_plan(value, self.author, self.frame.blueprint.agents, by_model=True, goal=self._goal())
                 return plan, await self._looked_up(plan)
             except BlueprintError as error:
-                wrong = [str(one) for one in error.problems]
-                if self.planner is None or not left:
+                wrong = [str(problem) for problem in error.problems]
+                if self.planner is None or not corrections:
                     text = "no plan that can be run:\n" + "\n".join(wrong)
                     raise failure("plan_invalid", text, self.frame.address) from None
             value = await self._again(self.planner, value, errors=wrong, to_do=CORRECT)
         raise AssertionError("the last attempt returns or raises")
 
     def _goal(self) -> str:
-        """Return what a plan without a goal is for: what its planner was given, else the input of the step."""
+        """Return the goal of a plan that names none: the input of its planner, else of the step."""
         asked = self.task if self.planner is None else self.planner.input
         return "" if asked is None else text_of(asked)
 
@@ -89,27 +94,27 @@ class _Beginning:
         here = self.frame.at("step", planner.step)
         here.note(StepRetrying(message=more["to_do"]))
         agent = planner.agent.model_copy(update={"instructions": ""})
-        asking = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
+        call = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
         value = {"task": planner.input, "your_plan": plan, **more}
         opening = [Message(role="user", content=value)]
-        return (await run_agent(asking, opening, here, planner.instructions)).output
+        return (await run_agent(call, opening, here, planner.instructions)).output
 
     async def _confirmed(self, plan: PlanBody, catalogue: Catalogue) -> tuple[PlanBody, Catalogue]:
-        """Return the plan as a person agrees to it, who may edit it, or send it back to its planner."""
-        left = 0 if self.planner is None else self.author.max_revisions
+        """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
+        revisions = 0 if self.planner is None else self.author.max_revisions
         wrong: Sequence[str] = ()
         while True:
             message = "\n".join([f"May this plan be run? {plan.goal}", *wrong])
-            said, by = await reviewed(plan, self.author, self.frame, message, catalogue, revisable=left > 0)
+            content, by = await reviewed(plan, self.author, self.frame, message, catalogue, revisable=revisions > 0)
             wrong = ()
-            match said["verdict"]:
+            match content["verdict"]:
                 case "revise" if self.planner is not None:
-                    left -= 1
-                    wanted = {"wanted": said["reason"], **({} if by is None else {"by": by})}
+                    revisions -= 1
+                    wanted = {"wanted": content["reason"], **({} if by is None else {"by": by})}
                     value = await self._again(self.planner, plain_plan(plan), **wanted, to_do=REVISE)
                     plan, catalogue = await self._read(value)
                 case "edited":
-                    plan = read_plan(said["payload"], self.author, self.frame.blueprint.agents)
+                    plan = read_plan(content["payload"], self.author, self.frame.blueprint.agents)
                     try:
                         return plan, await self._looked_up(plan)
                     except BlueprintError as error:
@@ -119,23 +124,22 @@ class _Beginning:
                     return plan, catalogue
 
 
-async def agreed_to(
+async def approved_change(
     plan: PlanBody, author: PlanBody, frame: Frame, reason: str, catalogue: Catalogue
 ) -> tuple[Any, str | None]:
-    """The changed plan as a person agrees to it, and who has changed it once more. Raises `Refusal`."""
+    """Return the changed plan as a person approves it, and the person if they edited it. Raises `Refusal`."""
     try:
-        said, by = await reviewed(plan, author, frame, f"May the plan be changed? {reason}", catalogue)
+        content, by = await reviewed(plan, author, frame, f"May the plan be changed? {reason}", catalogue)
     except ApplicationError as error:
         raise Refusal("not_allowed", error.message) from None
-    return (said["payload"], by) if said["verdict"] == "edited" else (plain_plan(plan), None)
+    return (content["payload"], by) if content["verdict"] == "edited" else (plain_plan(plan), None)
 
 
 async def reviewed(
     plan: PlanBody, author: PlanBody, frame: Frame, message: str, catalogue: Catalogue, *, revisable: bool = False
 ) -> tuple[dict[str, Any], str | None]:
-    """What a person says of a plan, and who that is. One that is rejected fails, whether or not a reason is given."""
-    desk = PlanContext(plan, frame, PlanScope(Layout(), ()), None, asyncio.Lock(), author)
-    tools = marked_tools(desk, catalogue)
+    """Return a person's verdict on a plan, and the person. A rejection is raised as a failure."""
+    tools = marked_tools(PlanContext(plan, author, frame.blueprint), catalogue)
     asked = PlanReview(
         message=message,
         payload=plain_plan(plan),
@@ -147,8 +151,8 @@ async def reviewed(
     )
     await frame.host.until_resumed()
     reply = await frame.at("hitl", "confirm-plan").ask(asked)
-    said: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
-    if said["verdict"] == "rejected":
-        why = f": {said['reason']}" if said.get("reason") else ""
-        raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{why}", frame.address)
-    return said, reply.by
+    content: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    if content["verdict"] == "rejected":
+        reason = f": {content['reason']}" if content.get("reason") else ""
+        raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{reason}", frame.address)
+    return content, reply.by

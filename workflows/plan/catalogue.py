@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
+from holdfast.blueprint.kinds import AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.layout import Fault
 from holdfast.blueprint.plan.tools import lack_of
@@ -73,22 +73,25 @@ def tools_of(plan: PlanBody) -> list[str]:
     return [tool for step in plan.steps for tool in step.tools]
 
 
-def marked_tools(desk: PlanContext, catalogue: Catalogue) -> dict[str, list[str]]:
+def marked_tools(context: PlanContext, catalogue: Catalogue) -> dict[str, list[str]]:
     """Return the tools of every step that has some, with what a person should know before agreeing to them."""
     return {
-        step.id: [_marked(tool, step, desk, catalogue) for tool in step.tools] for step in desk.plan.steps if step.tools
+        step.id: [_marked(tool, step, context, catalogue) for tool in step.tools]
+        for step in context.plan.steps
+        if step.tools
     }
 
 
-def _marked(tool: str, step: PlanStep, desk: PlanContext, catalogue: Catalogue) -> str:
-    agent = desk.ruling(step)
-    lack = lack_of(tool, step, desk.author, agent)
+def _marked(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> str:
+    lack = lack_of(tool, step, context.author, context.policy_agent(step))
     missing = catalogue.problems.get(tool) if lack is None else lack.message
-    mark = f"cannot be called: {missing}" if missing else MARKS[_leave_for(tool, step, desk, agent, catalogue)]
+    mark = f"cannot be called: {missing}" if missing else MARKS[_expected(tool, step, context, catalogue)]
     return f"{tool} ({mark})" if mark else tool
 
 
-def _leave_for(tool: str, step: PlanStep, desk: PlanContext, agent: Agent, catalogue: Catalogue) -> Expected:
+def _expected(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> Expected:
+    """Return what the rules say about a tool before its arguments are known."""
     spec = catalogue.specs.get(tool) or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
-    agents = [agent, *(one for one in desk.also_ruling(step) if speaks_of(one, spec))]
-    return expected(spec, [Policy(one, Toolbox(one, one.tools, [spec]).settings(spec)) for one in agents])
+    further = (agent for agent in context.further_policy_agents(step) if speaks_of(agent, spec))
+    agents = [context.policy_agent(step), *further]
+    return expected(spec, [Policy(agent, Toolbox(agent, agent.tools, [spec]).settings(spec)) for agent in agents])

@@ -1,110 +1,99 @@
-"""What every step of a plan is given: who works on it, what it is told of the plan, and the one ear for questions."""
+"""What is the same for every step of a plan in one workflow: the plan, its author's rules, its known tools."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.kinds import Agent, PlanBody, PlanStep, Rule
-from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks
-from holdfast.blueprint.plan.references import references_of
+from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep, Rule
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, laid_out
 from holdfast.blueprint.plan.tools import authored, ruling_agent
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.agents import AgentCall
-from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.steps.plan import DEFAULT_MODEL
 
-RESULT_SHOWN = 20_000
-"""Characters of a result that a model is shown without being referred to."""
 
-
-@dataclass(frozen=True)
 class PlanContext:
-    """A place where steps of a plan are worked on; the frame stands at the plan, or at an iteration of a loop."""
+    """A plan in one workflow. The plan may be revised while it runs; every scope of it looks here.
 
-    plan: PlanBody
-    frame: Frame
-    scope: PlanScope
-    input: Any
-    one_question: asyncio.Lock
-    """A plan asks one question at a time."""
-    author: PlanBody
-    """The plan as its author wrote it; of steps that a model or a person has written since, no rule is loosened."""
-    specs: dict[str, ToolSpec] = field(default_factory=dict)
-    """What is known of tools, by the names that the plan has for them."""
+    Args:
+        plan: The plan, found valid before.
+        author: The plan as its author wrote it. Steps written since, by a model or a person, loosen none of its rules.
+        blueprint: The blueprint, with the agents that the plan may name.
+        task: The input of the plan's step.
+    """
 
-    def at(self, frame: Frame, scope: PlanScope) -> PlanContext:
-        return replace(self, frame=frame, scope=scope)
+    def __init__(self, plan: PlanBody, author: PlanBody, blueprint: Blueprint, task: object = None) -> None:
+        self.author, self.blueprint, self.task = author, blueprint, task
+        self.one_question = asyncio.Lock()
+        """Held while a question is open: a plan asks one at a time."""
+        self.specs: dict[str, ToolSpec] = {}
+        """The descriptions of tools, by the names that the plan has for them."""
+        self.changes = 0
+        """Number of changes of the state so far: by it, calls that change nothing are noticed."""
+        self.plan, self.layout = plan, layout_of(plan)
 
-    def asking(self, step: PlanStep) -> AgentCall:
-        """Who works on a step: its agent, the plan's, or the default model."""
-        written = self.plan.agent if step.agent is None else step.agent
-        if written is None:
+    def revise(self, plan: PlanBody) -> None:
+        """Replace the plan; what has begun is the same in both."""
+        self.plan, self.layout = plan, layout_of(plan)
+        self.changes += 1
+
+    def loop(self, id_: str) -> LoopUnit:
+        unit = self.layout.units_by_id[id_]
+        assert isinstance(unit, LoopUnit)
+        return unit
+
+    # Agents
+
+    def agent_call(self, step: PlanStep) -> AgentCall:
+        """Return the call of the agent that works on a step: the step's own, the plan's, or the default model."""
+        agent = self.plan.agent if step.agent is None else step.agent
+        if agent is None:
             return AgentCall(Agent(model=DEFAULT_MODEL), None, step.id)
-        return AgentCall.of(written, step.id, self.frame.blueprint)
+        return AgentCall.of(agent, step.id, self.blueprint)
 
-    def trusts(self, step: PlanStep) -> bool:
-        """Whether the step stands as an author wrote it."""
-        return self.gave(step) == step
+    def restricted_call(self, step: PlanStep) -> AgentCall:
+        """Return the same call; for a step that no author wrote, under the rules of every agent with a say in it."""
+        call = self.agent_call(step)
+        if self.is_authored(step):
+            return call
+        policies = [self.policy_agent(step), *self.further_policy_agents(step)]
+        return replace(call, agent=_restricted(call.agent, policies))
 
-    def gave(self, step: PlanStep) -> PlanStep | None:
-        """The step of this name as an author wrote it; of a plan that is read, nobody did."""
-        return authored(step, self.author)
+    def is_authored(self, step: PlanStep) -> bool:
+        """Return whether the step is as an author wrote it; of a plan that is read, none is."""
+        return authored(step, self.author) == step
 
-    def ruling(self, step: PlanStep) -> Agent:
-        """Whose tools, approvals and permissions count: a model cannot choose others by naming an agent."""
-        found = ruling_agent(step, self.plan, self.author, self.frame.blueprint.agents)
-        return Agent(model=DEFAULT_MODEL) if found is None else found
+    def policy_agent(self, step: PlanStep) -> Agent:
+        """Return the agent whose tools, approvals and permissions count: a model cannot choose by naming another."""
+        agent = ruling_agent(step, self.plan, self.author, self.blueprint.agents)
+        return Agent(model=DEFAULT_MODEL) if agent is None else agent
 
-    def also_ruling(self, step: PlanStep) -> list[Agent]:
-        """Who else has a say in the tools of a step that no author wrote: every agent that an author gave them to."""
-        if self.trusts(step):
+    def further_policy_agents(self, step: PlanStep) -> list[Agent]:
+        """Return the agents whose rules count as well, for a step that no author wrote: all that an author wrote."""
+        if self.is_authored(step):
             return []
-        inline = [one.agent for one in self.author.steps if isinstance(one.agent, Agent)]
-        return [*self.frame.blueprint.agents.values(), *inline]
-
-    def worker(self, step: PlanStep) -> AgentCall:
-        """Who works on a step without tools: of one that no author wrote, with its own tools under every rule."""
-        asking = self.asking(step)
-        return asking if self.trusts(step) else replace(asking, agent=_kept_back(asking.agent, self._rulers(step)))
-
-    def _rulers(self, step: PlanStep) -> list[Agent]:
-        return [self.ruling(step), *self.also_ruling(step)]
+        inline = [other.agent for other in self.author.steps if isinstance(other.agent, Agent)]
+        return [*self.blueprint.agents.values(), *inline]
 
     def may_ask(self, unit: Unit) -> bool:
-        """Whether it may ask a person something: a plan has one question open at a time."""
+        """Return whether a unit may ask a person something."""
         if isinstance(unit, StepUnit):
-            return asks(unit.step) or "ask" in self.asking(unit.step).agent.human
-        return isinstance(unit, LoopUnit) and any(self.may_ask(inner) for inner in unit.body)
-
-    def told(self, unit: StepUnit) -> str:
-        """What the model knows of the plan around the step, beside the instruction itself."""
-        step, scope = unit.step, self.scope
-        lines = [f"You work on one step of a plan, and on nothing else. The plan's goal: {self.plan.goal}"]
-        lines.append(f"The step: {step.id}{f', {step.title}' if step.title else ''}")
-        if step.expected_result:
-            lines.append(f"Expected of it: {step.expected_result}")
-        if not step.tools and not asks(step) and scope.layout.feeds_loop(step.id):
-            lines.append("Give a list: the plan goes on with each of its items.")
-        if self.input is not None:
-            lines.append(f"What the plan was given: {_shown(self.input)}")
-        referred = {str(one) for one in references_of(step.instruction)}
-        if scope.around and "CURRENT_ITEM" not in referred:
-            at = scope.around[-1]
-            lines.append(f"It runs once an item; this is item {at.index}: {_shown(at.item)}")
-        for id_ in unit.needs:
-            known = scope.known_of(id_)
-            if f"RESULT_FROM_{id_}" not in referred and known.status == "completed":
-                lines.append(f"Result of {id_}: {_shown(known.value)}")
-        return "\n".join(lines)
+            return asks(unit.step) or "ask" in self.agent_call(unit.step).agent.human
+        return isinstance(unit, LoopUnit) and any(map(self.may_ask, unit.body))
 
 
-def _kept_back(agent: Agent, others: Iterable[Agent]) -> Agent:
-    """The agent, with a person's leave for whatever one of the others has it for, and nothing that one is denied."""
+def layout_of(plan: PlanBody) -> Layout:
+    """Return the layout of a plan that was found valid before."""
+    layout, faults = laid_out(plan)
+    assert not faults, faults
+    return layout
+
+
+def _restricted(agent: Agent, others: Iterable[Agent]) -> Agent:
+    """Return the agent, with an approval for every tool that one of the others needs it for, and their denials."""
+    others = list(others)
     asked = [
         Rule(tool=tool.name, action="ask")
         for other in others
@@ -116,8 +105,3 @@ def _kept_back(agent: Agent, others: Iterable[Agent]) -> Agent:
     asked += [rule for rule in rules if rule.action == "ask"]
     denied = [rule for rule in [*agent.permissions, *rules] if rule.action == "deny"]
     return agent.model_copy(update={"permissions": [*agent.permissions, *asked, *denied]}) if asked or denied else agent
-
-
-def _shown(value: Any) -> str:
-    text = text_of(value)
-    return text if len(text) <= RESULT_SHOWN else f"{text[:RESULT_SHOWN]}…"

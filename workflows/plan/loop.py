@@ -1,39 +1,33 @@
-"""One loop of a plan, in a history of its own: its steps for every item, and what came out for each."""
+"""The workflow of one loop of a plan under the scheduler: the loop's steps for every item, in a history of its own."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.plan import LoopUnit
-from holdfast.protocol.address import Address, parts, segment
-from holdfast.protocol.agents import ToolSpec
-from holdfast.protocol.events import LoopCompleted, LoopIteration
+from holdfast.protocol.address import Address
+from holdfast.protocol.events import LoopCompleted
 from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
     PLAN_OUTPUT,
-    ItemOf,
-    Iteration,
+    EndedEarly,
     LoopOutcome,
     PlanLoopDefinition,
     PlanLoopResult,
     PlanLoopState,
-    PlanProgress,
 )
-from holdfast.protocol.runs import Failure
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import together
-from holdfast.workflows.failure_review import judged
-from holdfast.workflows.plan.break_off import Ending, kept_of_loop, loop_broken_off
+from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.definitions import author_of, define_loop, frame_of, layout_of
+from holdfast.workflows.plan.definitions import author_of, frame_of
+from holdfast.workflows.plan.items import ItemDone, Repeat, after_item
+from holdfast.workflows.plan.results import Ending, failure_output, outcome_of, unfinished_loop
 from holdfast.workflows.plan.scheduler import Scheduler
-from holdfast.workflows.plan.scope import PlanScope, done_of, first_error, outcome_of
-from holdfast.workflows.request_counts import RequestCounts
+from holdfast.workflows.plan.state import PlanScope, PlanState
 
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -45,16 +39,16 @@ class PlanLoopWorkflow(ChildWorkflow):
 
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
-        super().__init__(definition, state, definition.history_limits.rounds)
-        self.layout = layout_of(definition.plan)
-        unit = self.layout.units_by_id[definition.loop]
-        assert isinstance(unit, LoopUnit)
-        self.loop = unit
-        self.one_question = asyncio.Lock()
-        self.specs: dict[str, ToolSpec] = {}
-        self._counts: dict[int, RequestCounts] = {}
+        context = PlanContext(definition.plan, author_of(definition), definition.blueprint, definition.task)
+        loop = context.loop(definition.loop)
+        # A plan asks one question at a time, so items that may ask run one by one.
+        may_ask = loop.on_item_error == "ask" or context.may_ask(loop)
+        self.at_once = 1 if may_ask else loop.max_parallel
+        # Of a round with several items a history holds fewer.
+        super().__init__(definition, state, max(1, definition.history_limits.rounds // self.at_once))
+        self.plan_context, self.loop = context, loop
         self._at_work: dict[int, PlanScope] = {}
-        """What is known of the items that are being worked on."""
+        """The scopes of the items that are running."""
 
     def current_context(self) -> dict[str, Any]:
         return {"loop": self.loop.id, "items": len(self.definition.items), "done": len(self.state.done)}
@@ -65,11 +59,12 @@ class PlanLoopWorkflow(ChildWorkflow):
         return PlanLoopResult(outcome=outcome, **self.handed_back())
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
-        """See base class: the plan tells what became of the items."""
+        """See base class: the outcome, with what became of the items."""
         items = [self._at_work[index].iteration("failed") for index in sorted(self._at_work)]
-        return kept_of_loop(loop_broken_off(self.loop, Ending.of(error, self.address), [*self.state.done, *items]))
+        outcome = unfinished_loop(self.loop, Ending.of(error, self.address), [*self.state.done, *items])
+        return {"output": failure_output(outcome)}
 
-    @workflow.query(name=PLAN_OUTPUT, description="What a plan gave: its own workflow knows.")
+    @workflow.query(name=PLAN_OUTPUT, description="Null: the plan's own workflow has its output.")
     def plan_output(self) -> None:
         return None
 
@@ -78,83 +73,41 @@ class PlanLoopWorkflow(ChildWorkflow):
         while len(self.state.done) < len(items) and not self.state.ended:
             await self.next_round()
             await self._next_items()
-        outcome = outcome_of(self.state.done, failed=self.state.ended == "failed", total=len(items))
-        if self.state.ended == "cancelled":
-            outcome = outcome.model_copy(update={"status": "cancelled"})
+        outcome = outcome_of(self.state.done, self.state.ended, len(items))
         self.note(self.address, LoopCompleted(reason=outcome.status, iterations=len(self.state.done)))
         return outcome
 
     async def _next_items(self) -> None:
-        """One item; or several at once, as many as the loop allows."""
-        begin = len(self.state.done)
-        at_once = 1 if self._may_ask else self.loop.max_parallel
-        indices = range(begin, min(begin + at_once, len(self.definition.items)))
-        self._counts = {index: self.request_counts.item(index) for index in indices} if at_once > 1 else {}
-        done = await together(self._item(index) for index in indices)
+        """Run one item, or several at once, as many as the loop allows."""
+        first, frame = len(self.state.done), self._frame()
+        indices = range(first, min(first + self.at_once, len(self.definition.items)))
+        for index in indices:
+            counts = self.request_counts.item(index) if self.at_once > 1 else self.request_counts
+            self._at_work[index] = self._scope(replace(frame, request_counts=counts), index)
+        done = await together(self._item(self._at_work[index]) for index in indices)
         self._at_work.clear()
-        self.advance(done=[*self.state.done, *done])
+        ended: set[EndedEarly] = {item.ended for item in done}
+        how: EndedEarly = "cancelled" if "cancelled" in ended else "failed" if "failed" in ended else ""
+        self.advance(done=[*self.state.done, *(item.iteration for item in done)], ended=how)
 
-    @property
-    def _may_ask(self) -> bool:
-        """Whether an item may ask a person something: then one runs after the other, for a plan asks one at a time."""
-        desk = self._desk(0, None)
-        return self.loop.on_item_error == "ask" or any(desk.may_ask(unit) for unit in self.loop.body)
-
-    async def _item(self, index: int) -> Iteration:
-        """The steps for one item; where they fail, the loop's rule decides, or a person."""
-        item = self.definition.items[index]
-        done = PlanProgress()
+    async def _item(self, scope: PlanScope) -> ItemDone:
+        """Run the steps for one item, again as long as a person wants that."""
         while True:
-            iteration, stopped = await self._run_item(index, item, done)
-            if stopped == "plan_cancelled":
-                self.advance(ended="cancelled")
-            elif iteration.status == "failed" and self.loop.on_item_error == "fail":
-                self.advance(ended="failed")
-            elif iteration.status == "failed" and self.loop.on_item_error == "ask":
-                what = Failure(type="item_failed", message=first_error([iteration]), address=self._address(index))
-                verdict = await judged(what, item, self._desk(index, item).frame, takes_value=False)
-                match verdict.action:
-                    case "retry":
-                        done = done_of(iteration)
-                        continue
-                    case "edit":
-                        item, done = verdict.content, PlanProgress()
-                        continue
-                    case "skip":
-                        return iteration.model_copy(update={"status": "skipped"})
-                self.advance(ended="failed")
-            return iteration
+            self.iteration = scope.frame.iteration
+            scope.begin_item()
+            await Scheduler(PlanState(scope), self.definition).run()
+            match await after_item(self.loop, scope):
+                case Repeat(item=value, done=done):
+                    scope.restart(value, done)
+                case ItemDone() as over:
+                    return over
 
-    async def _run_item(self, index: int, item: Any, done: PlanProgress) -> tuple[Iteration, str]:
-        """The steps for one item, but for those that are done."""
-        desk = self._desk(index, item)
-        desk.scope.steps, desk.scope.loops = dict(done.steps), dict(done.loops)
-        self.iteration = index + 1
-        desk.frame.note(LoopIteration(iteration=index + 1, item=item))
-        self._at_work[index] = desk.scope
-        engine = Scheduler(desk, self._define)
-        await engine.run()
-        return desk.scope.iteration(), engine.stopped
-
-    def _desk(self, index: int, item: Any) -> PlanContext:
-        """Where the steps of one item are worked on."""
-        definition = self.definition
-        around = [*definition.around, ItemOf(loop=self.loop.id, item=item, index=index)]
-        scope = PlanScope(self.layout, self.loop.body, definition.known, around)
-        frame = replace(
-            frame_of(self, definition, self.meter),
-            address=self._address(index),
-            iteration=index + 1,
-            place=f"{self.loop.id} {index + 1}",
-            request_counts=self._counts.get(index, self.request_counts),
-        )
-        author = author_of(definition)
-        return PlanContext(definition.plan, frame, scope, definition.task, self.one_question, author, self.specs)
-
-    def _define(self, unit: LoopUnit, desk: PlanContext, items: list[Any]) -> tuple[PlanLoopDefinition, PlanLoopState]:
-        return define_loop(self.definition, unit, desk, items)
-
-    def _address(self, index: int) -> Address:
-        """`…;loop:events:1`: iterations count from 1, as in every loop."""
+    def _frame(self) -> Frame:
+        """Return the frame of the list that the loop stands in."""
         parent, _, _ = self.address.rpartition(";")
-        return Address(f"{parent};{segment('loop', parts(self.address)[-1][1], index + 1)}")
+        return replace(frame_of(self, self.definition), address=Address(parent))
+
+    def _scope(self, frame: Frame, index: int) -> PlanScope:
+        definition = self.definition
+        outer = PlanScope(self.plan_context, frame, definition.around, outside=definition.known)
+        return outer.item_scope(self.loop, definition.items[index], index)

@@ -1,8 +1,7 @@
-"""What is told of a plan: what it gives at its end, and where it stands before."""
+"""The output of a plan at its end, and its view while it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -13,62 +12,72 @@ from holdfast.blueprint.plan import LoopUnit
 from holdfast.protocol.plans import LoopOutcome, PlanView, StepResult, nothing_done
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.journal import preview
-from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.state import PlanScope, PlanState
 
 
 def output_of(scope: PlanScope, ended: str | None = None) -> dict[str, Any]:
-    """Return what a plan gives: how it ended, every step, every loop; of one that did nothing, that it did.
+    """Return the output of a plan: its status, every step, every loop, and a note if it did nothing.
 
-    `ended`: how it ended, where it did before its steps did.
+    `ended`: the status of a plan that ended before its steps did.
     """
     note = note_of(scope)
     return {
-        "status": ended or (scope.whole_status() if scope.all_over() else "running"),
-        "steps": _told_steps(scope),
-        "loops": {id_: outcome.told() for id_, outcome in scope.loops.items()},
+        "status": ended or (scope.plan_status() if scope.all_over() else "running"),
+        "steps": _outputs(scope),
+        "loops": {id_: outcome.to_output() for id_, outcome in scope.loops.items()},
         **({} if note is None else {"note": note}),
     }
 
 
 def note_of(scope: PlanScope) -> str | None:
-    """Return that a plan which is over did nothing, if so it is."""
-    return nothing_done(scope.layout, _told_steps(scope)) if scope.all_over() else None
+    """Return the note on a plan that ended and did nothing, or None."""
+    return nothing_done(scope.layout, _outputs(scope)) if scope.all_over() else None
 
 
-def _told_steps(scope: PlanScope) -> dict[str, dict[str, Any]]:
-    return {id_: result.told() for id_, result in scope.told_steps().items()}
+def _outputs(scope: PlanScope) -> dict[str, dict[str, Any]]:
+    return {id_: result.to_output() for id_, result in scope.results().items()}
 
 
-def shown_of(scope: PlanScope) -> dict[str, Any]:
-    """Where a plan stands, in short, as a context shows it."""
-    return {id_: _in_short(result) for id_, result in scope.told_steps().items()}
-
-
-def view_of(host: BaseWorkflow, plan: PlanBody, scope: PlanScope, running: Sequence[str], **more: Any) -> PlanView:
-    steps = {id_: _in_short(result) for id_, result in scope.told_steps().items()}
-    for id_ in running:
-        steps.setdefault(id_, {})["status"] = "running"
-    loops = {id_: _loop_in_short(outcome) for id_, outcome in scope.loops.items()}
-    loops |= {id_: {"status": "running"} for id_ in running if isinstance(scope.layout.units_by_id[id_], LoopUnit)}
+def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, holds: bool) -> PlanView:
+    """Return the answer to the query `plan`; of a plan that has not begun, the author's."""
+    plan = author if state is None else state.context.plan
+    steps, loops = ({}, {}) if state is None else _statuses(state.root)
     return PlanView(
         workflow=workflow.info().workflow_id,
         address=host.address,
         goal=plan.goal,
         driver=plan.driver,
         plan=plain_plan(plan),
-        steps={id_: told for id_, told in steps.items() if id_ not in loops},
+        steps=steps,
         loops=loops,
-        status=host.ended or ("running" if scope.units else "waiting"),
-        **more,
+        revision=1 if state is None else state.revision,
+        revisions=[] if state is None else state.revisions,
+        status=host.ended or ("waiting" if state is None else "running"),
+        holds=holds,
     )
 
 
+def _statuses(scope: PlanScope) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the steps and the loops of a plan in short, also those that are running."""
+    steps, loops = results_in_short(scope), {id_: _loop_in_short(outcome) for id_, outcome in scope.loops.items()}
+    for id_ in sorted(scope.under_way):
+        if isinstance(scope.layout.units_by_id[id_], LoopUnit):
+            loops[id_] = {"status": "running"}
+        else:
+            steps[id_]["status"] = "running"
+    return {id_: step for id_, step in steps.items() if id_ not in loops}, loops
+
+
+def results_in_short(scope: PlanScope) -> dict[str, Any]:
+    """Return the results of a plan, large values by their beginning."""
+    return {id_: _in_short(result) for id_, result in scope.results().items()}
+
+
 def _in_short(result: StepResult) -> dict[str, Any]:
-    """A result as a view shows it: large values by their beginning."""
-    told = result.told()
-    told.pop("tool_results", None)
-    return {**told, "response": preview(result.response), "data": preview(result.data)}
+    output = result.to_output()
+    output.pop("tool_results", None)
+    return {**output, "response": preview(result.response), "data": preview(result.data)}
 
 
 def _loop_in_short(outcome: LoopOutcome) -> dict[str, Any]:
-    return {key: value for key, value in outcome.told().items() if key != "iteration_results"}
+    return {key: value for key, value in outcome.to_output().items() if key != "iteration_results"}

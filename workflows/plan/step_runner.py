@@ -1,4 +1,4 @@
-"""One step of a plan, done by the engine: a question, an agent's work, or tools with arguments from a model."""
+"""One step of a plan under the scheduler: a question, an agent's work, or tools with arguments from a model."""
 
 from __future__ import annotations
 
@@ -8,243 +8,262 @@ from typing import Any
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.plan import StepUnit, asks
 from holdfast.blueprint.plan.lists import LIST_OUTPUT
-from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, Usage
-from holdfast.protocol.events import StepRetrying, StepStarted
+from holdfast.blueprint.plan.references import references_of
+from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
+from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.plans import StepResult, said
 from holdfast.workflows.agents import AgentCall, ask_model, misfit_told, run_agent, within_own_limits
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
-from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.errors import Tally, failed, given_up
-from holdfast.workflows.plan.questions import DECLINED, agreed, ask
-from holdfast.workflows.plan.telling import tell
-from holdfast.workflows.plan.tool_calls import Failed, Succeeded, ToolCaller
+from holdfast.workflows.plan.questions import DECLINED, ask, lets_tools_run
+from holdfast.workflows.plan.results import failed
+from holdfast.workflows.plan.state import PlanScope
+from holdfast.workflows.plan.tool_calls import CallError, StepTools
 from holdfast.workflows.toolbox import ASK_PERSON, ask_person, person
 
-Json = dict[str, Any]
+RESULT_SHOWN = 20_000
+"""Most characters of a result that a model is shown without a reference to it."""
 
 
-async def perform(unit: StepUnit, desk: PlanContext) -> StepResult:
-    """Do the step to its end, and tell of it; a failure is a result, too."""
-    step = unit.step
-    kind = "hitl" if asks(step) else "step"
-    here = desk.frame.at(kind, step.id)
+async def run_step(unit: StepUnit, scope: PlanScope) -> None:
+    """Run a step to its end; a failure is a result, too."""
+    here = scope.at(unit)
     await here.host.until_resumed()
-    here.note(StepStarted(name=step.id, kind=kind, title=step.title))
     try:
-        await here.within_limits()
-        here.meter.count(Usage(steps=1))
-        here.host.count(Usage(steps=1))
-        result = await _done(unit, desk)
+        await scope.start(unit)
+        result = await _result(unit, scope)
     except HANDLED as error:
-        what = failure_of(error, here.address)
-        if is_cancelled(error) or what.final:
+        cause = failure_of(error, here.address)
+        if is_cancelled(error) or cause.final:
             raise
-        result = failed(what.type, what.message)
-    tell(here, step.id, kind, result)
-    return result
+        result = failed(cause.type, cause.message)
+    scope.finish(unit, result)
 
 
-async def _done(unit: StepUnit, desk: PlanContext) -> StepResult:
+async def _result(unit: StepUnit, scope: PlanScope) -> StepResult:
     step = unit.step
     if asks(step):
-        answer = await ask(step, desk)
+        answer = await ask(unit, scope)
         if answer.status != "completed" or not step.tools:
             return answer
-        if not agreed(step, answer):
+        if not lets_tools_run(step, answer):
             return StepResult(status="skipped", reason=DECLINED, response=answer.response)
-    if step.tools:
-        return await _ToolStep(unit, desk).done()
-    return await _agents_work(unit, desk)
+    return await _ToolStep(unit, scope).run() if step.tools else await _agents_work(unit, scope)
 
 
-async def _agents_work(unit: StepUnit, desk: PlanContext) -> StepResult:
-    """What an agent gives for the instruction: a text, or data."""
-    here = desk.frame.at("step", unit.id)
-    value = desk.scope.fill(unit.step.instruction)
-    opening = [Message(role="user", content=value)]
-    asking = desk.worker(unit.step)
-    if desk.scope.layout.feeds_loop(unit.id):
-        asking = _asking_for_list(asking)
+async def _agents_work(unit: StepUnit, scope: PlanScope) -> StepResult:
+    """Return what an agent gives for the instruction: a text, or data."""
+    opening = [Message(role="user", content=scope.fill(unit.step.instruction))]
+    call = scope.context.restricted_call(unit.step)
+    if scope.layout.feeds_loop(unit.id):
+        call = _asking_for_list(call)
     try:
-        output = (await run_agent(asking, opening, here, desk.told(unit))).output
+        output = (await run_agent(call, opening, scope.at(unit), surroundings(unit, scope))).output
     except HANDLED as error:
-        what = failure_of(error, here.address)
-        wanted = asking.agent.output_schema == LIST_OUTPUT and what.type == "output_invalid"
-        if not wanted or what.output is None:
+        cause = failure_of(error, scope.at(unit).address)
+        if call.agent.output_schema != LIST_OUTPUT or cause.type != "output_invalid" or cause.output is None:
             raise
-        output = what.output  # it stays no list: the loop asks a person what it lists, or fails, or has one item
+        output = cause.output  # still no list: the loop asks a person for its items, or fails, or has one item
     if isinstance(output, str):
         return StepResult(status="completed", response=output)
     return StepResult(status="completed", response=said(output), data=output)
 
 
-def _asking_for_list(asking: AgentCall) -> AgentCall:
-    """Return who works on a step that a loop goes through, asked for a list, unless its author asks for something."""
-    if asking.agent.output_schema is not None:
-        return asking
-    return replace(asking, agent=asking.agent.model_copy(update={"output_schema": LIST_OUTPUT}))
+def _asking_for_list(call: AgentCall) -> AgentCall:
+    """Return the call of an agent whose output a loop goes through; an author's own schema counts more."""
+    if call.agent.output_schema is not None:
+        return call
+    return replace(call, agent=call.agent.model_copy(update={"output_schema": LIST_OUTPUT}))
+
+
+def surroundings(unit: StepUnit, scope: PlanScope) -> str:
+    """Return what a model gets of the plan around a step, beside the step's instruction."""
+    step = unit.step
+    lines = [f"You work on one step of a plan, and on nothing else. The plan's goal: {scope.context.plan.goal}"]
+    lines.append(f"The step: {step.id}{f', {step.title}' if step.title else ''}")
+    if step.expected_result:
+        lines.append(f"Expected of it: {step.expected_result}")
+    if not step.tools and not asks(step) and scope.layout.feeds_loop(step.id):
+        lines.append("Give a list: the plan goes on with each of its items.")
+    if scope.context.task is not None:
+        lines.append(f"What the plan was given: {_shown(scope.context.task)}")
+    referred = {str(reference) for reference in references_of(step.instruction)}
+    if scope.around and "CURRENT_ITEM" not in referred:
+        item = scope.around[-1]
+        lines.append(f"It runs once an item; this is item {item.index}: {_shown(item.item)}")
+    for id_ in unit.needs:
+        need = scope.lookup(id_)
+        if f"RESULT_FROM_{id_}" not in referred and need.status == "completed":
+            lines.append(f"Result of {id_}: {_shown(need.value)}")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    text = text_of(value)
+    return text if len(text) <= RESULT_SHOWN else f"{text[:RESULT_SHOWN]}…"
+
+
+class _Ended(Exception):
+    """The end of a step in the middle of a reply's calls."""
+
+    def __init__(self, result: StepResult) -> None:
+        super().__init__(result.status)
+        self.result = result
 
 
 class _ToolStep:
-    """The tools of one step, in their order: those that are done are not run again, whatever the next one does."""
+    """The tools of one step, in their order, with arguments from a model; a tool that is done is not called again."""
 
-    def __init__(self, unit: StepUnit, desk: PlanContext) -> None:
-        self.unit, self.step, self.desk = unit, unit.step, desk
-        self.asking = desk.asking(unit.step)
-        self.frame = within_own_limits(desk.frame.at("step", unit.id), self.asking)
-        self.caller = ToolCaller(unit.step, desk)
-        self.left = list(unit.step.tools)
-        self.given: list[Json] = []
-        self.before: set[str] = set()
-        """Tools that were done by an earlier reply: they are not run again."""
-        self.words = ""
-        """What the model said beside its last calls."""
-        self.tally = Tally()
+    def __init__(self, unit: StepUnit, scope: PlanScope) -> None:
+        self.unit, self.step, self.scope = unit, unit.step, scope
+        self.agent_call = scope.context.agent_call(unit.step)
+        self.frame = within_own_limits(scope.frame.at("step", unit.id), self.agent_call)
+        self.tools = StepTools(unit, scope, self.frame)
+        self.open = list(unit.step.tools)
+        """Tools that are still to be called."""
+        self.done_before: set[str] = set()
+        """Tools that were done by an earlier reply."""
+        self.text = ""
+        """The model's text beside its last calls."""
         self.requests = 0
         self.messages = [Message(role="user", content=self._instruction())]
 
     def _instruction(self) -> Any:
+        instruction = self.scope.fill(self.step.instruction)
         if asks(self.step):
-            return f"A person has agreed to this: {text_of(self.desk.scope.fill(self.step.instruction))}"
-        return self.desk.scope.fill(self.step.instruction) or f"Call {', '.join(self.step.tools)}."
+            return f"A person has agreed to this: {text_of(instruction)}"
+        return instruction or f"Call {', '.join(self.step.tools)}."
 
-    async def done(self) -> StepResult:
-        """Return how the step ends; of one that fails, what its tools gave before."""
-        result = await self._work()
-        if result.status != "failed":
-            return result
-        known = self.desk.scope.steps.get(self.step.id)
-        return result.model_copy(
-            update={"tool_results": self._given_by_tools(), "called": known.called if known else []}
-        )
+    async def run(self) -> StepResult:
+        """Return how the step ends."""
+        try:
+            while self.open:
+                await self._turn()
+        except _Ended as end:
+            return end.result
+        data = self.tools.returned[-1]["data"]
+        return StepResult(status="completed", response=self.text or said(data), data=data)
 
-    async def _work(self) -> StepResult:
-        while self.left:
-            if self.requests >= self.asking.agent.max_turns:
-                return failed("max_turns", f"{self.step.id} was not done in {self.requests} requests to the model")
-            for tool in list(self.left):
-                if (ending := await self._learn(tool)) is not None:
-                    return ending
-            reply = await self._reply()
-            if reply.problem is not None:
-                ending = self._corrected(reply, reply.problem)
-            elif reply.tool_calls:
-                ending = await self._calls(reply)
-            else:
-                ending = self._corrected(reply, f"call {self.left[0]}: the step is done by it", "no_tool_result")
-            if ending is not None:
-                return ending
-        data = self.given[-1]["data"]
-        return StepResult(
-            status="completed", response=self.words or said(data), data=data, tool_results=self._given_by_tools()
-        )
+    async def _turn(self) -> None:
+        """Ask the model for calls, and make them."""
+        if self.requests >= self.agent_call.agent.max_turns:
+            raise _Ended(failed("max_turns", f"{self.step.id} was not done in {self.requests} requests to the model"))
+        for tool in list(self.open):
+            await self._look_up(tool)
+        reply = await self._reply()
+        if reply.problem is not None:
+            self._correct(reply, reply.problem)
+        elif reply.tool_calls:
+            await self._make_calls(reply)
+        else:
+            self._correct(reply, f"call {self.open[0]}: the step is done by it", "no_tool_result")
 
-    def _given_by_tools(self) -> list[Json]:
-        return [{"tool": one["tool"], "data": one["data"]} for one in self.given]
-
-    async def _learn(self, tool: str) -> StepResult | None:
-        """Look a tool up; one that is not there is replaced by another, if there is one."""
-        missing = await self.caller.learn(tool)
-        if missing is None:
-            return None
-        if missing.kind == "tool_missing" and self.tally.may_retry("tool_missing"):
-            other = await self.caller.other_tool(tool)
-            if other is not None and await self.caller.learn(other) is None:
+    async def _look_up(self, tool: str) -> None:
+        """Look a tool up; one that is missing is replaced by another, if there is one."""
+        error = await self.tools.look_up(tool)
+        if error is None:
+            return
+        if error.kind == "tool_missing" and self.tools.may_retry("tool_missing"):
+            other = await self.tools.replacement(tool)
+            if other is not None:
                 self.frame.note(StepRetrying(tool=other, instead_of=tool))
-                self.left[self.left.index(tool)] = other
-                return None
-        return failed(missing.kind or missing.type, missing.message)
+                self.open[self.open.index(tool)] = other
+                return
+        raise _Ended(failed(error.kind or error.type, error.message))
 
     async def _reply(self) -> ModelReply:
-        specs = [self.caller.specs[tool] for tool in self.left]
-        if "ask" in self.asking.agent.human:
+        specs = [self.tools.spec(tool) for tool in self.open]
+        if self._may_ask:
             specs.append(person())
-        agent = self.asking.agent
+        agent = self.agent_call.agent
         self.requests += 1
+        instructions = text_of(self.frame.render(agent.instructions))
         request = ModelRequest(
             step=self.step.id,
-            agent=self.asking.name,
+            agent=self.agent_call.name,
             model=agent.model,
-            instructions=f"{text_of(self.frame.render(agent.instructions))}\n\n{self.desk.told(self.unit)}".strip(),
+            instructions=f"{instructions}\n\n{surroundings(self.unit, self.scope)}".strip(),
             messages=self.messages,
             tools=specs,
             settings=agent.settings,
         )
-        return await ask_model(request, self.asking, self.frame, self.step.id)
+        return await ask_model(request, self.agent_call, self.frame, self.step.id)
 
-    def _corrected(self, reply: ModelReply, problem: str, kind: str = "bad_parameters") -> StepResult | None:
-        """Tell the model what is wrong with its reply, as long as it may try again."""
-        if not self.tally.may_retry("bad_parameters"):
-            return failed(kind, f"{self.step.id}: {problem}")
+    @property
+    def _may_ask(self) -> bool:
+        return "ask" in self.agent_call.agent.human
+
+    def _correct(self, reply: ModelReply, problem: str, type_: str = "bad_parameters") -> None:
+        """Give the model's reply back with its problem, as long as there is a retry."""
+        if not self.tools.may_retry("bad_parameters"):
+            raise _Ended(failed(type_, f"{self.step.id}: {problem}"))
         self.messages = [*self.messages, *misfit_told(reply, problem)]
-        return None
 
-    async def _calls(self, reply: ModelReply) -> StepResult | None:
+    async def _make_calls(self, reply: ModelReply) -> None:
         """Make the calls of a reply in their order, up to the first that fails; every call gets one result."""
         results: list[Message] = []
-        self.before = {one["tool"] for one in self.given}
+        self.done_before = {call["tool"] for call in self.tools.returned}
         calls = [call.model_copy(update={"id": call.id or f"call_{n}"}) for n, call in enumerate(reply.tool_calls, 1)]
-        ending: StepResult | None = None
         erred = False
         for call in calls:
-            if erred:
-                told: Any = "not called, as the one before failed"
-            else:
-                told, ending, erred = await self._call(call)
-            if ending is not None:
-                return ending
-            results.append(Message(role="tool", call=call.id, tool=call.name, content=told))
-        self.words = reply.output if isinstance(reply.output, str) and reply.output.strip() else ""
-        said_ = Message(role="assistant", content=reply.output, tool_calls=calls, raw=reply.raw)
-        self.messages = [*self.messages, said_, *results]
-        return None
+            content: Any = "not called, as the one before failed"
+            if not erred:
+                content, erred = await self._make_call(call)
+            results.append(Message(role="tool", call=call.id, tool=call.name, content=content))
+        self.text = reply.output if isinstance(reply.output, str) and reply.output.strip() else ""
+        assistant = Message(role="assistant", content=reply.output, tool_calls=calls, raw=reply.raw)
+        self.messages = [*self.messages, assistant, *results]
 
-    async def _call(self, call: ToolCall) -> tuple[Any, StepResult | None, bool]:
-        """What the model is told of a call; how the step ends with it, if it does; whether the call failed."""
-        if call.name == ASK_PERSON and "ask" in self.asking.agent.human:
-            async with self.desk.one_question:
-                return await ask_person(call, self.frame.at("tool", call.name, call.id)), None, False
-        tool = next((tool for tool in self.left if self.caller.specs[tool].name == call.name), None)
-        again = next((one["tool"] for one in self.given if self.caller.specs[one["tool"]].name == call.name), None)
-        outcome: Succeeded | Failed
+    async def _make_call(self, call: ToolCall) -> tuple[Any, bool]:
+        """Make a call; return its result for the model, and whether it failed."""
+        if call.name == ASK_PERSON and self._may_ask:
+            async with self.scope.context.one_question:
+                return await ask_person(call, self.frame.at("tool", call.name, call.id)), False
+        tool = self._tool_called(call.name)
         if call.unreadable is not None:
-            outcome = Failed("bad_parameters", "tool_input", f"the arguments cannot be read: {call.unreadable}")
-        elif (meant := tool or again) is None:
-            known = ", ".join(self.caller.specs[tool].name for tool in self.left)
-            outcome = Failed("bad_parameters", "unknown_tool", f"this step has no tool {call.name!r}; call {known}")
-        elif (same := self._given(meant, call.args)) is not None:
-            return same["data"], None, False
-        elif tool is None and meant in self.before:
-            told = f"{call.name} was done before, and is not run again; call {self.left[0]}"
-            return told, None, False
-        else:
-            outcome = await self.caller.call(meant, call.args, self.frame, self.tally)
-            if isinstance(outcome, Succeeded):
-                self.given.append({"tool": meant, "parameters": call.args, "data": outcome.data})
-                if tool is not None:
-                    self.left.remove(tool)
-                return outcome.data, None, False
-            if tool is None and outcome.kind is not None:
-                self.left.append(meant)  # it is to be called once more, though another call of it succeeded
-                tool = meant
-        return await self._erred(outcome, tool)
+            return await self._erred(tool, f"the arguments cannot be read: {call.unreadable}")
+        if tool is None:
+            names = ", ".join(self.tools.spec(tool).name for tool in self.open)
+            return await self._erred(None, f"this step has no tool {call.name!r}; call {names}")
+        same = next((one for one in self.tools.returned if (one["tool"], one["parameters"]) == (tool, call.args)), None)
+        if same is not None:
+            return same["data"], False
+        if tool not in self.open and tool in self.done_before:
+            return f"{call.name} was done before, and is not run again; call {self.open[0]}", False
+        return await self._call_tool(tool, call.args)
 
-    def _given(self, tool: str, args: Json) -> Json | None:
-        """What the very same call gave before."""
-        return next((one for one in self.given if one["tool"] == tool and one["parameters"] == args), None)
+    def _tool_called(self, name: str) -> str | None:
+        """Return the tool that the model means, of those that are to be called, else of those that are done."""
+        tools = [*self.open, *(call["tool"] for call in self.tools.returned)]
+        return next((tool for tool in tools if self.tools.spec(tool).name == name), None)
 
-    async def _erred(self, outcome: Failed, tool: str | None) -> tuple[Any, StepResult | None, bool]:
-        told = f"error: {outcome.message}"
-        if outcome.kind is None:
-            return told, failed(outcome.type, outcome.message), True
-        if outcome.kind in ("authorisation", "timeout") or not self.tally.may_retry(outcome.kind):
-            return told, given_up(outcome.kind, outcome.message, optional=self.step.optional), True
-        self.frame.note(StepRetrying(error=outcome.kind, message=outcome.message))
-        if outcome.kind == "tool_missing" and tool is not None:
-            other = await self.caller.other_tool(tool)
-            if other is None or await self.caller.learn(other) is not None:
-                return told, failed("tool_missing", outcome.message), True
-            self.left[self.left.index(tool)] = other
-            told = f"{told}. Call {self.caller.specs[other].name} in its place"
-        return told, None, True
+    async def _call_tool(self, tool: str, args: dict[str, Any]) -> tuple[Any, bool]:
+        outcome = await self.tools.call(tool, args)
+        if outcome.error is None:
+            if tool in self.open:
+                self.open.remove(tool)
+            return outcome.data, False
+        if outcome.ending is not None:
+            raise _Ended(outcome.ending)
+        if tool not in self.open:
+            self.open.append(tool)  # to be called once more, though another call of it succeeded
+        return await self._after_error(outcome.error, tool)
+
+    async def _erred(self, tool: str | None, message: str) -> tuple[str, bool]:
+        """Refuse a call that cannot be made, as long as there is a retry."""
+        error = CallError("bad_parameters", "unknown_tool" if tool is None else "tool_input", message)
+        ending = self.tools.ending(error)
+        if ending is not None:
+            raise _Ended(ending)
+        return f"error: {message}", True
+
+    async def _after_error(self, error: CallError, tool: str) -> tuple[str, bool]:
+        """Return an error for the model, that may call again; a tool that is missing is replaced."""
+        text = f"error: {error.message}"
+        if error.kind == "tool_missing":
+            other = await self.tools.replacement(tool)
+            if other is None:
+                raise _Ended(failed("tool_missing", error.message))
+            self.open[self.open.index(tool)] = other
+            text = f"{text}. Call {self.tools.spec(other).name} in its place"
+        return text, True

@@ -1,140 +1,200 @@
-"""One call of a tool for a step of a plan: leave is asked, errors are told apart, and a person reconnects."""
+"""The tools of one step of a plan: their calls, their approvals, and the table of what follows an error.
+
+Both drivers call them here: the scheduler with arguments from a model, a driving agent by `execute_step_tool`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
-from holdfast.blueprint.kinds import Agent, AgentTool, PlanStep
+from holdfast.blueprint.kinds import Agent, AgentTool
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.plan import StepUnit
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import StepRetrying, ToolDenied
+from holdfast.protocol.plans import StepResult
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.permissions import Denied, Policy, permitted, speaks_of, with_defaults
-from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.errors import Tally
-from holdfast.workflows.plan.questions import reconnected
+from holdfast.workflows.plan.questions import ask_to_reconnect
+from holdfast.workflows.plan.results import failed
+from holdfast.workflows.plan.state import PlanScope
 from holdfast.workflows.toolbox import Toolbox, described_here
 
+RETRIES: dict[ErrorKind, int] = {
+    "authorisation": 1,
+    "tool_missing": 1,
+    "bad_parameters": 2,
+    "timeout": 0,
+    "business": 1,
+}
+MOST_RETRIES = 2
+"""Largest number of retries of a step, of all kinds together, for each item."""
+_BY_A_MODEL = ("tool_missing", "bad_parameters", "business")
+"""Errors after which a model may call again; after others a person has been asked, or nothing helps."""
+
 
 @dataclass(frozen=True)
-class Succeeded:
-    """A call that gave something."""
-
-    data: Any
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A call that failed; `kind` None: in a way that trying again does not mend."""
+class CallError:
+    """An error of a call; `kind` None: no retry helps."""
 
     kind: ErrorKind | None
     type: str
     message: str
 
+    @staticmethod
+    def of(type_: str, message: str) -> CallError:
+        """Return the error of a failed activity."""
+        return CallError(kind_of_failure(type_, message), type_, message)
 
-class ToolCaller:
-    """Calls the tools of one step; what it learns of them is kept for all its calls."""
 
-    def __init__(self, step: PlanStep, desk: PlanContext) -> None:
-        self._step, self._desk = step, desk
-        self.agent: Agent = desk.ruling(step)
-        self.specs = desk.specs
-        self._calls = 0
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a call: the tool's data, or an error; with one, how the step ends by it, or None for a retry."""
 
-    async def learn(self, tool: str) -> Failed | None:
-        """Find out what a tool takes; gives the error of one that is not there, or that the agent may not use."""
-        lack = lack_of(tool, self._step, self._desk.author, self.agent)
+    data: Any = None
+    error: CallError | None = None
+    ending: StepResult | None = None
+
+
+class StepTools:
+    """The tools of one step. The state holds what they returned, which were called, and the number of retries."""
+
+    def __init__(self, unit: StepUnit, scope: PlanScope, frame: Frame) -> None:
+        self._unit, self._scope, self._frame = unit, scope, frame
+        self.step, self._context = unit.step, scope.context
+        self._agent: Agent = self._context.policy_agent(unit.step)
+
+    @property
+    def returned(self) -> list[dict[str, Any]]:
+        """Return the calls that succeeded: `tool`, `parameters` and `data`."""
+        return self._scope.result(self.step.id).tool_results
+
+    def spec(self, tool: str) -> ToolSpec:
+        """Return the description of a tool that was looked up."""
+        return self._context.specs[tool]
+
+    def last(self, tool: str) -> dict[str, Any] | None:
+        """Return the last call of a tool that succeeded."""
+        return next((call for call in reversed(self.returned) if call["tool"] == tool), None)
+
+    def may_retry(self, kind: ErrorKind) -> bool:
+        """Return whether the step has a retry left; it is counted."""
+        tries = Counter(self._scope.result(self.step.id).tries)
+        if tries[kind] >= RETRIES[kind] or tries.total() >= MOST_RETRIES:
+            return False
+        tries[kind] += 1
+        self._scope.record(self._unit, tries=dict(tries))
+        return True
+
+    async def look_up(self, tool: str) -> CallError | None:
+        """Look up a tool's description; return the error of one that is missing, or that the agent may not use."""
+        lack = lack_of(tool, self.step, self._context.author, self._agent)
         if lack is not None:
             kind: ErrorKind | None = "tool_missing" if lack.type == "unknown_tool" else None
-            return Failed(kind, lack.type, f"{lack.message}; {lack.hint}" if lack.hint else lack.message)
-        if tool in self.specs:
+            return CallError(kind, lack.type, f"{lack.message}; {lack.hint}" if lack.hint else lack.message)
+        if tool in self._context.specs:
             return None
         try:
             [spec] = await self._described(tool)
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            what = failure_of(error, self._desk.frame.address)
-            return Failed(kind_of_failure(what.type, what.message), what.type, what.message)
+            cause = failure_of(error, self._scope.frame.address)
+            return CallError.of(cause.type, cause.message)
         except ValueError:
-            return Failed(None, "bad_tool", f"{tool!r} is more than one tool: name one of them")
-        self.specs[tool] = spec
+            return CallError(None, "bad_tool", f"{tool!r} is more than one tool: name one of them")
+        self._context.specs[tool] = spec
         return None
 
     async def _described(self, tool: str) -> list[ToolSpec]:
-        frame = self._desk.frame
         if tool.startswith((AGENT, IMPORT)):
-            return described_here([AgentTool(name=tool)], frame.blueprint)
-        return await frame.host.activities.describe_tools([tool])
+            return described_here([AgentTool(name=tool)], self._context.blueprint)
+        return await self._frame.host.activities.describe_tools([tool])
 
-    async def call(
-        self, tool: str, args: dict[str, Any], frame: Frame, tally: Tally, id_: str = ""
-    ) -> Succeeded | Failed:
-        """What a call gives. One that lacks authorisation is made again once a person has reconnected the tool."""
+    async def replacement(self, tool: str) -> str | None:
+        """Return another tool that does what the step wants, in place of one that is missing."""
+        among = [listed.name for listed in self._agent.tools]
+        wanted = FindTool(service=self.step.service, instruction=self.step.instruction, among=among, missing=tool)
+        name = await self._frame.host.activities.find_tool(wanted)
+        if name in (tool, None) or await self.look_up(name) is not None:
+            return None
+        return name
+
+    async def call(self, tool: str, args: dict[str, Any]) -> Outcome:
+        """Call a tool and record what it returned; a call that lacks authorisation is repeated by a person's word."""
+        made = await self._authorised(tool, args)
+        if isinstance(made, CallError):
+            return Outcome(error=made, ending=self.ending(made))
+        call = {"tool": tool, "parameters": args, "data": made.data}
+        self._scope.record(self._unit, tool_results=[*self.returned, call])
+        return made
+
+    def ending(self, error: CallError) -> StepResult | None:
+        """Return how the step ends by an error; None if the model may call again, which is counted."""
+        if error.kind is None:
+            return failed(error.type, error.message)
+        if error.kind in _BY_A_MODEL and self.may_retry(error.kind):
+            self._frame.note(StepRetrying(error=error.kind, message=error.message))
+            return None
+        if error.kind == "timeout" and self.step.optional:
+            what = {"type": error.kind, "message": error.message}
+            return StepResult(status="skipped", reason="timeout", error=what)
+        return failed(error.kind, error.message)
+
+    async def _authorised(self, tool: str, args: dict[str, Any]) -> Outcome | CallError:
         while True:
-            outcome = await self._once(tool, args, frame, id_)
-            if (
-                not isinstance(outcome, Failed)
-                or outcome.kind != "authorisation"
-                or not tally.may_retry("authorisation")
-            ):
-                return outcome
-            match await reconnected(tool, outcome.message, self._desk, self._step):
+            made = await self._once(tool, args)
+            if isinstance(made, Outcome) or made.kind != "authorisation" or not self.may_retry("authorisation"):
+                return made
+            match await ask_to_reconnect(tool, made.message, self._scope, self.step):
                 case "cancelled":
-                    return Failed(None, "cancelled", f"a person cancelled {self._step.id}")
+                    return CallError(None, "cancelled", f"a person cancelled {self.step.id}")
                 case "no":
-                    return outcome
-            frame.note(StepRetrying(tool=tool))
+                    return made
+            self._frame.note(StepRetrying(tool=tool))
 
-    async def _once(self, tool: str, args: dict[str, Any], frame: Frame, id_: str) -> Succeeded | Failed:
-        spec = self.specs[tool]
-        wrong = _misfit(spec, args)
-        if wrong is not None:
-            return Failed("bad_parameters", "tool_input", f"the arguments of {tool} do not fit: {wrong}")
-        self._calls += 1
-        call = ToolCall(id=id_ or f"call_{self._calls}", name=spec.name, args=args)
-        box = Toolbox(self.agent, self.agent.tools, [spec], unsure_is_final=True)
-        here = frame.at("tool", spec.name, call.id)
+    async def _once(self, tool: str, args: dict[str, Any]) -> Outcome | CallError:
+        spec = self.spec(tool)
+        if (wrong := _misfit(spec, args)) is not None:
+            return CallError("bad_parameters", "tool_input", f"the arguments of {tool} do not fit: {wrong}")
+        # Each failed call is a retry or the end of the step, so that this number is given once.
+        number = len(self.returned) + sum(self._scope.result(self.step.id).tries.values()) + 1
+        call = ToolCall(id=f"call_{number}", name=spec.name, args=args)
+        here = self._frame.at("tool", spec.name, call.id)
         try:
-            whole = with_defaults(call, spec)
-            allowed = await permitted(whole, box.settings(spec), spec, self.agent, here, self._others(spec))
-            self._desk.scope.note_call(self._step.id, tool)
-            result = await box.run(allowed, spec, here)
+            return _outcome_of(await self._permitted_call(tool, call, spec, here))
         except Denied as denied:
             here.note(ToolDenied(tool=tool, reason=str(denied)))
-            return Failed(None, "not_approved", str(denied))
+            return CallError(None, "not_approved", str(denied))
         except HANDLED as error:
-            what = failure_of(error, here.address)
-            if is_cancelled(error) or what.final:
+            cause = failure_of(error, here.address)
+            if is_cancelled(error) or cause.final:
                 raise
-            return Failed(kind_of_failure(what.type, what.message), what.type, what.message)
-        return _made(result)
+            return CallError.of(cause.type, cause.message)
 
-    def _others(self, spec: ToolSpec) -> list[Policy]:
-        """Who has a say beside the agent whose tools they are."""
-        agents = [agent for agent in self._desk.also_ruling(self._step) if speaks_of(agent, spec)]
-        return [Policy(agent, Toolbox(agent, agent.tools, [spec]).settings(spec)) for agent in agents]
-
-    async def other_tool(self, tool: str) -> str | None:
-        """Another tool that does what the step wants, in the place of one that is not there."""
-        among = [one.name for one in self.agent.tools]
-        wanted = FindTool(service=self._step.service, instruction=self._step.instruction, among=among, missing=tool)
-        found = await self._desk.frame.host.activities.find_tool(wanted)
-        return found if found not in (tool, None) else None
+    async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, here: Frame) -> Any:
+        box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
+        agents = [agent for agent in self._context.further_policy_agents(self.step) if speaks_of(agent, spec)]
+        others = [Policy(agent, Toolbox(agent, agent.tools, [spec]).settings(spec)) for agent in agents]
+        allowed = await permitted(with_defaults(call, spec), box.settings(spec), spec, self._agent, here, others)
+        called = dict.fromkeys([*self._scope.result(self.step.id).called, tool])
+        self._scope.record(self._unit, called=list(called))
+        return await box.run(allowed, spec, here)
 
 
-def _made(result: Any) -> Succeeded | Failed:
-    said = kind_of_result(result)
-    if said is None:
-        return Succeeded(useful(result))
-    kind, message = said
-    return Failed(kind, kind, message)
+def _outcome_of(result: Any) -> Outcome | CallError:
+    error = kind_of_result(result)
+    if error is None:
+        return Outcome(useful(result))
+    kind, message = error
+    return CallError(kind, kind, message)
 
 
 def _misfit(spec: ToolSpec, args: dict[str, Any]) -> str | None:

@@ -18,7 +18,7 @@ from holdfast.protocol.plans import (
     PlanDefinition,
     PlannerCall,
     PlanResult,
-    PlanState,
+    ScheduledState,
     fitting,
 )
 from holdfast.protocol.runs import Failure
@@ -71,7 +71,7 @@ def _task(step: Plan, value: Any, frame: Frame) -> Any:
     return "\n".join(lines) or None
 
 
-def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[PlanDefinition, PlanState]:
+def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[PlanDefinition, ScheduledState]:
     planner = planner_of(step, frame)
     fields = alone(_bare(step), frame)
     definition = PlanDefinition(
@@ -83,7 +83,7 @@ def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[PlanDe
         iteration=frame.iteration,
         **_read(step, frame),
     )
-    state = PlanState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
+    state = ScheduledState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
     return definition, state
 
 

@@ -1,0 +1,150 @@
+"""Names in control calls, and what is next: for the agent that drives a plan."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
+from holdfast.protocol.plans import StepResult
+from holdfast.workflows.plan.state import LoopRun, PlanScope, PlanState
+
+_KEY = re.compile(r"(?P<loop>[A-Za-z0-9_]+?)_iter_(?P<index>\d+)_(?P<rest>.+)")
+
+
+class ControlError(Exception):
+    """A control call that cannot be done: the problem, and what to do instead."""
+
+    def __init__(self, type_: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.content = {"type": type_, "message": message, **more}
+
+
+class LocatedStep(NamedTuple):
+    """A step, and the scope that it stands in now."""
+
+    unit: StepUnit
+    scope: PlanScope
+
+    @property
+    def result(self) -> StepResult:
+        return self.scope.result(self.unit.id)
+
+    @property
+    def key(self) -> str:
+        """Return a text that means this step, and in a loop this iteration."""
+        return f"{self.scope.frame.address};{self.unit.id}"
+
+
+def loop_named(state: PlanState, name: str) -> LoopUnit:
+    """Return the loop of this id. Raises `ControlError`."""
+    layout = state.context.layout
+    unit = layout.find(name)
+    if not isinstance(unit, LoopUnit):
+        known = ", ".join(loop.id for loop in layout.loops()) or "none"
+        raise ControlError("unknown_loop", f"there is no loop {name!r}; loops: {known}")
+    return unit
+
+
+def step_named(state: PlanState, name: str) -> LocatedStep:
+    """Return the step of this id in its current iteration; `events_iter_0_step_4` is one of that iteration.
+
+    Raises `ControlError`.
+    """
+    id_, indices = _split(name, state.context.layout)
+    unit = _step_named(state, name, id_)
+    scope = scope_around(state, unit.id)
+    for loop, index in indices:
+        run = state.active.get(loop_named(state, loop).id)
+        if run is None or run.index != index:
+            now = "not active" if run is None else f"at iteration {run.index}"
+            text = f"{name!r}: the loop {loop!r} is {now}; only that iteration can be worked on"
+            raise ControlError("other_iteration", text)
+    return LocatedStep(unit, scope)
+
+
+def _split(name: str, layout: Layout) -> tuple[str, list[tuple[str, int]]]:
+    """Return an id, and the iterations before it: `outer_iter_0_inner_iter_1_step_4`."""
+    indices: list[tuple[str, int]] = []
+    while layout.find(name) is None and (match := _KEY.fullmatch(name)) is not None:
+        indices.append((match["loop"], int(match["index"])))
+        name = match["rest"]
+    return name, indices
+
+
+def _step_named(state: PlanState, name: str, id_: str) -> StepUnit:
+    unit = state.context.layout.find(id_)
+    if isinstance(unit, LoopUnit):
+        text = f"{name!r} is a loop: start_loop begins it, advance_loop goes to its next item and ends it"
+        raise ControlError("not_a_step", text)
+    if not isinstance(unit, StepUnit):
+        known = ", ".join(step.id for step in state.context.layout.steps())
+        raise ControlError("unknown_step", f"there is no step {name!r}; steps: {known}")
+    return unit
+
+
+def scope_around(state: PlanState, id_: str) -> PlanScope:
+    """Return the scope that a unit stands in now. Raises `ControlError` where a loop around it is not active."""
+    scope = state.root
+    for loop in state.context.layout.loops_of(id_):
+        if loop in scope.loops:
+            text = f"the loop {loop!r} is over ({scope.loops[loop].status}), and {id_!r} with it"
+            raise ControlError("loop_over", text)
+        if loop not in state.active:
+            text = f"{id_!r} stands in the loop {loop!r}, which is not active: call start_loop first"
+            raise ControlError("loop_not_active", text, loop_id=loop)
+        scope = state.active[loop].scope
+    return scope
+
+
+# What is next
+
+
+def next_units(state: PlanState) -> list[tuple[Unit, PlanScope]]:
+    """Return the units that may be worked on now, of the innermost scope first, in the order of the plan."""
+    return [
+        (unit, scope)
+        for scope in reversed(list(state.scopes()))
+        for unit in scope.units
+        if scope.result(unit.id).status in ("running", "waiting_input")
+        or (unit.id not in scope.begun() and scope.readiness(unit) == "run")
+    ]
+
+
+def current_id(state: PlanState) -> str | None:
+    """Return the step that is running, else the step or loop that is next; None if there is none."""
+    units = next_units(state)
+    begun = [unit.id for unit, scope in units if unit.id in scope.steps]
+    return next(iter(begun or [unit.id for unit, _ in units]), None)
+
+
+def what_is_next(state: PlanState) -> str:
+    """Return what to do next, in words for the agent."""
+    complete = [run for run in state.active.values() if run.scope.all_over()]
+    if complete:
+        return f"call advance_loop for {complete[-1].id}"
+    names = [
+        f"start_loop {unit.id}" if isinstance(unit, LoopUnit) else f"step {unit.id}" for unit, _ in next_units(state)
+    ]
+    return f"next: {', '.join(names)}" if names else "nothing is left"
+
+
+def current_results(state: PlanState) -> dict[str, StepResult]:
+    """Return the result of every step; of one in an active loop that of the current iteration."""
+    results = state.root.results()
+    for run in state.active.values():
+        results |= {unit.id: run.scope.result(unit.id) for unit in run.unit.body if isinstance(unit, StepUnit)}
+    return results
+
+
+def position_of(run: LoopRun, **more: Any) -> dict[str, Any]:
+    """Return the current item of a loop, as the control tools report it."""
+    return {
+        "loop_id": run.id,
+        "total_iterations": len(run.items),
+        "current_iteration": run.index,
+        "current_item": run.item,
+        "should_continue": True,
+        "items_remaining": len(run.items) - run.index - 1,
+        **more,
+    }
