@@ -19,6 +19,7 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.jsonschemas import BadSchema
+from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.events import chain
 from holdfast.client.memory import QuestionMemory
@@ -336,6 +337,10 @@ async def _views(tree: Tree, run: str, looks: int) -> list[WorkflowView]:
     return await tree.views(run)
 
 
+_SECRETS = [name for name, kind in ASK_KINDS.items() if kind.hidden]
+"""The values of `ask` in a blueprint that ask for secrets."""
+
+
 async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
     """Return whether the input of the workflow contains `ask: secret` anywhere."""
     handle = tree.client.get_workflow_handle(workflow)
@@ -352,7 +357,7 @@ async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
 def _contains_secret(value: Any) -> bool:
     match value:
         case dict():
-            return value.get("ask") == "secret" or any(map(_contains_secret, value.values()))
+            return value.get("ask") in _SECRETS or any(map(_contains_secret, value.values()))
         case list():
             return any(map(_contains_secret, value))
     return False

@@ -12,18 +12,19 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
 from holdfast.blueprint.people import is_person
 from holdfast.protocol.address import Address, root, within
 from holdfast.protocol.events import OwnChildStarted
 from holdfast.protocol.people import People
-from holdfast.protocol.questions import Asked, Clarification, Decision, Draft, Input, QuestionRequest
+from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, QuestionRequest
 from holdfast.workflows.base import BaseWorkflow, Identity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.timetable import SHORTEST_REMINDER
 
 _UNSET: Any = object()
-KINDS: dict[str, type[Asked]] = {"input": Input, "clarification": Clarification, "decision": Decision}
+KINDS = [name for name, kind in ASK_KINDS.items() if kind.takes_options]
 
 
 class Human:
@@ -125,4 +126,4 @@ def _asked(message: str, kind: str, options: Sequence[Any], schema: dict[str, An
         Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
         for option in options
     ]
-    return KINDS[kind].of(Draft(message, default, form=schema, options=made))
+    return QUESTION_KINDS[kind].of(Draft(message, default, form=schema, options=made))

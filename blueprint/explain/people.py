@@ -58,7 +58,7 @@ def ask_of(step: Hitl, names: Vocabulary) -> Ask:
     by, on_timeout = deadline(step)
     return Ask(
         step.ask,
-        None if step.ask == "hold" else unquoted(step.message, _names_in_question(step, names)),
+        None if step.ask_kind.is_pause else unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
         tuple(step.assignees) or ("anyone",)
         if isinstance(step.assignees, list)
@@ -66,7 +66,7 @@ def ask_of(step: Hitl, names: Vocabulary) -> Ask:
         step.quorum,
         by,
         on_timeout,
-        {"permission": "denied", "review": "rejected", "hold": "abort"}.get(step.ask, step.on_decline),
+        step.ask_kind.declined or step.on_decline,
         step.remind_every,
     )
 
@@ -105,26 +105,25 @@ def _names_in_question(step: Hitl, names: Vocabulary) -> Vocabulary:
 
 
 def _request(step: Hitl, names: Vocabulary) -> str:
-    assignees, message = _assignees(step, names), _message(step, names)
-    match step.ask:
-        case "hold":
-            return f"waits until {assignees} lets the run go on."
-        case "permission":
-            return f"asks {assignees} for an explicit yes: {as_sentence(message)}"
-        case "review":
-            subject = filled(step.input, names)
-            question = "." if step.message == PREVIOUS or message == subject else f": {as_sentence(message)}"
-            like = f" It must stay {form(step.input_schema)}." if step.input_schema else ""
-            return f"shows {subject} to {assignees}, who may change or reject it{question}{like}"
-        case "secret":
-            wanted = "a secret" if step.input_schema is None else _secrets(step.input_schema)
-            return f"asks {assignees} for {wanted}, to be seen by tools alone: {as_sentence(message)}"
-        case "clarification":
-            return f"asks {assignees}: {as_sentence(message)}"
-    if step.options:
-        return f"asks {assignees} to choose{_how_many(step)}: {as_sentence(message)}"
-    wanted = "text" if step.input_schema is None else form(step.input_schema)
-    return f"asks {assignees} for {wanted}: {as_sentence(message)}"
+    message, subject = _message(step, names), filled(step.input, names)
+    is_about_more = step.message != PREVIOUS and message != subject
+    template = step.ask_kind.choice if step.options else step.ask_kind.request
+    return template.format(
+        who=_assignees(step, names),
+        message=as_sentence(message),
+        many=_how_many(step),
+        what=_wanted(step),
+        subject=subject,
+        about=f": {as_sentence(message)}" if is_about_more else ".",
+        form=f" It must stay {form(step.input_schema)}." if step.input_schema else "",
+    )
+
+
+def _wanted(step: Hitl) -> str:
+    """Return the description of the answer: text, a form, or secrets."""
+    if step.ask_kind.hidden:
+        return "a secret" if step.input_schema is None else _secrets(step.input_schema)
+    return "text" if step.input_schema is None else form(step.input_schema)
 
 
 def _secrets(schema: dict[str, Any]) -> str:
@@ -154,8 +153,8 @@ def _choices_sentence(step: Hitl, names: Vocabulary) -> str:
         offered = value_of(step.options, names)
     else:
         offered = listed([_option(option, names) for option in step.options], "or")
-    own = step.ask == "clarification" if step.allow_custom is None else step.allow_custom
-    word = "Suggestions" if step.ask == "clarification" and own else "Choices"
+    own = step.takes_own_words
+    word = "Suggestions" if step.ask_kind.own_words and own else "Choices"
     return f"{word}: {offered}{'; or own words' if own else ''}."
 
 
@@ -232,7 +231,7 @@ def _interval(seconds: float) -> str:
 
 def _timeout_clause(step: Hitl, then: str | None, names: Vocabulary) -> str:
     match then:
-        case "default" | "skip" if step.ask == "hold":
+        case "default" | "skip" if step.ask_kind.is_pause:
             return "the run goes on"
         case "default":
             default = step.default
@@ -244,13 +243,8 @@ def _timeout_clause(step: Hitl, then: str | None, names: Vocabulary) -> str:
 
 
 def _decline_sentence(step: Hitl) -> str:
-    match step.ask:
-        case "permission":
-            return "Declining is a no."
-        case "review":
-            return "Declining is a rejection."
-        case "hold":
-            return "Declining ends the run."
+    if step.ask_kind.declining:
+        return step.ask_kind.declining
     match step.on_decline:
         case "continue":
             return "Declining goes on without an answer."

@@ -248,7 +248,7 @@ def _after_round(step: Loop, names: Vocabulary) -> Vocabulary:
     """Return the vocabulary after a round."""
     last = step.loop.body[-1]
     seen = names.after(result_of(last, names))
-    plain = isinstance(last, Hitl) and last.when is None and last.ask not in ("permission", "review", "hold")
+    plain = isinstance(last, Hitl) and last.when is None and last.ask_kind.is_plain
     return seen.with_roots(output="the answer", previous_step="the answer") if plain else seen
 
 
@@ -446,7 +446,7 @@ def answers_in(steps: Sequence[AnyStep]) -> dict[str, str]:
     """Return the steps at any depth whose output is a person's answer, with the kind of question they ask."""
     asking: dict[str, str] = {}
     for step in steps:
-        if isinstance(step, Hitl) and step.ask != "hold":
+        if isinstance(step, Hitl) and not step.ask_kind.is_pause:
             asking[step.name] = step.ask
         for block in step.blocks().values():
             asking |= answers_in(block.steps)

@@ -12,6 +12,7 @@ from jinja2 import Environment, nodes
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
 
 LONGEST = 240
 """The most characters shown of one text of the author."""
@@ -336,8 +337,8 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
 def _permission(node: nodes.Node, names: Vocabulary) -> str | None:
     """Return the step whose permission the expression reads, if it does."""
     match _chain(node):
-        case ("steps", step, "output", "granted") if names.answers.get(step) == "permission":
-            return step
+        case ("steps", step, "output", key) if step in names.answers:
+            return step if ASK_KINDS[names.answers[step]].refusal == (key, False) else None
     return None
 
 

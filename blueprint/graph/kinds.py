@@ -115,7 +115,7 @@ def _import(drawing: Flowchart, step: PlainStep, alias: str, location: Location,
 
 def _hitl(drawing: Flowchart, step: Hitl, location: Location, ends: Ends) -> DrawnStep:
     seen = location.names.after(filled(step.input, location.names))
-    text = "waits for a word" if step.ask == "hold" else unquoted(step.message, seen)
+    text = "waits for a word" if step.ask_kind.is_pause else unquoted(step.message, seen)
     return _node(drawing, "question", step, location, ends, text)
 
 

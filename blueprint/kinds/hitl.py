@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
+from holdfast.blueprint.kinds.question_kinds import ASK_KINDS, AskKind
 from holdfast.blueprint.people import GROUP, REQUESTER, USER, is_person, name_hint
 from holdfast.blueprint.positions import parts_of
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
@@ -121,6 +123,15 @@ class Hitl(Step):
         "fail", description="If declined: fail the step, go on with null, or fail the run whatever `on_error` says."
     )
 
+    @property
+    def ask_kind(self) -> AskKind:
+        return ASK_KINDS[self.ask]
+
+    @property
+    def takes_own_words(self) -> bool:
+        """True if a person may answer in their own words beside the options."""
+        return self.ask_kind.own_words if self.allow_custom is None else self.allow_custom
+
     def requires(self) -> Iterator[Requirement]:
         yield from _groups(self.assignees, "assignees")
         yield from _groups(self.not_by, "not_by")
@@ -160,14 +171,14 @@ class Hitl(Step):
         if isinstance(self.options, str) and is_literal(self.options):
             hint = 'write a list, or a template of one: "{{ … }}"'
             findings.add(f"{path}.options", "bad_value", f"options must be a list, not {self.options[:40]!r}", hint)
-        if self.ask == "secret":
+        if self.ask_kind.hidden:
             _secret(self, path, findings)
-        elif self.ask in ("permission", "review", "hold"):
+        elif not self.ask_kind.takes_options:
             for key, value in (("options", self.options), ("multiple", self.multiple)):
                 if value:
                     message = f"{key!r} belongs to questions with a choice; what a {self.ask} takes is fixed"
                     findings.add_key(f"{path}.{key}", "conflict", message, "remove it, or write ask: decision")
-        if self.options and self.input_schema is not None and self.ask != "secret":
+        if self.options and self.input_schema is not None and not self.ask_kind.hidden:
             message = "'options' and 'input_schema' both describe the answer"
             findings.add_key(f"{path}.input_schema", "conflict", message, "keep one of them")
         if not isinstance(self.multiple, bool) and self.multiple < 1:
@@ -176,7 +187,7 @@ class Hitl(Step):
             _distinct(self.options, path, findings)
         _deadline(self, path, findings)
         _check_people(self, path, findings)
-        if self.default is None or self.ask == "secret":
+        if self.default is None or self.ask_kind.hidden:
             return
         if is_literal(self.default) and (reason := _misfit(self)):
             findings.add(f"{path}.default", "bad_value", f"the default is not a valid answer: {reason}")
@@ -260,13 +271,10 @@ def _distinct(options: list[Option], path: str, findings: Findings) -> None:
 
 def _misfit(step: Hitl) -> str | None:
     """Return why the default would be refused as an answer, or None."""
-    match step.ask, step.default:
-        case ("permission", {"granted": False}) | ("review", {"verdict": "rejected"}):
-            return None
-        case "permission", _:
-            return "it may not approve: write {granted: false, reason: …}"
-        case "review", _:
-            return "it may not approve: write {verdict: rejected, reason: …}"
+    if step.ask_kind.refusal is not None:
+        key, value = step.ask_kind.refusal
+        write = f"it may not approve: write {{{key}: {text_of(value)}, reason: …}}"
+        return None if step.ask_kind.refuses(step.default) else write
     if step.input_schema is not None:
         return _schema_misfit(step.input_schema, step.default)
     if isinstance(step.options, str):
@@ -292,8 +300,7 @@ def _choice_misfit(value: Any, step: Hitl) -> str | None:
     if not isinstance(value, str):
         return "it must be text"
     options = step.options if isinstance(step.options, list) else []
-    custom = step.ask == "clarification" if step.allow_custom is None else step.allow_custom
-    if custom or not options or not all(is_literal(option.label) for option in options):
+    if step.takes_own_words or not options or not all(is_literal(option.label) for option in options):
         return None
     accepted = {_folded(text) for option in options for text in (option.id, option.label)}
     ids = ", ".join(option.id for option in options)
@@ -308,7 +315,7 @@ def _folded(text: str) -> str:
 
 
 def _check_people(step: Hitl, path: str, findings: Findings) -> None:
-    if step.ask == "hold":
+    if step.ask_kind.is_pause:
         _check_hold(step, path, findings)
         return
     for key, names in _lists(step):

@@ -1,0 +1,74 @@
+"""Traits of the values of `ask`: what the checks, the explanation and the drawing of a `hitl` need to know of each.
+
+`protocol/questions/` has the classes of these names, which know how an answer is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AskKind:
+    """A value of `ask`."""
+
+    request: str = "asks {who} for {what}: {message}"
+    """Its description. `what` describes the answer, `subject` the input; `about` is the message, `form` its schema."""
+    choice: str = "asks {who} to choose{many}: {message}"
+    """The description where there are options."""
+    takes_options: bool = True
+    own_words: bool = False
+    """True if own words are accepted beside the options, unless `allow_custom` says otherwise."""
+    hidden: bool = False
+    """True if the answer is a secret: no value in the blueprint can be one."""
+    is_pause: bool = False
+    """True if nobody is asked anything: the output is the input."""
+    refusal: tuple[str, Any] | None = None
+    """Key and value of an answer that refuses, where only an explicit yes is one: so no default may approve."""
+    declined: str | None = None
+    """What declining means, whatever `on_decline` says: in data, and as a sentence."""
+    declining: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the answer is what the person gave, not an object about it."""
+        return self.refusal is None and not self.is_pause
+
+    def refuses(self, answer: Any) -> bool:
+        """Return whether an answer is the explicit no."""
+        if self.refusal is None or not isinstance(answer, dict):
+            return False
+        key, value = self.refusal
+        return isinstance(answer.get(key), type(value)) and bool(answer[key] == value)
+
+
+ASK_KINDS = {
+    "input": AskKind(),
+    "clarification": AskKind(request="asks {who}: {message}", choice="asks {who}: {message}", own_words=True),
+    "decision": AskKind(),
+    "permission": AskKind(
+        request="asks {who} for an explicit yes: {message}",
+        takes_options=False,
+        refusal=("granted", False),
+        declined="denied",
+        declining="Declining is a no.",
+    ),
+    "review": AskKind(
+        request="shows {subject} to {who}, who may change or reject it{about}{form}",
+        takes_options=False,
+        refusal=("verdict", "rejected"),
+        declined="rejected",
+        declining="Declining is a rejection.",
+    ),
+    "secret": AskKind(
+        request="asks {who} for {what}, to be seen by tools alone: {message}", takes_options=False, hidden=True
+    ),
+    "hold": AskKind(
+        request="waits until {who} lets the run go on.",
+        takes_options=False,
+        is_pause=True,
+        declined="abort",
+        declining="Declining ends the run.",
+    ),
+}

@@ -1,0 +1,118 @@
+"""A lint: what depends on the kind of a question is read from the kind's traits, never decided by its name or class."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from holdfast.blueprint.kinds import Hitl
+from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
+from holdfast.protocol.questions import QUESTION_KINDS
+
+HOME = Path(__file__).parent.parent
+ROOMS = ("activities", "blueprint", "client", "protocol", "testkit", "workflows")
+NAMES = {name for name, kind in QUESTION_KINDS.items() if kind.__module__.startswith("holdfast.")}
+CLASSES = {kind.__name__ for kind in QUESTION_KINDS.values()}
+OWN_NAMES = {"permission", "clarification", "decision", "checkpoint", "judgement"}
+"""Names that mean nothing but a kind of question: no comparison may hold them."""
+HOLDERS = {"kind", "ask"}
+"""Attributes and keys that hold the name of a kind: of a question, and of a `hitl` step."""
+ALLOWED = {"blueprint/kinds/question_kinds.py"}
+"""The table of the traits that the language needs."""
+FILES = sorted(
+    path
+    for room in ROOMS
+    for path in (HOME / room).rglob("*.py")
+    if str(path.relative_to(HOME)) not in ALLOWED and path.parent != HOME / "protocol" / "questions"
+)
+
+
+def names_in(node: ast.AST, constants: dict[str, ast.expr]) -> set[str]:
+    """Return the kinds of questions that an expression or a pattern names, itself or by a constant of its module."""
+    nodes = list(ast.walk(node))
+    nodes += [one for name in nodes if isinstance(name, ast.Name) for one in ast.walk(constants.get(name.id, name))]
+    texts = {one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    classes = {one.id for one in nodes if isinstance(one, ast.Name)}
+    return texts & NAMES | classes & CLASSES
+
+
+def holds_a_kind(node: ast.AST) -> bool:
+    return any(
+        (isinstance(one, ast.Attribute) and one.attr in HOLDERS)
+        or (isinstance(one, ast.Constant) and one.value in HOLDERS)
+        for one in ast.walk(node)
+    )
+
+
+def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return the values of the names that a module assigns at its top."""
+    plain = {
+        one.targets[0].id: one.value
+        for one in tree.body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
+    }
+    typed = {
+        one.target.id: one.value
+        for one in tree.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value
+    }
+    return plain | typed
+
+
+def branches(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the names of each branch on a kind of question, and of each table by kind."""
+    tree = ast.parse(source)
+    constants = constants_of(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare():
+                names = names_in(node, constants)
+                yield from ((node.lineno, name) for name in names if name in OWN_NAMES or holds_a_kind(node))
+            case ast.Match(subject=subject, cases=cases) if holds_a_kind(subject):
+                yield from ((node.lineno, name) for case in cases for name in names_in(case.pattern, constants))
+            case ast.MatchClass(cls=cls, kwd_attrs=attributes):
+                names = names_in(node, constants) if HOLDERS & set(attributes) else names_in(cls, {})
+                yield from ((node.lineno, name) for name in names)
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
+                yield from ((node.lineno, name) for name in names_in(classes, constants) & CLASSES)
+            case ast.Dict(keys=[_, _, *_] as keys):
+                kinds = [key.value for key in keys if isinstance(key, ast.Constant) and key.value in NAMES]
+                yield from ((node.lineno, name) for name in kinds if len(kinds) == len(keys))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
+def test_no_file_branches_on_the_kind_of_a_question(path: Path) -> None:
+    assert list(branches(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "question.kind == 'secret'",
+        "question.asked.kind not in ('hold', 'checkpoint')",
+        "match step.ask:\n  case 'permission' | 'review': pass",
+        "match step.ask, step.default:\n  case 'review', _: pass",
+        "match question:\n  case Question(kind='permission'): pass",
+        "match asked:\n  case Permission(): pass",
+        "isinstance(asked, Input | Fact)",
+        "value.get('ask') == 'secret'",
+        "answers.get(step) == 'permission'",
+        "WEIGHTY = ('review', 'secret')\nasked.kind in WEIGHTY",
+        "CLASSES = Input | Review\nisinstance(asked, CLASSES)",
+        "{'permission': 'denied', 'review': 'rejected'}.get(step.ask)",
+    ],
+)
+def test_the_lint_finds_a_branch(source: str) -> None:
+    assert list(branches(source))
+
+
+def test_the_language_and_the_protocol_agree_on_the_kinds_that_an_author_can_ask() -> None:
+    assert set(ASK_KINDS) == set(get_args(Hitl.model_fields["ask"].annotation))
+    theirs = {name: QUESTION_KINDS[name] for name in ASK_KINDS}
+    assert {name: (kind.hidden, kind.is_pause) for name, kind in ASK_KINDS.items()} == {
+        name: (kind.hidden, kind.is_pause) for name, kind in theirs.items()
+    }
