@@ -50,17 +50,9 @@ def holds_a_kind(node: ast.AST) -> bool:
 
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     """Return the values of the names that a module assigns at its top."""
-    plain = {
-        one.targets[0].id: one.value
-        for one in tree.body
-        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
-    }
-    typed = {
-        one.target.id: one.value
-        for one in tree.body
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value
-    }
-    return plain | typed
+    plain = [(one.targets[0], one.value) for one in tree.body if isinstance(one, ast.Assign)]
+    typed = [(one.target, one.value) for one in tree.body if isinstance(one, ast.AnnAssign)]
+    return {name.id: value for name, value in [*plain, *typed] if isinstance(name, ast.Name) and value is not None}
 
 
 def branches(source: str) -> Iterator[tuple[int, str]]:
