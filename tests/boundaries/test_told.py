@@ -51,14 +51,17 @@ async def test_a_text_beside_the_answer_behind_which_the_agent_continues(house: 
     assert await has_continued(house, question.owner)
 
 
-async def test_texts_sent_before_a_worker_comes_reach_an_agent_that_continues(temporal: Client, tmp_path: Path) -> None:
+async def test_texts_in_the_activation_that_continues_as_new_are_heard(temporal: Client, tmp_path: Path) -> None:
+    """They come with the answer that ends the round, since all are sent while no worker is there."""
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
     async with worker_for(temporal, away.runs.task_queue):
         run = await away.start(asking(away), "Go", history_limits=limits(rounds=1))
-        owner = (await away.one(run)).owner
+        question = await away.one(run)
+    owner = temporal.get_workflow_handle(question.owner)
+    await owner.signal("answer", {"question": question.id, "content": "ok"})
     for n in range(3):
-        await temporal.get_workflow_handle(owner).signal("tell", {"text": f"text {n}"})
+        await owner.signal("tell", {"text": f"text {n}"})
     async with worker_for(temporal, away.runs.task_queue):
-        await away.answered(run, *["ok"] * ROUNDS)
+        await away.answered(run, *["ok"] * (ROUNDS - 1))
         assert texts(await away.output(run)) == ["text 0", "text 1", "text 2"]
     await away.replay()
