@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from holdfast.client.cli.app import BROKEN_PIPE, command_line
@@ -16,14 +17,15 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    code = _flush(_code())
+    code = _flush(run_command(sys.argv[1:]))
     # A plain exit may abort in the SDK's threads (sdk-python issue 300), and would wait for its server connection.
     os._exit(code)
 
 
-def _code() -> int:
+def run_command(words: Sequence[str]) -> int:
+    """Run the command line in this process, and return its exit code."""
     try:
-        command_line()(prog_name="holdfast")
+        command_line()(list(words), prog_name="holdfast")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:

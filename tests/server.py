@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 
 from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.embedded.server import OPTIONS, temporal_binary
@@ -24,15 +25,15 @@ LOOKS = 1500
 """Attempts to connect, a fiftieth of a second apart or more."""
 NAME = os.environ.get("PYTEST_XDIST_WORKER", "main")
 """The name of this process among those of the test run; its namespace on the server."""
-COMMANDS = "-commands"
-"""Ends the name of the namespace of the command line: its commands list and look at every run that there is."""
+COMMANDS, OFFICE = "-commands", "-office"
+"""The ends of the names of namespaces of the command line, whose commands list and ask every run that there is."""
 
 
 def namespaces() -> list[str]:
     """Return those of all processes: what the tests of one list or count is not mixed with what others leave."""
     count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0))
     names = [f"gw{number}" for number in range(count)] or [NAME]
-    return [name + end for name in names for end in ("", COMMANDS)]
+    return [name + end for name in names for end in ("", COMMANDS, OFFICE)]
 
 
 class SharedServer:
@@ -77,11 +78,11 @@ def _start(log: Path) -> dict[str, Any]:
     return {"pid": process.pid, "address": f"{HOST}:{port}"}
 
 
-async def connected(address: str, namespace: str = NAME) -> Client:
+async def connected(address: str, namespace: str = NAME, data_converter: DataConverter = DATA_CONVERTER) -> Client:
     """Return a client of a server that may just have been started."""
     for _ in range(LOOKS):
         try:
-            return await Client.connect(address, namespace=namespace, data_converter=DATA_CONVERTER)
+            return await Client.connect(address, namespace=namespace, data_converter=data_converter)
         except RuntimeError as error:
             trouble = error
             await asyncio.sleep(0.02)

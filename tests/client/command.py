@@ -1,7 +1,8 @@
-"""The `holdfast` command as a process of its own: piped, or at a terminal."""
+"""The `holdfast` command: in this process, as a process of its own, or at a terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import fcntl
 import json
@@ -10,14 +11,31 @@ import pty
 import select
 import subprocess
 import sys
+import tempfile
 import termios
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import chdir, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TextIO
+
+from temporalio.client import Client, WorkflowHistory
+
+from holdfast.activities import all_activities
+from holdfast.client.__main__ import run_command
+from holdfast.client.connection import converter
+from holdfast.client.history import histories
+from holdfast.client.secrets import SecretDirectory
+from tests.conftest import worker_for
+from tests.server import connected
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30.0
+PATIENCE = 60.0
+QUEUE = "commands"
 
 TONE = """
 name: brief
@@ -76,7 +94,7 @@ class Ran:
 
 
 class Holdfast:
-    """Runs commands in one folder, on one embedded server."""
+    """Runs commands in one folder, in this process: a process of its own takes half a second to import what we have."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -85,11 +103,31 @@ class Holdfast:
         self.environment = clean | own | {"PYTHONPATH": str(ROOT), "TERM": "dumb"} | environment
 
     def __call__(self, *words: str, typed: str = "") -> Ran:
-        done = subprocess.run(
-            self.command(words), input=typed, capture_output=True, text=True, timeout=PATIENCE, **self.place()
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ran(done.returncode, done.stdout, done.stderr)
+        with tempfile.TemporaryDirectory() as folder, _streams(Path(folder), typed) as (out, err):
+            with chdir(self.folder), _environment(self.environment):
+                code = run_command(words)
+            return Ran(code, _written(out), _written(err))
+
+    def having(self, **environment: str) -> Self:
+        """The same commands, with other variables."""
+        other = copy(self)
+        other.environment = self.environment | environment
+        return other
+
+    def as_process(self) -> Process:
+        """The same commands, each in a process of its own."""
+        process = Process(self.folder)
+        process.environment = self.environment
+        return process
+
+    def histories(self, run: str) -> list[WorkflowHistory]:
+        """The histories of a run and its children."""
+
+        async def read() -> list[WorkflowHistory]:
+            address, namespace = self.environment["TEMPORAL_ADDRESS"], self.environment["TEMPORAL_NAMESPACE"]
+            return [history async for history in histories(await Client.connect(address, namespace=namespace), run)]
+
+        return asyncio.run(read())
 
     def command(self, words: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "holdfast", *words]
@@ -114,6 +152,97 @@ class Holdfast:
     def rest(self, run: str) -> dict[str, Any]:
         """The run, once it has ended or waits: what `attach` says where nobody answers."""
         return dict(self("attach", run, "--json").json)
+
+
+class Process(Holdfast):
+    """Runs each command as a process of its own, as a shell does."""
+
+    def __call__(self, *words: str, typed: str = "") -> Ran:
+        done = subprocess.run(
+            self.command(words), input=typed, capture_output=True, text=True, timeout=PATIENCE, **self.place()
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def _streams(folder: Path, typed: str) -> Iterator[tuple[TextIO, TextIO]]:
+    """Replace the standard streams by files, which have descriptors, as an editor that a command starts needs them."""
+    (folder / "in").write_text(typed)
+    before = sys.stdin, sys.stdout, sys.stderr
+    with (folder / "in").open() as in_, _file(folder / "out") as out, _file(folder / "err") as err:
+        sys.stdin, sys.stdout, sys.stderr = in_, out, err
+        try:
+            yield out, err
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _file(path: Path) -> TextIO:
+    return path.open("w+", encoding="utf-8", errors="backslashreplace", newline="")
+
+
+def _written(stream: TextIO) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def with_worker(folder: Path, address: str, namespace: str) -> Iterator[Holdfast]:
+    """Commands that find a worker; their stores are where those of an embedded server would be."""
+    state = folder / "state"
+    environment = {
+        "TEMPORAL_ADDRESS": address,
+        "TEMPORAL_NAMESPACE": namespace,
+        "HOLDFAST_TASK_QUEUE": QUEUE,
+        "HOLDFAST_PAYLOADS": f"dir:{state / 'payloads'}",
+        "HOLDFAST_SECRETS": f"dir:{state / 'secrets'}",
+    }
+    with BackgroundWorker(address, namespace, state):
+        yield Holdfast(folder, **environment)
+
+
+class BackgroundWorker:
+    """A worker in a thread with a loop of its own: each command runs in the main thread, in a loop of its own."""
+
+    def __init__(self, address: str, namespace: str, state: Path) -> None:
+        self._address, self._namespace, self._state = address, namespace, state
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="worker", daemon=True)
+        self._ready: Future[Callable[[], object]] = Future()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._stop = self._ready.result(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._thread.join(PATIENCE)
+
+    async def _run(self) -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        try:
+            client = await connected(self._address, self._namespace, converter(f"dir:{self._state / 'payloads'}"))
+            activities = all_activities([], {}, secrets={"dir": SecretDirectory(self._state / "secrets")})
+            async with worker_for(client, QUEUE, activities=activities):
+                self._ready.set_result(lambda: loop.call_soon_threadsafe(stop.set))
+                await stop.wait()
+        except BaseException as error:
+            self._ready.set_exception(error)
+            raise
 
 
 class Screen:

@@ -1,15 +1,24 @@
-"""One embedded server for all tests of the command line."""
+"""One folder, one namespace and one worker for all tests of the command line."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.client.command import Holdfast, Screen
+from tests.client.command import Holdfast, Process, Screen, with_worker
+from tests.server import COMMANDS, NAME
 
 
 @pytest.fixture(scope="session")
-def holdfast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
-    command = Holdfast(tmp_path_factory.mktemp("command-line"))
+def holdfast(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
+    """Commands on the server of the test run."""
+    with with_worker(tmp_path_factory.mktemp("command-line"), server, NAME + COMMANDS) as command:
+        yield command
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """Commands as processes, on a server that they start."""
+    command = Process(tmp_path_factory.mktemp("embedded"))
     yield command
     command("down")
 

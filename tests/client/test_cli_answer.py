@@ -1,4 +1,4 @@
-"""`questions`, `answer`, `history`, `pause`, `resume`, `cancel` as processes, on the embedded server."""
+"""`questions`, `answer`, `history`, `pause`, `resume`, `cancel`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`explain` and `graph`, as processes."""
+"""`explain` and `graph`."""
 
 import json
 

@@ -1,11 +1,8 @@
-"""`runs`, `show`, `follow`, `result`, and the words that need no run, as processes."""
+"""`runs`, `show`, `follow`, `result`, and the words that need no run."""
 
 import pytest
-from temporalio.client import Client
 
-from holdfast.client.embedded.server import find_server
-from holdfast.client.history import histories
-from tests.client.command import LOOP, TONE, Holdfast
+from tests.client.command import LOOP, TONE, Holdfast, Process
 
 
 @pytest.fixture(scope="module")
@@ -69,20 +66,21 @@ def test_follow_gives_the_events_with_contiguous_offsets(holdfast: Holdfast, end
     assert holdfast("follow", ended, "--after", str(len(events) - 2), "--json").lines == events[-1:]
 
 
-async def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: Holdfast, ended: str) -> None:
-    replayed = holdfast("replay", ended, "--json")
+def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: Holdfast, ended: str) -> None:
+    replayed = holdfast.as_process()("replay", ended, "--json")
     assert (replayed.code, [row["ok"] for row in replayed.json]) == (0, [True, True])
-    server = find_server(holdfast.folder / "state")
-    assert server
-    [recorded, _] = [one async for one in histories(await Client.connect(server.address), ended)]
+    [recorded, _] = holdfast.histories(ended)
     holdfast.write("history.json", recorded.to_json().replace("loop:clarify", "loop:another"))
-    changed = holdfast("replay", "history.json", "--json")
+    changed = holdfast.as_process()("replay", "history.json", "--json")
     assert (changed.code, [row["ok"] for row in changed.json]) == (1, [False])
 
 
 def test_a_file_that_holds_no_whole_history_is_told(holdfast: Holdfast) -> None:
-    assert holdfast("replay", holdfast.write("none.json", "{}"), "--json").json["error"]["type"] == "bad_usage"
-    part = holdfast("replay", holdfast.write("part.json", '{"events": [{"eventId": "2"}]}'))
+    assert (
+        holdfast.as_process()("replay", holdfast.write("none.json", "{}"), "--json").json["error"]["type"]
+        == "bad_usage"
+    )
+    part = holdfast.as_process()("replay", holdfast.write("part.json", '{"events": [{"eventId": "2"}]}'))
     assert (part.code, "does not begin with its start" in part.err) == (2, True)
 
 
@@ -110,9 +108,10 @@ def test_schema_version_and_an_unknown_command(holdfast: Holdfast) -> None:
     assert (unknown.code, "Did you mean 'answer'" in unknown.err) == (2, True)
 
 
-def test_down_stops_and_the_next_command_finds_every_run(holdfast: Holdfast, waiting: str) -> None:
-    assert holdfast("down", "--json").json == {"stopped": True}
-    assert holdfast("questions", waiting, "--json").json[0]["message"] == "Round 2?"
+def test_down_stops_and_the_next_command_finds_every_run(embedded: Process) -> None:
+    run = embedded.park(LOOP)["run"]
+    assert embedded("down", "--json").json == {"stopped": True}
+    assert embedded("questions", run, "--json").json[0]["message"] == "Round 1?"
 
 
 def test_json_may_be_asked_for_before_the_command_and_says_who_is_awaited(holdfast: Holdfast) -> None:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.command import Holdfast, Screen
+from holdfast.client.config import load_config
+from holdfast.protocol import guard
+from tests.client.command import Holdfast, Screen, with_worker
+from tests.server import NAME, OFFICE
 
 TOML = '[groups]\neditors = ["user:ana", "user:bob"]\n'
 TWO = """
@@ -22,12 +25,14 @@ steps:
 
 
 @pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
-    """A server with a worker and a configuration of its own, which names a group; the user is zoe, who is not in it."""
-    command = Holdfast(tmp_path_factory.mktemp("office"), HOLDFAST_USER="zoe")
-    command.write("holdfast.toml", TOML)
-    yield command
-    command("down")
+def office(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
+    """A namespace of its own, and a configuration that names a group; the user is zoe, who is not in it."""
+    folder = tmp_path_factory.mktemp("office")
+    (folder / "holdfast.toml").write_text(TOML)
+    guard.DEPLOYMENT.groups = load_config(folder).groups
+    with with_worker(folder, server, NAME + OFFICE) as command:
+        yield command.having(HOLDFAST_USER="zoe")
+    guard.DEPLOYMENT.groups = {}
 
 
 def test_a_stranger_is_refused_and_two_editors_settle_it(office: Holdfast) -> None:

@@ -95,9 +95,7 @@ def editing(holdfast: Holdfast, script: str) -> Holdfast:
     """The command with an editor that does this to the file, and nothing else."""
     file = holdfast.folder / "editor.py"
     file.write_text(f"import sys, pathlib\nfile = pathlib.Path(sys.argv[1])\ntext = file.read_text()\n{script}")
-    same = Holdfast(holdfast.folder)
-    same.environment = {**holdfast.environment, "VISUAL": "", "EDITOR": f"python3 {shlex.quote(str(file))}"}
-    return same
+    return holdfast.having(VISUAL="", EDITOR=f"python3 {shlex.quote(str(file))}")
 
 
 def kept_file(ran: Ran) -> Path:
@@ -219,9 +217,7 @@ def test_an_editor_that_changes_nothing_changes_nothing(holdfast: Holdfast, wait
 
 
 def test_without_an_editor_the_way_out_is_told(holdfast: Holdfast, waiting: str) -> None:
-    bare = Holdfast(holdfast.folder, VISUAL="", EDITOR="")
-    bare.environment["HOLDFAST_HOME"] = holdfast.environment["HOLDFAST_HOME"]
-    ran = bare("plan", waiting, "--edit")
+    ran = holdfast.having(VISUAL="", EDITOR="")("plan", waiting, "--edit")
     assert (ran.code, "--file NEW.json" in ran.err) == (2, True)
 
 

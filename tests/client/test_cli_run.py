@@ -1,4 +1,4 @@
-"""`run`, `start`, `attach` as processes, on the embedded server."""
+"""`run`, `start`, `attach`, and what only a process of its own can show: exit codes, pipes, two at a time."""
 
 import json
 import os
@@ -132,10 +132,21 @@ def test_an_unreadable_file_and_a_wrong_blueprint_are_told_before_anything_start
 
 
 def test_a_server_that_is_not_there_is_exit_code_5(holdfast: Holdfast) -> None:
-    other = Holdfast(holdfast.folder, TEMPORAL_ADDRESS="127.0.0.1:1")
-    ran = other("runs", "--json")
+    ran = holdfast.having(TEMPORAL_ADDRESS="127.0.0.1:1")("runs", "--json")
     assert (ran.code, ran.json["error"]["type"]) == (5, "server_unreachable")
     assert "TEMPORAL_ADDRESS" in ran.err
+
+
+def test_a_process_ends_with_the_exit_code_of_its_command(holdfast: Holdfast) -> None:
+    process = holdfast.as_process()
+    file = process.write("tone.yaml", TONE)
+    done = process("run", file, typed="Warm and kind\nOn 'Tone' & <é>\n")
+    assert (done.code, done.json) == (0, {"tone": "warm", "title": "On 'Tone' & <é>"})
+    assert process("run", file, "--answers", process.write("no.yaml", "- {question: tone, decline: true}")).code == 1
+    assert process("run", "nowhere.yaml").code == 2
+    parked = process("run", file, "--json")
+    assert (parked.code, parked.json["status"]) == (3, "waiting")
+    assert process("answer", parked.json["run"], "cold").code == 4
 
 
 def test_a_reader_who_leaves_is_no_error(holdfast: Holdfast) -> None:

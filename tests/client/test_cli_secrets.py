@@ -41,12 +41,14 @@ def kept(holdfast: Holdfast, reference: str) -> str:
     return (holdfast.folder / "state" / "secrets" / id_).read_text()
 
 
-def state(holdfast: Holdfast) -> str:
-    """All that the client and the server have written, but the secrets."""
+def state(holdfast: Holdfast, run: str) -> str:
+    """All that the client and the server have written of a run, but the secrets."""
     files = [
         path for path in (holdfast.folder / "state").rglob("*") if path.is_file() and path.parent.name != "secrets"
     ]
-    return "".join(path.read_bytes().decode(errors="replace") for path in files)
+    written = [path.read_bytes() for path in files]
+    written += [event.SerializeToString() for history in holdfast.histories(run) for event in history.events]
+    return b"".join(written).decode(errors="replace")
 
 
 def test_a_secret_as_a_value_goes_into_the_store_and_nowhere_else(holdfast: Holdfast) -> None:
@@ -60,7 +62,7 @@ def test_a_secret_as_a_value_goes_into_the_store_and_nowhere_else(holdfast: Hold
     history = holdfast("history", run)
     assert reference in history.out
     assert VALUE not in shown(asked, answered, history, holdfast("show", run), holdfast("follow", run))
-    assert VALUE not in state(holdfast)
+    assert VALUE not in state(holdfast, run)
 
 
 def test_a_wrong_form_of_a_secret_is_refused_without_a_word_of_it(holdfast: Holdfast) -> None:
@@ -70,7 +72,7 @@ def test_a_wrong_form_of_a_secret_is_refused_without_a_word_of_it(holdfast: Hold
         assert wrong.code == 4
         assert "hunter2" not in shown(wrong)
         assert "nothing was sent" in wrong.err
-    assert not (holdfast.folder / "state" / "secrets").exists() or "hunter2" not in state(holdfast)
+    assert not (holdfast.folder / "state" / "secrets").exists() or "hunter2" not in state(holdfast, run)
     assert holdfast("answer", run, "--content", '{"API_KEY": "1", "OTHER": "2"}').code == 0
 
 

@@ -76,8 +76,8 @@ def test_ctrl_d_parks_and_decline_declines(holdfast: Holdfast, at_terminal: Term
 
 
 def test_no_color_is_obeyed_at_a_terminal(holdfast: Holdfast) -> None:
-    colourful = Holdfast(holdfast.folder, TERM="xterm-256color")
-    plain = Holdfast(holdfast.folder, TERM="xterm-256color", NO_COLOR="1")
+    colourful = holdfast.having(TERM="xterm-256color")
+    plain = holdfast.having(TERM="xterm-256color", NO_COLOR="1")
     shown = []
     for command in (colourful, plain):
         screen = Screen(command, "runs")

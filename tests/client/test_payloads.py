@@ -37,7 +37,7 @@ from holdfast.client.payloads.collection import StoredAmount, clear
 from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
 from holdfast.client.settings import WorkerSettings
 from holdfast.workflows import RUNNER, WORKFLOWS
-from tests.client.command import Holdfast
+from tests.client.command import Holdfast, Process
 from tests.conftest import ATTRIBUTES, Harness, until, worker_for
 
 LARGE = "0123456789" * 10_000
@@ -548,24 +548,24 @@ async def test_gc_refuses_a_folder_that_another_namespace_refers_to(
 # The command line
 
 
-def test_a_large_value_of_the_embedded_server_lies_in_its_folder_and_replays(holdfast: Holdfast) -> None:
-    holdfast.write("large.txt", LARGE)
-    ran = holdfast("run", holdfast.write("titled.yaml", TITLE), "--input", "@large.txt", "--id", "large", typed="Ten\n")
+def test_a_large_value_of_the_embedded_server_lies_in_its_folder_and_replays(embedded: Process) -> None:
+    embedded.write("large.txt", LARGE)
+    ran = embedded("run", embedded.write("titled.yaml", TITLE), "--input", "@large.txt", "--id", "large", typed="Ten\n")
     assert ran.out == f"Ten: {LARGE}\n"
-    assert len(files(PayloadDirectory(holdfast.folder / "state" / "payloads"))) >= 2
-    assert holdfast("replay", "large").code == 0
+    assert len(files(PayloadDirectory(embedded.folder / "state" / "payloads"))) >= 2
+    assert embedded("replay", "large").code == 0
 
 
-def test_gc_says_what_it_removed_and_kept(holdfast: Holdfast) -> None:
-    directory = PayloadDirectory(holdfast.folder / "state" / "payloads")
+def test_gc_says_what_it_removed_and_kept(embedded: Process) -> None:
+    directory = PayloadDirectory(embedded.folder / "state" / "payloads")
     asyncio.run(stored(directory, "left by nobody"))
     age(*files(directory))
     kept = len(files(directory)) - 1
-    done = holdfast("gc", "--json").json
+    done = embedded("gc", "--json").json
     assert list(done) == ["folder", "removed", "kept"]
     assert (done["removed"]["files"], done["kept"]["files"]) == (1, kept)
     assert (
-        holdfast("gc", "--older-than", "1d").err == f"{directory.folder}: removed 0 files (0.0 kB), kept {told(done)}\n"
+        embedded("gc", "--older-than", "1d").err == f"{directory.folder}: removed 0 files (0.0 kB), kept {told(done)}\n"
     )
 
 
@@ -595,7 +595,7 @@ def test_gc_without_anything_outside_says_so(tmp_path: Path) -> None:
 
 
 def test_the_embedded_worker_gets_the_folder_of_the_command(tmp_path: Path) -> None:
-    holdfast = Holdfast(tmp_path)
+    holdfast = Process(tmp_path)
     try:
         assert holdfast("runs").code == 0
         holdfast.environment["HOLDFAST_PAYLOADS"] = "dir:large"

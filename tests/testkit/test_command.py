@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.command import Holdfast, Ran
+from tests.client.command import Process, Ran
 
 FLOW = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 1d, default: nobody}, {name: say, uses: shout}]"
 TOOL = """
@@ -36,9 +36,9 @@ tests:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Holdfast:
+def project(tmp_path: Path) -> Process:
     """A project with a tool that prints, and tests in two folders."""
-    project = Holdfast(tmp_path)
+    project = Process(tmp_path)
     (tmp_path / "more").mkdir()
     project.write("holdfast.toml", '[worker]\nimports = ["loud"]\n')
     project.write("loud.py", TOOL)
@@ -49,7 +49,7 @@ def project(tmp_path: Path) -> Holdfast:
     return project
 
 
-def test_what_passes_and_what_fails_is_told_with_lines(project: Holdfast) -> None:
+def test_what_passes_and_what_fails_is_told_with_lines(project: Process) -> None:
     ran = project("test")
     assert ran.code == 1
     lines = ran.out.splitlines()
@@ -69,7 +69,7 @@ def test_what_passes_and_what_fails_is_told_with_lines(project: Holdfast) -> Non
     assert "shouting" in ran.err
 
 
-def test_json_is_one_value_whatever_a_tool_prints(project: Holdfast) -> None:
+def test_json_is_one_value_whatever_a_tool_prints(project: Process) -> None:
     shown = project("test", "more", "--json").json
     assert (shown["ok"], shown["passed"], shown["failed"]) == (False, 1, 1)
     good, bad = shown["tests"]
@@ -85,19 +85,19 @@ def test_json_is_one_value_whatever_a_tool_prints(project: Holdfast) -> None:
     assert "was" not in bad["differences"][1]
 
 
-def test_everything_that_passes_is_exit_code_0(project: Holdfast) -> None:
+def test_everything_that_passes_is_exit_code_0(project: Process) -> None:
     ran = project("test", "flow.test.yaml")
     assert (ran.code, ran.out.splitlines()[-1].startswith("2 passed in ")) == (0, True)
 
 
-def test_a_failure_that_the_test_has_written_is_not_told_beside_it(project: Holdfast) -> None:
+def test_a_failure_that_the_test_has_written_is_not_told_beside_it(project: Process) -> None:
     case = "{name: it, tools: {shout: [{error: boom}]}, expect: {error: {type: tool_error}}}"
     project.write("more/bad.test.yaml", f"blueprint: ./flow.yaml\ntests: [{case}]")
     ran = project("test", "more")
     assert (ran.code, "boom" in ran.err, "Traceback" in ran.err) == (0, False, False)
 
 
-def test_a_bad_file_is_told_before_anything_runs(project: Holdfast) -> None:
+def test_a_bad_file_is_told_before_anything_runs(project: Process) -> None:
     project.write("x.test.yaml", "blueprint: flow.yaml\ntests: [{nmae: a}]")
     ran = project("test", "--json")
     assert (ran.code, ran.json["error"]["type"]) == (2, "blueprint_invalid")
@@ -105,7 +105,7 @@ def test_a_bad_file_is_told_before_anything_runs(project: Holdfast) -> None:
     assert ran.err.startswith("x.test.yaml:2:9 tests[0].name: 'name' is missing")
 
 
-def test_a_folder_without_tests_and_a_project_that_cannot_be_imported_are_told(project: Holdfast) -> None:
+def test_a_folder_without_tests_and_a_project_that_cannot_be_imported_are_told(project: Process) -> None:
     (project.folder / "none").mkdir()
     nothing = project("test", "none")
     assert (nothing.code, nothing.err) == (2, "no tests in none: test files end in .test.yaml\n")
@@ -114,13 +114,13 @@ def test_a_folder_without_tests_and_a_project_that_cannot_be_imported_are_told(p
     assert (ran.code, "worker.imports: 'louder' cannot be imported" in ran.err) == (2, True)
 
 
-def in_pytest(project: Holdfast, *words: str) -> Ran:
+def in_pytest(project: Process, *words: str) -> Ran:
     command = [sys.executable, "-m", "pytest", "-p", "holdfast.testkit.plugin", "-p", "no:cacheprovider", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, **project.place())
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def test_pytest_collects_the_files_and_shows_what_differs(project: Holdfast) -> None:
+def test_pytest_collects_the_files_and_shows_what_differs(project: Process) -> None:
     project.write("test_more.py", "def test_python(): pass")
     ran = in_pytest(project, "-v", "--tb=short")
     assert ran.code == 1
@@ -131,18 +131,18 @@ def test_pytest_collects_the_files_and_shows_what_differs(project: Holdfast) -> 
     assert "1 failed, 4 passed" in ran.out
 
 
-def test_pytest_chooses_tests_by_their_names(project: Holdfast) -> None:
+def test_pytest_chooses_tests_by_their_names(project: Process) -> None:
     ran = in_pytest(project, "-k", "nobody", "-v")
     assert (ran.code, "1 passed, 3 deselected" in ran.out) == (0, True)
 
 
-def test_pytest_tells_a_bad_file_when_it_collects(project: Holdfast) -> None:
+def test_pytest_tells_a_bad_file_when_it_collects(project: Process) -> None:
     project.write("x.test.yaml", "blueprint: flow.yaml\ntests: [{nmae: a}]")
     ran = in_pytest(project)
     assert (ran.code, "x.test.yaml:2:9 tests[0].name: 'name' is missing" in ran.out) == (2, True)
 
 
-def test_the_plugin_costs_nothing_where_there_are_no_such_files(project: Holdfast) -> None:
+def test_the_plugin_costs_nothing_where_there_are_no_such_files(project: Process) -> None:
     (project.folder / "empty").mkdir()
     project.write(
         "empty/test_it.py",
