@@ -14,7 +14,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.load.plans import read_plan
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, laid_out, question_text
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan, question_text
 from holdfast.client.answering import Answering
 from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.trace import Repetition, Span
@@ -47,7 +47,7 @@ class Planned:
     @property
     def layout(self) -> Layout:
         """Return the steps and loops in their order."""
-        return laid_out(PlanBody.model_validate(self.view.plan))[0]
+        return compile_plan(PlanBody.model_validate(self.view.plan))[0]
 
     @property
     def status(self) -> str:

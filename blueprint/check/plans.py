@@ -6,7 +6,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody
 from holdfast.blueprint.kinds.agent_checks import check_tool_name
-from holdfast.blueprint.plan import laid_out
+from holdfast.blueprint.plan import compile_plan
 
 _WRITTEN = ("goal", "steps", "loop_blocks")
 
@@ -25,7 +25,7 @@ def check_plan(plan: PlanBody, path: str, blueprint: Blueprint, findings: Findin
                 message = f"'from' and {key!r} both say what the plan is"
                 findings.add_key(f"{path}.{key}", "conflict", message, "keep one of them")
         return
-    for fault in laid_out(plan)[1]:
+    for fault in compile_plan(plan)[1]:
         findings.add(f"{path}.{fault.path}", fault.code, fault.message, fault.hint)
 
 

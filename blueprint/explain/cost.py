@@ -34,7 +34,7 @@ from holdfast.blueprint.kinds import (
     PlanStep,
 )
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
-from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
+from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, compile_plan
 
 MISFITS = 3
 """The most requests for one output that must fit a schema: a misfit is sent back for correction."""
@@ -156,7 +156,7 @@ class _Counting:
             return Amount(None, (f"{step.name} is known only when it runs",))
         if plan.confirm:
             return Amount(None, (f"a person may change {step.name} before it runs",))
-        return over_units(laid_out(plan)[0].units, lambda unit_step: self._plan_step(unit_step, plan))
+        return over_units(compile_plan(plan)[0].units, lambda unit_step: self._plan_step(unit_step, plan))
 
     def _plan_step(self, step: PlanStep, plan: PlanBody) -> Amount:
         """Return the requests of one step of a plan that the engine drives: one for each tool, plus retries."""

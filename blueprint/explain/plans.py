@@ -31,11 +31,11 @@ from holdfast.blueprint.plan import (
     StepUnit,
     Unit,
     asks,
+    compile_plan,
     confirms,
-    laid_out,
+    known_id,
     options_of,
     question_text,
-    spelled_id,
     wants_a_yes,
 )
 from holdfast.blueprint.plan import filled as filled_in
@@ -91,7 +91,7 @@ class PlanWords:
         around = self.layout.loops_of(unit.id)
         if reference.kind == "result":
             return self._result(reference.name or "", around)
-        loop = around[-1] if around and reference.name is None else spelled_id(reference.name or "", around)
+        loop = around[-1] if around and reference.name is None else known_id(reference.name or "", around)
         of = f" of {self.name(loop)}" if loop is not None and len(around) > 1 else ""
         return f"the item{of}" if reference.kind == "item" else f"the number of the item{of}, from 0"
 
@@ -163,7 +163,7 @@ def source_of(step: Plan, names: Vocabulary) -> str:
 
 def describe_plan(step: Plan, names: Vocabulary) -> StepDescription:
     """Return the description of a `plan` step and of each of its units."""
-    plan, layout = step.plan, laid_out(step.plan)[0]
+    plan, layout = step.plan, compile_plan(step.plan)[0]
     sentences = [
         _opening(step, names),
         _driver_sentence(plan),

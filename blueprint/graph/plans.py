@@ -12,12 +12,12 @@ from holdfast.blueprint.graph.flowchart import DrawnStep, Ends, Flowchart, Locat
 from holdfast.blueprint.graph.mermaid import Shape
 from holdfast.blueprint.graph.overlay import Path
 from holdfast.blueprint.kinds import Plan
-from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, laid_out
+from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, compile_plan
 
 
 def plan(drawing: Flowchart, step: Plan, location: Location, ends: Ends) -> DrawnStep:
     """Draw a `plan` step, with its confirmation and its driver's questions."""
-    layout = laid_out(step.plan)[0]
+    layout = compile_plan(step.plan)[0]
     own: Path = (*location.path, step.name)
     only = "" if step.when is None else f"if {condition(step.when, location.names)}"
     with drawing.chart.group(step.name, only) as group:

@@ -21,9 +21,9 @@ from holdfast.blueprint.source import plain
 
 _AUTHORS = ("from", "confirm", "max_revisions")
 """Keys that only the author of a blueprint may write."""
-_OWN = ("agent", "language", "max_parallel", "fail_fast")
+_OVERRULING = ("agent", "language", "max_parallel", "fail_fast")
 """Keys by which the author overrules the plan."""
-_STANDS_IN = {"model": "echo"}
+_STAND_IN = {"model": "echo"}
 FILE = "plan"
 LONGEST = 256 * 1024
 """Characters: a workflow reads a plan that a person edits three times at once, and has two seconds for all of it."""
@@ -39,31 +39,34 @@ def read_plan(
     goal: str = "",
     tools: bool = True,
 ) -> PlanBody:
-    """The plan in a value, with what its author says of it; `agents` are those that it may name.
+    """Return the plan in a value. Raises `BlueprintError` with every problem, each by its path in the plan.
 
-    Where the author has said how fast it goes, that counts; one who is `changing` the plan is told so. What was written
-    `by_model` may have notes of the model's own, or be a list of steps for the `goal`.
-
-    Without `tools` it is not asked which tools the plan may use: that takes the author's own plan.
-
-    Raises `BlueprintError` with every problem, each by its path in the plan.
+    Args:
+        value: the plan, as an object or as a text with JSON in it.
+        author: the plan as its step holds it; its agent, driver and speed overrule the plan.
+        agents: the agents that the plan may name.
+        changing: True for a change of a plan: then an overruled key is a problem.
+        by_model: True for a plan of a model, which may hold notes, or be a list of steps for the `goal`.
+        tools: False if the author's own plan is not known, so that its tools cannot be checked.
     """
-    document = _without_own_agents(_object(value, by_model, goal), author)
-    problems = [*_not_allowed(document, author), *_agents_written_in(document)]
+    document = _without_written_agents(_object_in(value, by_model, goal), author)
+    problems = [*_reserved(document, author), *_written_agents(document)]
     problems += _overruled(document, author) if changing else []
     text = json.dumps(
         {
-            "agents": {name: _STANDS_IN for name in agents},
+            "agents": {name: _STAND_IN for name in agents},
             "steps": [{"kind": "plan", "name": "plan", "plan": _without(document, *_AUTHORS)}],
         },
         ensure_ascii=False,
     )
     if len(text) > LONGEST:
-        told = f"the plan has {len(text):,} characters, more than {LONGEST:,}"
-        raise BlueprintError([Problem(FILE, 0, 0, "", "bad_value", told, "keep long texts in the context or in files")])
+        message = f"the plan has {len(text):,} characters, more than {LONGEST:,}"
+        raise BlueprintError([_problem("", "bad_value", message, "keep long texts in the context or in files")])
     parsed = parse(text, file=FILE)
     problems += [
-        replace(one, line=0, column=0, path=path_in_plan(one.path)) for one in parsed.problems if _is_ours(one)
+        replace(problem, line=0, column=0, path=path_in_plan(problem.path))
+        for problem in parsed.problems
+        if problem.path.startswith(INSIDE) or not problem.path
     ]
     if parsed.blueprint is None or problems:
         raise BlueprintError(problems)
@@ -86,17 +89,17 @@ def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> dic
     document = plan_in(text, goal, file)
     if problems := parse_document(document).problems:
         raise BlueprintError(in_order(problems))
-    found: dict[str, Any] = plain(document)
-    return found
+    plan: dict[str, Any] = plain(document)
+    return plan
 
 
 def problems_of(faults: Iterable[Fault]) -> list[Problem]:
-    """Return what is wrong with a plan that stands in no file."""
-    return [Problem(FILE, 0, 0, fault.path, fault.code, fault.message, fault.hint) for fault in faults]
+    """Return the problems of a plan that is in no file."""
+    return [_problem(*fault) for fault in faults]
 
 
 def plain_plan(plan: PlanBody) -> dict[str, Any]:
-    """The plan as it is written in JSON, for people and models: without agents that are written in it."""
+    """Return the plan as it is written in JSON, for people and models: without agents that are written in it."""
     shown = _without(core_of(plan), *_AUTHORS, "agent", "driver")
     for step in shown.get("steps", []):
         if isinstance(step.get("agent"), dict):
@@ -105,93 +108,88 @@ def plain_plan(plan: PlanBody) -> dict[str, Any]:
 
 
 def _with_author(plan: PlanBody, author: PlanBody) -> PlanBody:
-    """What the author has written of agent, driver and speed counts; the plan may say the rest."""
+    """Return the plan with the author's agent, driver and speed, and with the agents that the author wrote in it."""
     written = {step.id: step.agent for step in author.steps if isinstance(step.agent, Agent)}
     steps = [
         step.model_copy(update={"agent": written[step.id]}) if step.agent is None and step.id in written else step
         for step in plan.steps
     ]
-    return plan.model_copy(update={**_own(author), "driver": author.driver, "steps": steps})
+    return plan.model_copy(update={**_overruling(author), "driver": author.driver, "steps": steps})
 
 
-def _own(author: PlanBody) -> dict[str, Any]:
-    """What the author has said of the whole plan."""
-    return {key: value for key, value in author.__dict__.items() if key in _OWN and key in author.model_fields_set}
+def _overruling(author: PlanBody) -> dict[str, Any]:
+    return {
+        key: value for key, value in author.__dict__.items() if key in _OVERRULING and key in author.model_fields_set
+    }
 
 
-def _object(value: Any, by_model: bool, goal: str) -> dict[str, Any]:
+def _object_in(value: Any, by_model: bool, goal: str) -> dict[str, Any]:
     if isinstance(value, str):
         try:
             value = from_text(value)
         except NoJson as error:
-            raise BlueprintError(
-                [_problem("", "bad_value", f"no plan: this is no JSON ({error})", "give one JSON object")]
-            ) from None
+            message = f"no plan: this is no JSON ({error})"
+            raise BlueprintError([_problem("", "bad_value", message, "give one JSON object")]) from None
     value = recovered(value, goal) if by_model else without_envelope(value)
     if not isinstance(value, dict):
-        what = "a list" if isinstance(value, list) else json.dumps(value)[:60]
+        noun = "a list" if isinstance(value, list) else json.dumps(value)[:60]
         hint = 'give an object: {"goal": …, "steps": […], "loop_blocks": {…}}'
-        raise BlueprintError([_problem("", "bad_value", f"a plan is an object, not {what}", hint)])
+        raise BlueprintError([_problem("", "bad_value", f"a plan is an object, not {noun}", hint)])
     return value
 
 
-def _without_own_agents(document: dict[str, Any], author: PlanBody) -> dict[str, Any]:
-    """The plan without the agents that the author wrote in it, where they are named as there: they stay anyway."""
-    steps = {step.id: step for step in author.steps}
-    own = _without(document, "agent") if _is_named(document.get("agent"), author.agent) else document
-    if not isinstance(own.get("steps"), list):
-        return own
-    written = [
-        _without(step, "agent")
-        if isinstance(step, dict)
-        and (before := steps.get(str(step.get("id")))) is not None
-        and _is_named(step.get("agent"), before.agent)
-        else step
-        for step in own["steps"]
+def _without_written_agents(document: dict[str, Any], author: PlanBody) -> dict[str, Any]:
+    """Return the plan without names of agents that the author wrote in it: `_with_author` puts these back."""
+    written = {step.id: step.agent for step in author.steps}
+
+    def without(holder: Any, agent: str | Agent | None) -> Any:
+        return _without(holder, "agent") if _names(holder.get("agent"), agent) else holder
+
+    plan: dict[str, Any] = without(document, author.agent)
+    if not isinstance(plan.get("steps"), list):
+        return plan
+    steps = [
+        without(step, written.get(str(step.get("id")))) if isinstance(step, dict) else step for step in plan["steps"]
     ]
-    return {**own, "steps": written}
+    return {**plan, "steps": steps}
 
 
-def _is_named(written: Any, agent: str | Agent | None) -> bool:
-    """Whether a text names the model of an agent; of a script that lies in a folder, as its file says it."""
+def _names(written: Any, agent: str | Agent | None) -> bool:
+    """Return whether a text names the model of an agent; a script in a folder by its file's name."""
     if not isinstance(written, str) or not isinstance(agent, Agent):
         return False
     kind, _, name = written.partition(":")
     return written == agent.model or (agent.model.startswith(f"{kind}:") and agent.model.endswith(f"/{name}"))
 
 
-def _not_allowed(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
+def _reserved(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
+    """Yield the keys that only the author of a blueprint may write."""
     for key in _AUTHORS:
         if document.get(key):
             yield _problem(key, "conflict", f"{key!r} is said in the blueprint, not in a plan", "leave it out")
     if document.get("driver") not in (None, author.driver):
-        told = f"who drives the plan is said in the blueprint ({author.driver})"
-        yield _problem("driver", "conflict", told, "leave it out")
+        message = f"who drives the plan is said in the blueprint ({author.driver})"
+        yield _problem("driver", "conflict", message, "leave it out")
 
 
 def _overruled(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
-    for key, said in _own(author).items():
-        if key in document and document[key] != said and not isinstance(said, Agent):
-            told = f"{key!r} is said in the blueprint ({said}), and counts"
-            yield _problem(key, "conflict", told, "leave it out")
+    for key, value in _overruling(author).items():
+        if key in document and document[key] != value and not isinstance(value, Agent):
+            yield _problem(key, "conflict", f"{key!r} is said in the blueprint ({value}), and counts", "leave it out")
 
 
-def _agents_written_in(document: dict[str, Any]) -> Iterable[Problem]:
-    """A plan that was not written by the author names agents: one of its own could send data anywhere."""
+def _written_agents(document: dict[str, Any]) -> Iterable[Problem]:
+    """Yield agents that are written in a plan that is read: one of its own could send data anywhere."""
     steps = document.get("steps")
     holders = [("", document)]
-    holders += [(f"steps[{n}].", step) for n, step in enumerate(steps if isinstance(steps, list) else [])]
+    holders += [(f"steps[{index}].", step) for index, step in enumerate(steps if isinstance(steps, list) else [])]
     for path, holder in holders:
         if isinstance(holder, dict) and isinstance(holder.get("agent"), dict):
-            told = "a plan that is read may only name agents of the blueprint"
-            yield _problem(f"{path}agent", "conflict", told, "write its name")
+            message = "a plan that is read may only name agents of the blueprint"
+            yield _problem(f"{path}agent", "conflict", message, "write its name")
 
 
-def _is_ours(problem: Problem) -> bool:
-    return problem.path.startswith(INSIDE) or not problem.path
-
-
-def _problem(path: str, code: str, message: str, hint: str) -> Problem:
+def _problem(path: str, code: str, message: str, hint: str | None) -> Problem:
     return Problem(FILE, 0, 0, path, code, message, hint)
 
 

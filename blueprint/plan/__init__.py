@@ -1,8 +1,9 @@
-"""JSON plans: what they say, laid out so that it can be run."""
+"""JSON plans: their texts, questions and conditions, compiled so that they can run."""
 
 from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
+from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import Condition
-from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, laid_out, spelled_id
+from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
 from holdfast.blueprint.plan.references import Reference, filled
 
 __all__ = [
@@ -18,9 +19,9 @@ __all__ = [
     "confirms",
     "filled",
     "informs",
-    "laid_out",
+    "compile_plan",
     "options_of",
     "question_text",
-    "spelled_id",
+    "known_id",
     "wants_a_yes",
 ]

@@ -1,4 +1,4 @@
-"""Words by which people agree and refuse, a table per language: what a plan's questions take for a yes or a no."""
+"""Words by which people agree and refuse, a table per language: a plan's questions take them for a yes or a no."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Words(NamedTuple):
     """The default option that accepts."""
     refuse: str
     unclear: str
-    """What a person is told whose answer is neither; `{}` is what they said."""
+    """The message to a person whose answer is neither; `{}` is the answer."""
     yes: str
     """Single words for yes: whole answers, and the first word of an option that accepts."""
     agreed: str
     """Other whole answers that agree."""
     then: str
-    """What may follow a yes without taking anything of it back."""
+    """Words that may follow a yes without taking anything of it back."""
     no: str
     """Single words for no: whole answers, and words of an option that refuses."""
     refused: str
@@ -182,14 +182,14 @@ def _is_outer(sign: str) -> bool:
 
 
 def _entries(*lists: str) -> frozenset[str]:
-    return frozenset(plainly(one) for words in lists for one in words.split("|"))
+    return frozenset(plainly(entry) for entries in lists for entry in entries.split("|"))
 
 
 def _consents(words: Words) -> frozenset[str]:
     """Every whole answer that agrees: a yes, with or without what may follow it."""
     yes, other = _entries(words.yes), _entries(words.agreed)
     following = other | _entries(words.then) | yes
-    return yes | other | {f"{one} {more}" for one in yes for more in following}
+    return yes | other | {f"{word} {rest}" for word in yes for rest in following}
 
 
 _CONSENTS = frozenset[str]().union(*map(_consents, TABLES.values()))

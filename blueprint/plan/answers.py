@@ -1,4 +1,4 @@
-"""Questions of a plan: what is asked, what may be chosen, and what choosing it means."""
+"""Questions of a plan: their text and options, and the outcome of an answer."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 
 
 def asks(step: PlanStep) -> bool:
-    """Whether the step is a question to a person."""
+    """Return whether the step is a question to a person."""
     return step.pause_for_response or _mark(step) is not None
 
 
 def confirms(step: PlanStep) -> bool:
-    """Whether the question asks for a yes or a no."""
+    """Return whether the question asks for a yes or a no."""
     return _mark(step) == CONFIRM
 
 
 def wants_a_yes(step: PlanStep) -> bool:
-    """Whether something is done only after a yes: a confirmation, and a question with tools."""
+    """Return whether something is done only after a yes: a confirmation, and a question with tools."""
     return confirms(step) or (step.pause_for_response and bool(step.tools) and not informs(step))
 
 
 def informs(step: PlanStep) -> bool:
-    """Whether the question asks for something that is not known."""
+    """Return whether the question asks for something that is not known."""
     return _mark(step) == INFO
 
 
 def _mark(step: PlanStep) -> str | None:
-    found = _MARK.match(step.instruction)
-    return None if found is None else found["mark"].upper()
+    match = _MARK.match(step.instruction)
+    return None if match is None else match["mark"].upper()
 
 
 def question_text(instruction: str) -> str:
-    """What the person reads: the instruction without its mark.
+    """Return the text that the person reads: the instruction without its mark.
 
     >>> question_text("CONFIRM_ACTION: Send them?"), question_text("**Confirm_action :** Les envoyer ?")
     ('Send them?', 'Les envoyer ?')
@@ -56,7 +56,7 @@ def question_text(instruction: str) -> str:
 
 
 def options_of(step: PlanStep, language: Language | None = None) -> list[PlanOption]:
-    """What the question offers; one that wants a yes, and names no options, has two in the plan's language."""
+    """Return the options; a question that wants a yes, and names none, has two in the plan's language."""
     if step.options or not wants_a_yes(step):
         return step.options
     words = words_of(language)
@@ -64,7 +64,7 @@ def options_of(step: PlanStep, language: Language | None = None) -> list[PlanOpt
 
 
 def meaning(option: PlanOption) -> int:
-    """What choosing the option means: as its author says, else by its first word that says yes or no.
+    """Return the meaning of an option: as its author says, else by its first word that says yes or no.
 
     >>> [meaning(PlanOption(text=text)) for text in ("Oui, envoyer", "Non, annuler", "Later")]
     [1, 0, 2]
@@ -73,7 +73,7 @@ def meaning(option: PlanOption) -> int:
 
 
 def never_a_yes(step: PlanStep) -> bool:
-    """Whether no option can mean yes; what an option with a reference in it means is not known before."""
+    """Return whether no option can mean yes; an option with a reference in it can, once it is filled in."""
     return all(meaning(option) != ACCEPT and not _refers(option) for option in options_of(step))
 
 
@@ -85,7 +85,7 @@ def _refers(option: PlanOption) -> bool:
 
 
 def means(text: str) -> int:
-    """What the words of an option mean: a yes begins with one and denies nothing; a no stands anywhere.
+    """Return the meaning of an option's words: a yes begins with one and denies nothing; a no stands anywhere.
 
     >>> [means(text) for text in ("Yes, send", "Do not send", "Ok, don't", "Send later", "Oui, annuler la fête")]
     [1, 0, 0, 2, 1]
@@ -98,7 +98,7 @@ def means(text: str) -> int:
 
 
 def means_by_itself(text: str) -> int:
-    """Return what own words mean, of which nobody has said that they are an option: only a whole answer is a yes.
+    """Return the meaning of a person's own words, which are no option: only a whole answer is a yes.
 
     >>> [means_by_itself(text) for text in ("Oui, envoyer", "Ok, stop", "Yes, but wait", "No!", "Perfekt")]
     [1, 2, 2, 0, 1]
@@ -113,7 +113,7 @@ def _words(text: str) -> list[str]:
 
 
 def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -> dict[str, Any]:
-    """What is kept of an answer: the words, how it came out, and which option it was.
+    """Return the result of an answer: the words, the outcome, and which option it was.
 
     Own words come out as `other`, unless `by_words` says that they may be a yes or a no.
 
@@ -129,7 +129,7 @@ def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -
 
 
 def check_question(step: PlanStep, language: Language | None = None) -> Iterator[tuple[str, str, str, str]]:
-    """What is wrong with what a step says of its question: key, code, message, hint."""
+    """Yield the mistakes in a step's question: key, code, message, hint."""
     if _mark(step) is None and (mark := _MARK_INSIDE.search(step.instruction)) is not None:
         hint = f"begin the instruction with {mark[1].upper()}: and the question"
         yield "instruction", "bad_value", f"{mark[1]} stands where it makes no question of the step", hint
@@ -143,11 +143,11 @@ def check_question(step: PlanStep, language: Language | None = None) -> Iterator
     texts = [folded(option.text) for option in step.options]
     for index, text in enumerate(texts):
         if text in texts[:index]:
-            told = f"the option {step.options[index].text!r} is there twice"
-            yield f"options[{index}]", "duplicate_name", told, "leave one of them out"
+            message = f"the option {step.options[index].text!r} is there twice"
+            yield f"options[{index}]", "duplicate_name", message, "leave one of them out"
     if step.tools and not informs(step) and step.options and never_a_yes(step):
-        told = "none of the options means yes, so that the tools would never run"
-        yield "options", "bad_value", told, 'say which one does: {"text": "…", "type": 1}'
+        message = "none of the options means yes, so that the tools would never run"
+        yield "options", "bad_value", message, 'say which one does: {"text": "…", "type": 1}'
     if step.on_timeout is not None and step.timeout is None:
         yield "timeout", "missing_key", "'on_timeout' needs a 'timeout'", "say how long to wait, such as 2d"
     if step.on_timeout == "default" and step.default is None:

@@ -52,11 +52,11 @@ class Condition:
     text: str
     """The condition as it is written."""
     left: Reference
-    """What is compared."""
+    """The reference to the value that is compared."""
     expression: str
     """An expression over the name `value`."""
     operand: str = ""
-    """What it is compared with, as text."""
+    """The text that it is compared with."""
     allows_missing: bool = False
     """True if it may hold of a result that is not there."""
 

@@ -1,4 +1,4 @@
-"""A file that is a plan: the blueprint of one step that it means."""
+"""Files that hold a plan: each means a blueprint of one step. Used by `load` and by `create --from`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from holdfast.blueprint.source import PlacedDict, PlacedList
 
 NAME = "plan"
 INSIDE = f"steps[0].{NAME}"
-"""Where the plan stands in the blueprint that it becomes."""
+"""The path of the plan in the blueprint that it becomes."""
 DEFAULT_MODEL = "default"
 _FENCED = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
 def is_plan(document: PlacedDict) -> bool:
-    """Whether a document is a plan: it has a goal or loops, or its steps have instructions. No blueprint has."""
+    """Return whether a document is a plan: it has a goal or loops, or its steps have instructions."""
     steps = document.get("steps")
     instructed = isinstance(steps, list) and any(isinstance(step, dict) and "instruction" in step for step in steps)
     return "goal" in document or "loop_blocks" in document or instructed
 
 
 def unfenced(text: str) -> str:
-    """A text that is one block of Markdown, without its fences; what is left stands where it stood."""
+    """Return a text without the fences of Markdown around it; every character keeps its line and column."""
     fenced = _FENCED.fullmatch(text)
     if fenced is None:
         return text
@@ -31,7 +31,7 @@ def unfenced(text: str) -> str:
 
 
 def plan_inside(document: PlacedDict) -> PlacedDict:
-    """The plan that stands under the key `plan` of a document which has no steps of its own; else the document."""
+    """Return the plan under the key `plan` of a document that has no steps of its own; else the document."""
     inner = document.get("plan")
     if "steps" in document or not isinstance(inner, PlacedDict):
         return document
@@ -40,7 +40,7 @@ def plan_inside(document: PlacedDict) -> PlacedDict:
 
 
 def blueprint_of(document: PlacedDict) -> PlacedDict:
-    """The blueprint that runs the plan. Where a plan of a file names an agent by a text, that is a model."""
+    """Return the blueprint that runs a plan. A text for an agent in a file's plan is the name of a model."""
     plan = document.copy()
     _with_model(plan)
     if isinstance(plan.get("steps"), PlacedList):
@@ -55,7 +55,7 @@ def blueprint_of(document: PlacedDict) -> PlacedDict:
 
 
 def path_in_plan(path: str) -> str:
-    """A path in the blueprint as one in the plan.
+    """Return a path in the blueprint as a path in the plan.
 
     >>> path_in_plan("steps[0].plan.steps[2].id"), path_in_plan("steps[0].plan")
     ('steps[2].id', '')
@@ -72,13 +72,13 @@ def _with_model(holder: PlacedDict) -> None:
 
 
 def _object(around: PlacedDict, **keys: Any) -> PlacedDict:
-    made = PlacedDict(around.place)
+    built = PlacedDict(around.place)
     for key, value in keys.items():
-        made.put(key, value, around.place)
-    return made
+        built.put(key, value, around.place)
+    return built
 
 
 def _list(around: PlacedDict, value: Any) -> PlacedList:
-    made = PlacedList(around.place)
-    made.add(value, around.place)
-    return made
+    built = PlacedList(around.place)
+    built.add(value, around.place)
+    return built

@@ -1,4 +1,4 @@
-"""Lists in what people and models wrote: JSON, fenced or after a colon, bullets and numbers; prose is no list."""
+"""Lists in texts of people and models: JSON, fenced or after a colon, bullets and numbers; prose is no list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.texts import NoJson, read_json, read_structure
 
 LIST_OUTPUT: dict[str, Any] = {"type": "array", "description": "One entry for each item that the plan goes on with."}
-"""What a step is asked for whose result a loop goes through."""
+"""The output schema of a step whose result a loop goes through."""
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n[ \t]*```", re.DOTALL)
 _JSON_BEGINS = re.compile(r"(?:^|[:\n])\s*(?=[\[{])")
 _ENTRY = re.compile(r"(?P<mark>[-*+\u2022\u2023\u2013]|\d{1,4}[.)])[ \t]+(?P<text>\S.*)")
@@ -29,8 +29,8 @@ def list_in(text: str) -> list[Any] | dict[str, Any] | None:
     fences = [match["inside"] for match in _FENCE.finditer(text)]
     if fences:
         return list_in(fences[0]) if len(fences) == 1 else None
-    found = _json_in(text)
-    return entries_in(text) if found is None else found
+    value = _json_in(text)
+    return entries_in(text) if value is None else value
 
 
 def structured(value: Any) -> list[Any] | dict[str, Any] | None:
@@ -42,16 +42,16 @@ def structured(value: Any) -> list[Any] | dict[str, Any] | None:
 
 def _json_in(text: str) -> list[Any] | dict[str, Any] | None:
     """Return the only JSON in prose, behind a colon or on a line of its own; `[1]` in a sentence is none."""
-    found = []
+    values = []
     at = 0
     while (begin := _JSON_BEGINS.search(text, at)) is not None:
         at = begin.end() + 1
         try:
             _, at = _DECODER.raw_decode(text, begin.end())
-            found.append(read_json(text[begin.end() : at]))
+            values.append(read_json(text[begin.end() : at]))
         except (NoJson, ValueError, RecursionError):
             continue
-    return structured(found[0]) if len(found) == 1 else None
+    return structured(values[0]) if len(values) == 1 else None
 
 
 def entries_in(text: str) -> list[str] | None:
@@ -74,13 +74,13 @@ def entries_in(text: str) -> list[str] | None:
 
 
 def spoken_items(text: str) -> list[Any] | dict[str, Any] | None:
-    r"""Return what a person's words list: as any text, else a line each; one line that counts up is no list.
+    r"""Return the items in a person's words: as in any text, else a line each; one line that counts up is no list.
 
     >>> spoken_items("Paris"), spoken_items("Paris\nLyon"), spoken_items("Paris, Lyon")
     (['Paris'], ['Paris', 'Lyon'], None)
     """
-    found = list_in(text)
-    if found is not None:
-        return found
+    value = list_in(text)
+    if value is not None:
+        return value
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return None if any(sign in line for line in lines for sign in ",;") else lines

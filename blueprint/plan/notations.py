@@ -20,7 +20,7 @@ from holdfast.blueprint.source import read as read_source
 
 DEFAULT_GOAL = "Do what the steps say"
 _GOAL = re.compile(r"^[ \t]*(?:Task|Question|Goal)[ \t]*:[ \t]*(?P<goal>\S.*)$", re.MULTILINE)
-"""What some planners repeat before their plan."""
+"""A line before the plan, as some planners repeat it."""
 _QUESTION = re.compile(r"\s*(?P<goal>[^\s#`{\[](?:[^\n]|\n(?![ \t]*\n))*\?)[ \t]*(?=\n)")
 """A first paragraph that ends with a question mark: the question, without a word that says so."""
 _OPTIONS = re.compile(r"^[ \t]*Options[ \t]*:(?P<options>.*)", re.MULTILINE | re.DOTALL)
@@ -130,7 +130,7 @@ class _Reader:
 
 
 class _Names(NamedTuple):
-    """What the references of one step may name: `reference` has one group that matches, the id."""
+    """The ids that references of one step may name; of the groups of `reference` one matches, the id."""
 
     reference: re.Pattern[str]
     ids: Sequence[str]
@@ -159,7 +159,7 @@ def _bad_reference(match: re.Match[str], id_: str, names: _Names) -> tuple[str, 
 
 
 class _Text(NamedTuple):
-    """How a notation writes comments and calls, and what becomes of them."""
+    """The form of a notation in text, and the step that it makes of a call."""
 
     head: re.Pattern[str]
     """Matches where a comment (the group `comment`) or a call begins."""
@@ -174,7 +174,7 @@ class _Text(NamedTuple):
     unused: str = ""
     """The problem of a comment without a call; `{}` is the comment."""
     end: str = ""
-    """What may end the plan."""
+    """A mark that may end the plan."""
 
 
 class _Call(NamedTuple):
@@ -305,7 +305,7 @@ _LLM_COMPILER = _Text(
 
 _KEYS = ("task", "id", "dep", "args")
 _NO_TASK = -1
-"""What planners write into `dep` for no dependency."""
+"""The entry of `dep` for no dependency."""
 _LIST = re.compile(r"\s*\[\s*\{.*[\"']task[\"']\s*:", re.DOTALL)
 _GENERATED = re.compile(r"<(?:GENERATED|resource)>-(\d+)|<(?:GENERATED|resource)-(\d+)>", re.IGNORECASE)
 _UNREAD = re.compile(r"<(?:GENERATED|resource)\b[^>]*>?\S*", re.IGNORECASE)
@@ -377,7 +377,7 @@ def _argument_lines(
 
 
 class _Notation(NamedTuple):
-    """A notation: whether a text is in it, and how it is read."""
+    """A notation: `fits` recognises a text, `read` reads it."""
 
     fits: Callable[[str], bool]
     read: Callable[[_Reader], None]

@@ -1,4 +1,4 @@
-"""The output schema of an agent that writes plans: what `output_schema: plan` stands for."""
+"""The output schema of an agent that writes plans, written `output_schema: plan`."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ def from_text(text: str) -> Any:
         problem = error
     if (fenced := _FENCED.search(text)) is not None:
         return read_json(fenced["inside"])
-    for found in re.finditer(r"[{\[]", text):
+    for begin in re.finditer(r"[{\[]", text):
         try:
-            _, end = _DECODER.raw_decode(text, found.start())
-            return read_json(text[found.start() : end])
+            _, end = _DECODER.raw_decode(text, begin.start())
+            return read_json(text[begin.start() : end])
         except (ValueError, RecursionError):
             continue
     raise problem
@@ -57,12 +57,12 @@ def without_envelope(value: Any) -> Any:
         case dict() as inner:
             return without_envelope(inner)
         case list() as steps:
-            return {**{key: one for key, one in value.items() if key != "plan"}, "steps": steps}
+            return {**{key: part for key, part in value.items() if key != "plan"}, "steps": steps}
     return value
 
 
 def recovered(value: Any, goal: str) -> Any:
-    """Return what a model meant by its plan: a list is its steps, and its notes stand under `notes`."""
+    """Return the plan that a model intended: a list is its steps, and its notes are kept under `notes`."""
     plan = without_envelope(value)
     if isinstance(plan, list) and all(isinstance(step, dict) for step in plan):
         plan = {"goal": goal, "steps": plan}
@@ -74,7 +74,7 @@ def recovered(value: Any, goal: str) -> Any:
     if isinstance(plan.get("steps"), list):
         plan["steps"] = [_each(step, _step) for step in plan["steps"]]
     if isinstance(plan.get("loop_blocks"), dict):
-        plan["loop_blocks"] = {key: _each(one, _loop) for key, one in plan["loop_blocks"].items()}
+        plan["loop_blocks"] = {key: _each(block, _loop) for key, block in plan["loop_blocks"].items()}
     if isinstance(plan.get("language"), str):  # a region says nothing of the words: fr-CA
         plan["language"] = re.split(r"[-_]", plan["language"].strip().lower())[0]
     return plan

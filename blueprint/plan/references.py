@@ -1,4 +1,4 @@
-"""References in the texts of a plan: `RESULT_FROM_<id>`, `CURRENT_ITEM`, `LOOP_INDEX`. A value is never read again."""
+"""References in the texts of a plan: `RESULT_FROM_<id>`, `CURRENT_ITEM`, `LOOP_INDEX`. Values are never searched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROPERTY = re.compile(r"\.[A-Za-z_]\w*|\[")
 
 
 class BadText(ValueError):
-    """A text of a plan that cannot be read; with a way out."""
+    """A mistake in a text of a plan, with a way out."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class BadText(ValueError):
 
 @dataclass(frozen=True)
 class Reference:
-    """What a token stands for: the result of `name`, or item or index of the loop `name` (None: the innermost)."""
+    """The result of the unit `name`, or the item or index of the loop `name`; None for the innermost."""
 
     kind: Literal["result", "item", "index"]
     name: str | None = None
@@ -39,37 +39,37 @@ class Reference:
 
 
 def references_in(text: str) -> list[Reference]:
-    """The references of a text, each once, in their order. Raises `BadText`.
+    """Return the references of a text, each once, in their order. Raises `BadText`.
 
-    >>> [str(one) for one in references_in("Send RESULT_FROM_10, not RESULT_FROM_1, to CURRENT_ITEM_guests")]
+    >>> [str(each) for each in references_in("Send RESULT_FROM_10, not RESULT_FROM_1, to CURRENT_ITEM_guests")]
     ['RESULT_FROM_10', 'RESULT_FROM_1', 'CURRENT_ITEM_guests']
     """
     if (bad := _UNDERSCORE_MISSING.search(text)) is not None:
         raise BadText(f"{bad.group().strip()!r} is no reference", f"write RESULT_FROM_{bad['id'] or '<id>'}")
-    found: dict[Reference, None] = {}
+    references: dict[Reference, None] = {}
     for match in _TOKEN.finditer(text):
         inside = None if match["index"] else _PROPERTY.match(text, match.end())
         if inside is not None:
-            told = f"{match.group()}{inside.group()} looks into a value, which a reference cannot"
-            raise BadText(told, f"write {match.group()} and say in words what of it is meant")
-        found[_reference(match)] = None
-    return list(found)
+            message = f"{match.group()}{inside.group()} looks into a value, which a reference cannot"
+            raise BadText(message, f"write {match.group()} and say in words what of it is meant")
+        references[_reference(match)] = None
+    return list(references)
 
 
 def references_of(value: Any) -> list[Reference]:
-    """The references of a text, or of every text in a list or an object."""
+    """Return the references of a text, or of every text in a list or an object. Raises `BadText`."""
     match value:
         case str():
             return references_in(value)
         case list():
-            return [one for part in value for one in references_of(part)]
+            return [reference for part in value for reference in references_of(part)]
         case dict():
-            return [one for part in value.values() for one in references_of(part)]
+            return references_of(list(value.values()))
     return []
 
 
 def filled(text: str, value_of: Callable[[Reference], Any]) -> Any:
-    """The text with its references filled in; a text that is one reference gives the value itself.
+    """Return the text with its references filled in; a text that is one reference gives the value itself.
 
     >>> filled("RESULT_FROM_1", lambda reference: [1]), filled("See RESULT_FROM_1.", lambda reference: [1])
     ([1], 'See [1].')
@@ -81,13 +81,13 @@ def filled(text: str, value_of: Callable[[Reference], Any]) -> Any:
 
 
 def whole_reference(text: str) -> Reference | None:
-    """The reference that a text consists of, if it is one."""
+    """Return the reference that a text consists of, if it is one."""
     match = _TOKEN.fullmatch(text.strip())
     return None if match is None else _reference(match)
 
 
 def leading_reference(text: str) -> tuple[Reference, str] | None:
-    """The reference that a text begins with, and the rest."""
+    """Return the reference that a text begins with, and the rest."""
     match = _TOKEN.match(text)
     return None if match is None else (_reference(match), text[match.end() :])
 

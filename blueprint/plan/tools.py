@@ -1,4 +1,4 @@
-"""The tools of a plan's steps: whose list of tools counts, and which tools that agent does not have."""
+"""Tools of a plan's steps: the agent whose list of tools counts, and the tools that it lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.blueprint.plan.layout import Fault
 
 
 class Lack(NamedTuple):
-    """Why a step may not use a tool, and the way out."""
+    """The reason for which a step may not use a tool, and the way out."""
 
     type: Literal["unknown_tool", "not_allowed"]
     message: str
@@ -20,24 +20,24 @@ class Lack(NamedTuple):
 
 def authored(step: PlanStep, author: PlanBody) -> PlanStep | None:
     """Return the step of this name as the author wrote it; of a plan that is read, nobody did."""
-    return next((one for one in author.steps if one.id == step.id), None)
+    return next((written for written in author.steps if written.id == step.id), None)
 
 
 def ruling_agent(step: PlanStep, plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Agent | None:
     """Return the agent whose tools, approvals and permissions count: a model cannot choose others by naming one."""
     before = authored(step, author)
     own = before is not None and before.agent == step.agent and step.agent is not None
-    written = step.agent if own else plan.agent
-    return agents.get(written) if isinstance(written, str) else written
+    agent = step.agent if own else plan.agent
+    return agents.get(agent) if isinstance(agent, str) else agent
 
 
 def lack_of(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) -> Lack | None:
     """Return why a step may not use a tool, as far as that is known without a worker; None if it may."""
-    listed = [] if agent is None else [one.name for one in agent.tools]
+    listed = [] if agent is None else [entry.name for entry in agent.tools]
     is_listed = tool in listed or tool.partition("/")[0] in listed
     if listed and not is_listed:
-        known = f"it has: {', '.join(listed)}"
-        return Lack("unknown_tool", f"the agent has no tool {tool!r}", did_you_mean(tool, listed) or known)
+        hint = did_you_mean(tool, listed) or f"it has: {', '.join(listed)}"
+        return Lack("unknown_tool", f"the agent has no tool {tool!r}", hint)
     before = authored(step, author)
     if ":" in tool and not is_listed and (before is None or tool not in before.tools):
         text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"

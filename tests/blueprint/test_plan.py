@@ -12,7 +12,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, laid_out
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, compile_plan
 from holdfast.blueprint.plan.answers import meaning
 from holdfast.blueprint.plan.conditions import parse_condition
 from holdfast.blueprint.plan.references import BadText, filled, references_in
@@ -31,7 +31,7 @@ def body_of(text: str) -> PlanBody:
 
 
 def laid(*steps: Json, **more: Any) -> Layout:
-    layout, faults = laid_out(body_of(json.dumps({"goal": "A test", "steps": list(steps), **more})))
+    layout, faults = compile_plan(body_of(json.dumps({"goal": "A test", "steps": list(steps), **more})))
     assert not faults
     return layout
 
@@ -396,3 +396,11 @@ def test_a_plan_too_long_to_be_read_in_a_workflow_is_refused() -> None:
     plan = {"goal": "x", "steps": [step("1", "word " * 60_000)]}
     with pytest.raises(BlueprintError, match="more than 262,144"):
         read_plan(plan, AUTHOR, {})
+
+
+def test_of_many_cycles_some_are_shown() -> None:
+    pairs = [(str(number), str(number + 1)) for number in range(0, 60, 2)]
+    steps = [step(id_, dependencies=[other]) for pair in pairs for id_, other in (pair, pair[::-1])]
+    found = told(*steps)
+    assert len(found) == 20
+    assert found[1] == "steps[2].dependencies: these wait for each other: 2 -> 3 -> 2"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep, Rule
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, laid_out
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
 from holdfast.blueprint.plan.tools import authored, ruling_agent
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.agents import AgentCall
@@ -86,7 +86,7 @@ class PlanContext:
 
 def layout_of(plan: PlanBody) -> Layout:
     """Return the layout of a plan that was found valid before."""
-    layout, faults = laid_out(plan)
+    layout, faults = compile_plan(plan)
     assert not faults, faults
     return layout
 

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import problems_of, read_plan
-from holdfast.blueprint.plan import Layout, LoopUnit, Unit, asks, laid_out
+from holdfast.blueprint.plan import Layout, LoopUnit, Unit, asks, compile_plan
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows.plan.catalogue import Catalogue, look_up, tools_of
 from holdfast.workflows.plan.state import PlanState
@@ -55,7 +55,7 @@ def _changes_of_begun(old: PlanBody, new: PlanBody, layout: Layout, begun: set[s
             yield f"steps[{index}]: {step.id!r} {_BEGUN}, and must stay; put it back as it was"
         elif steps[step.id] != step:
             yield f"steps[{index}]: {step.id!r} {_BEGUN}, and cannot be changed; write it as it was"
-    yield from _moved(layout, laid_out(new)[0], frozen)
+    yield from _moved(layout, compile_plan(new)[0], frozen)
     for id_, block in old.loop_blocks.items():
         if id_ in frozen and new.loop_blocks.get(id_) != block:
             yield f"loop_blocks.{id_}: the loop {_BEGUN}, and must stay as it is"

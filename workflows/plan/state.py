@@ -21,7 +21,7 @@ from holdfast.blueprint.plan import (
     asks,
     filled,
     informs,
-    spelled_id,
+    known_id,
 )
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import (
@@ -155,7 +155,7 @@ class PlanScope:
             return None
         if loop is None:
             return self.around[-1]
-        id_ = spelled_id(loop, [item.loop for item in self.around])
+        id_ = known_id(loop, [item.loop for item in self.around])
         return next((item for item in self.around if item.loop == id_), None)
 
     def fill(self, value: Any) -> Any:
@@ -204,18 +204,13 @@ class PlanScope:
         # nothing is an empty list.
         excused = {asked} if condition is not None and condition.allows_missing else set()
         if isinstance(unit, LoopUnit):
-            excused |= {id_ for id_, need in needs.items() if need.status == "skipped" and self._is_over_of(unit, id_)}
+            excused |= {
+                id_ for id_, need in needs.items() if need.status == "skipped" and self.layout.goes_through(unit, id_)
+            }
         statuses = [need.status for id_, need in needs.items() if id_ not in excused]
         if statuses and all(status == "skipped" for status in statuses):
             return Skip("dependency_skipped")
         return "run"
-
-    def _is_over_of(self, loop: LoopUnit, id_: str) -> bool:
-        """Return whether the loop goes through the result of a unit."""
-        if not isinstance(loop.over, str):
-            return False
-        unit = self.layout.find(loop.over.strip().removeprefix("RESULT_FROM_"))
-        return unit is not None and unit.id == id_
 
     def _unmet_condition(self, unit: Unit, need: OutsideResult | None) -> Skip | Fail | None:
         """Return why a unit's condition keeps it from running; None if it does not."""

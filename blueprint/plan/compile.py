@@ -1,0 +1,236 @@
+"""Compile a plan: references and conditions are resolved, and what must be over before what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.texts import NoJson, folded, read_json
+from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
+from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
+from holdfast.blueprint.plan.conditions import Condition, parse_condition
+from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id, with_bodies
+from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
+from holdfast.blueprint.plan.structure import Loop, Structure, compares_item
+
+MAX_CYCLES = 20
+"""Cycles that are shown of one list, so that the search takes no longer than a workflow has."""
+
+
+def compile_plan(plan: PlanBody) -> tuple[Layout, list[Fault]]:
+    """Return the plan as it runs, and everything that is wrong with it; with a fault it is not to be run."""
+    structure = Structure(plan)
+    _check_whole(structure)
+    links = _Links(structure)
+    units = _Units(links).all()
+    _check_cycles(units, structure)
+    by_id = {unit.id: unit for unit in with_bodies(units)}
+    return Layout(units, dict(structure.loop_of), by_id), structure.faults
+
+
+def _check_whole(structure: Structure) -> None:
+    if not structure.plan.goal.strip():
+        structure.add_fault("goal", "missing_key", "'goal' is empty", "say in a sentence what the plan is for")
+    if not structure.plan.steps:
+        structure.add_fault("steps", "missing_key", "'steps' is empty", "a plan has at least one step")
+
+
+class _Links:
+    """The needs and the condition of every step and loop, found when it is made."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.needs: dict[str, list[str]] = {}
+        self.conditions: dict[str, Condition] = {}
+        for id_, (index, step) in structure.steps.items():
+            self._read_step(id_, f"steps[{index}]", step)
+        for loop in structure.loops.values():
+            self._read_loop(loop)
+
+    def _read_step(self, id_: str, path: str, step: PlanStep) -> None:
+        is_own = self.structure.own_loop(id_) == id_  # else dependencies and condition are those of its loop
+        if not step.instruction.strip() and not step.tools:
+            hint = "say what is to be done, or what is asked"
+            self.structure.add_fault(f"{path}.instruction", "missing_key", "'instruction' is empty", hint)
+        needs = self._dependencies(step.dependencies, path, id_) if is_own else []
+        needs += self._references(step.instruction, f"{path}.instruction", id_)
+        for index, option in enumerate(step.options):
+            needs += self._references(option.text, f"{path}.options[{index}].text", id_)
+        if is_own or compares_item(step.condition):
+            needs += self._condition(step.condition, f"{path}.condition", id_)
+        for key, code, message, hint in check_question(step, self.structure.plan.language):
+            self.structure.add_fault(f"{path}.{key}", code, message, hint)
+        self.needs[id_] = _unique(needs)
+
+    def _read_loop(self, loop: Loop) -> None:
+        if (
+            isinstance(loop.block.over, str)
+            and whole_reference(loop.block.over) is None
+            and not _is_json_list(loop.block.over)
+        ):
+            message = f"{loop.block.over[:60]!r} is neither a reference nor a list"
+            hint = "write RESULT_FROM_<id>, CURRENT_ITEM of a loop around it, or a list"
+            self.structure.add_fault(loop.over_path, "bad_reference", message, hint)
+        needs = self._dependencies(loop.block.dependencies, loop.path, loop.id)
+        needs += self._references(loop.block.over, loop.over_path, loop.id)
+        needs += self._condition(loop.block.condition, f"{loop.path}.condition", loop.id)
+        inside = [id_ for id_ in needs if loop.id in self.structure.around(id_)]
+        for id_ in inside:
+            message = f"the loop {loop.id!r} waits for {id_!r}, which stands in it"
+            self.structure.add_fault(loop.over_path, "cycle", message, "loop over what is known before it begins")
+        self.needs[loop.id] = [id_ for id_ in _unique(needs) if id_ not in inside]
+
+    def _dependencies(self, written: Iterable[str], path: str, owner: str) -> list[str]:
+        ids = []
+        for index, name in enumerate(written):
+            id_ = self.structure.require_id(name, f"{path}.dependencies[{index}]", "step or loop")
+            if id_ == owner:
+                message = f"{owner!r} depends on itself"
+                self.structure.add_fault(f"{path}.dependencies[{index}]", "cycle", message, "leave it out")
+            elif id_ is not None and id_ not in self.structure.around(owner):  # inside a loop is not after it
+                ids.append(id_)
+        return ids
+
+    def _references(self, value: Any, path: str, owner: str) -> list[str]:
+        """Return the ids that a text, or the texts in a list or object, refer to."""
+        try:
+            references = references_of(value)
+        except BadText as error:
+            self.structure.add_fault(path, "bad_reference", error.message, error.hint)
+            return []
+        ids = [self._referred(reference, path, owner, text_of(value)) for reference in references]
+        return [id_ for id_ in ids if id_ is not None]
+
+    def _referred(self, reference: Reference, path: str, owner: str, text: str) -> str | None:
+        """Return the id of a result that is referred to."""
+        if reference.kind != "result":
+            self._check_item(reference, path, owner)
+            return None
+        id_ = self.structure.require_id(reference.name or "", path, "step or loop", text)
+        if id_ is not None and id_ in (owner, *self.structure.around(owner)):
+            message = f"{reference} is not there before {owner!r} has run"
+            self.structure.add_fault(path, "cycle", message, "refer to a step before it")
+            return None
+        return id_
+
+    def _check_item(self, reference: Reference, path: str, owner: str) -> None:
+        around = self.structure.around(owner)
+        if not around:
+            message = f"{reference} stands outside every loop"
+            self.structure.add_fault(path, "bad_reference", message, "put the step into a loop, or say what is meant")
+        elif reference.name is not None and known_id(reference.name, around) is None:
+            message = f"{reference}: no loop {reference.name!r} is around this step"
+            self.structure.add_fault(path, "bad_reference", message, f"around it: {', '.join(around)}")
+
+    def _condition(self, text: str | None, path: str, owner: str) -> list[str]:
+        """Compile a condition; return the id that it refers to."""
+        if text is None:
+            return []
+        try:
+            condition = parse_condition(text)
+        except BadText as error:
+            self.structure.add_fault(path, "bad_condition", error.message, error.hint)
+            return []
+        id_ = self._referred(condition.left, path, owner, text)
+        if id_ is not None:
+            condition = replace(condition, left=replace(condition.left, name=id_))
+            self._check_can_be_confirmed(condition, id_, path)
+        self.conditions[owner] = condition
+        return [] if id_ is None else [id_]
+
+    def _check_can_be_confirmed(self, condition: Condition, id_: str, path: str) -> None:
+        """Refuse to ask whether a question was confirmed that has no answer which means so."""
+        _, step = self.structure.steps.get(id_, (0, None))
+        if step is None or not asks(step) or informs(step) or folded(condition.operand) != "confirmed":
+            return
+        if step.options and never_a_yes(step):
+            message = f"no option of {id_!r} means yes, so that it is never confirmed"
+            self.structure.add_fault(path, "bad_condition", message, 'say which one does: {"text": "…", "type": 1}')
+
+
+class _Units:
+    """Makes the units of a plan."""
+
+    def __init__(self, links: _Links) -> None:
+        self.links, self.structure = links, links.structure
+        self.waits: dict[str, list[str]] = {id_: [] for id_ in self.structure.ids}
+        for owner, needs in links.needs.items():
+            for id_ in needs:
+                self._add_wait(owner, id_)
+
+    def _add_wait(self, owner: str, id_: str) -> None:
+        """Let one of two units of the same list wait for the other: the first around both where they part."""
+        for mine, other in zip(self._way_to(owner), self._way_to(id_), strict=False):
+            if mine != other:
+                self.waits[mine].append(other)
+                return
+
+    def _way_to(self, id_: str) -> list[str]:
+        return [*self.structure.around(id_)[::-1], id_]
+
+    def all(self) -> tuple[Unit, ...]:
+        return tuple(self._unit(id_) for id_ in self.structure.in_order() if id_ not in self.structure.loop_of)
+
+    def _unit(self, id_: str) -> Unit:
+        needs, waits = tuple(self.links.needs[id_]), tuple(_unique(self.waits[id_]))
+        condition = self.links.conditions.get(id_)
+        if id_ in self.structure.steps:
+            index, step = self.structure.steps[id_]
+            return StepUnit(
+                id=id_, path=f"steps[{index}]", place=index, needs=needs, waits=waits, condition=condition, step=step
+            )
+        loop = self.structure.loops[id_]
+        body = [inner for inner in loop.body if self.structure.loop_of.get(inner) == id_]
+        return LoopUnit(
+            id=id_,
+            path=loop.path,
+            place=loop.place,
+            needs=needs,
+            waits=waits,
+            condition=condition,
+            over=loop.block.over,
+            body=tuple(self._unit(inner) for inner in body),
+            on_item_error=loop.block.on_item_error,
+            max_items=loop.block.max_items,
+            max_parallel=loop.block.max_parallel,
+        )
+
+
+def _check_cycles(units: tuple[Unit, ...], structure: Structure) -> None:
+    by_id = {unit.id: unit for unit in units}
+    waits = {unit.id: list(unit.waits) for unit in units}
+    for _ in range(MAX_CYCLES):
+        cycle = _cycle_in(waits)
+        if not cycle:
+            break
+        first = min(range(len(cycle)), key=lambda index: by_id[cycle[index]].place)
+        cycle = [*cycle[first:], *cycle[:first]]
+        waits[cycle[0]].remove(cycle[1])
+        message = f"these wait for each other: {' -> '.join([*cycle, cycle[0]])}"
+        structure.add_fault(f"{by_id[cycle[0]].path}.dependencies", "cycle", message, "take one dependency out")
+    for unit in units:
+        if isinstance(unit, LoopUnit):
+            _check_cycles(unit.body, structure)
+
+
+def _cycle_in(waits: dict[str, list[str]]) -> list[str]:
+    """Return ids of which each waits for the next, and the last for the first; empty if there are none."""
+    try:
+        TopologicalSorter(waits).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1][1:]))
+    return []
+
+
+def _is_json_list(text: str) -> bool:
+    try:
+        return isinstance(read_json(text), list)
+    except NoJson:
+        return False
+
+
+def _unique(ids: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(ids))
