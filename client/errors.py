@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import (
@@ -36,7 +36,7 @@ class NothingSent(RuntimeError):
     """An answer or command that was not sent: no worker answers, and it cannot go as a signal."""
 
 
-def failure_from(error: WorkflowFailureError) -> tuple[str, Failure]:
+def failure_from(error: WorkflowFailureError) -> tuple[Literal["cancelled", "failed"], Failure]:
     """Return the status of a run that did not complete, `cancelled` or `failed`, and its failure."""
     cause: BaseException | None = error.cause
     if isinstance(cause, CancelledError):

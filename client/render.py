@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.client.reading import name_of, words_of
-from holdfast.client.runs import Done
+from holdfast.client.states import Done
 from holdfast.client.trace import Span
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import Usage

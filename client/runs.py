@@ -9,74 +9,45 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any
 
-from temporalio.client import (
-    Client,
-    WorkflowExecution,
-    WorkflowExecutionDescription,
-    WorkflowExecutionStatus,
-    WorkflowFailureError,
-    WorkflowHandle,
-)
-from temporalio.common import (
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
-)
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering, OpenQuestions, Sent
-from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RunExists, failure_from
-from holdfast.client.events import all_events, below, follow, last_at_work, plan_at_work
+from holdfast.client.errors import Ambiguous, BadInput, NothingSent
+from holdfast.client.events import all_events, below, follow
+from holdfast.client.listing import listed_runs, only_match, running_runs, waiting_workflows
 from holdfast.client.lookup import Checked, Placed, look_up
+from holdfast.client.outcomes import current_context, final_outcome
 from holdfast.client.outgoing import check_outgoing
 from holdfast.client.plans import Planned, check_change, planned, send_change
+from holdfast.client.starting import check_start, new_run_id, start_pipeline
+from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, status_of
 from holdfast.client.stopping import Family, Left
 from holdfast.client.trace import Span, trace_of
-from holdfast.client.tree import Tree, UnknownRun, questions_of, rests
-from holdfast.client.workers import NoWorker, check_hold
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.workers import check_hold
 from holdfast.protocol.address import Address, parts, root
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.context import BadWrite, written
-from holdfast.protocol.door import SizeLimit
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.people import ANYONE, MANY, names_of
-from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import (
-    BLUEPRINT_ATTRIBUTE,
-    CONTEXT,
-    LONGEST_RUN_ID,
     PAUSE,
     PAUSED_MEMO,
-    PIPELINE_WORKFLOW,
     RESUME,
     TASK_QUEUE,
     TELL,
-    WAITING_ATTRIBUTE,
     Definition,
-    Failure,
     HistoryLimits,
     PipelineState,
-    RunResult,
-    Status,
-    WorkflowView,
-    summary_of,
 )
 
-BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
-WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 PAGE = 100
 PACE_SECONDS = 0.2
 CANCEL_SECONDS = 30.0
@@ -84,103 +55,6 @@ CANCEL_SECONDS = 30.0
 PAUSE_SECONDS = 10.0
 """The default time that `pause` and `unpause` wait until every workflow of a run has taken the command."""
 EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
-STATUSES: dict[WorkflowExecutionStatus, Status] = {
-    WorkflowExecutionStatus.COMPLETED: "completed",
-    WorkflowExecutionStatus.CANCELED: "cancelled",
-    WorkflowExecutionStatus.FAILED: "failed",
-    WorkflowExecutionStatus.TERMINATED: "failed",
-    WorkflowExecutionStatus.TIMED_OUT: "failed",
-}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The status of a run, with its output once it has completed or its error once it has failed.
-
-    A run that failed because of a plan has an output too: the results of the steps that did complete.
-    """
-
-    run: str
-    status: Status
-    output: Any = None
-    context: dict[str, Any] | None = None
-    """The context at the place where the run is now, failed or was cancelled; once it has completed, the final one."""
-    error: Failure | None = None
-
-
-@dataclass(frozen=True)
-class Done:
-    """A step that was completed."""
-
-    address: Address
-    name: str
-    kind: str
-    output: Any
-
-
-@dataclass(frozen=True)
-class RunState:
-    """A snapshot of a run: its status and the views of its workflows."""
-
-    run: str
-    status: Status
-    blueprint: str
-    views: list[WorkflowView]
-
-    @property
-    def questions(self) -> list[Question]:
-        """Return the open questions of the run, sorted by address."""
-        return questions_of(self.views)
-
-    @property
-    def found(self) -> OpenQuestions:
-        """Return the open questions, for `Runs.answer`."""
-        return OpenQuestions(self.run, self.questions, self.status in STATUSES.values())
-
-    @property
-    def is_paused(self) -> bool:
-        """Return whether the run, or any of its children, is paused."""
-        return any(view.status == "paused" for view in self.views)
-
-    @property
-    def usage(self) -> Usage:
-        """Return the model usage of the workflows that are under way, added up."""
-        return sum((view.usage for view in self.views), Usage())
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A run in a list."""
-
-    run: str
-    blueprint: str
-    status: Status
-    started: datetime
-    closed: datetime | None
-    waiting_for: list[str] = field(default_factory=list)
-    """The assignees of its open questions: people, groups, `anyone`, or `many`."""
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The result of cancelling a run. It has ended if `left` is empty."""
-
-    run: str
-    status: Status
-    left: list[Left]
-    """Workflows that had not ended when the waiting time was over."""
-    undone: list[Left]
-    """Workflows terminated while activities were running: whether those took effect remains unknown."""
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A workflow with open questions."""
-
-    run: str
-    owner: str
-    waiting_for: list[str]
-    since: datetime
 
 
 class Runs:
@@ -225,37 +99,21 @@ class Runs:
 
         Nothing has been started when it raises.
         """
-        run = run or f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
-        limits = self.answering.limits
-        _check_start(blueprint, input, run, limits.input)
+        run, limits = run or new_run_id(blueprint), self.answering.limits
+        check_start(blueprint, input, run, limits.input)
         await check_hold(self.client, self.task_queue)
         if check and (checked := await self.look_up(blueprint)).problems:
             raise BlueprintError(checked.problems)
-        guarded = bool(self.answering.keys)
-        steer = blueprint.access.steer if blueprint.access else []
-        try:
-            await self.client.start_workflow(
-                PIPELINE_WORKFLOW,
-                args=[
-                    Definition(
-                        blueprint=blueprint,
-                        run=run,
-                        guarded=guarded,
-                        steer=steer,
-                        size_limits=limits,
-                        history_limits=history_limits or HistoryLimits(),
-                    ),
-                    PipelineState(input=input, started_by=started_by),
-                ],
-                id=run,
-                task_queue=self.task_queue,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                static_summary=_summary(blueprint),
-                search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint.name)]),
-            )
-        except WorkflowAlreadyStartedError:
-            raise RunExists(run) from None
+        definition = Definition(
+            blueprint=blueprint,
+            run=run,
+            guarded=bool(self.answering.keys),
+            steer=blueprint.access.steer if blueprint.access else [],
+            size_limits=limits,
+            history_limits=history_limits or HistoryLimits(),
+        )
+        state = PipelineState(input=input, started_by=started_by)
+        await start_pipeline(self.client, self.task_queue, definition, state)
         return run
 
     async def look_up(self, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False) -> Checked:
@@ -281,13 +139,7 @@ class Runs:
         """Return Temporal's description of the only run whose id starts with `prefix`. Raises as `resolve` does."""
         with suppress(UnknownRun):
             return await self._describe(prefix)
-        wanted = f"WorkflowId STARTS_WITH '{_quoted(prefix)}' AND WorkflowType = '{PIPELINE_WORKFLOW}'"
-        matches = sorted({execution.id async for execution in self.client.list_workflows(wanted, limit=20)})
-        if not matches:
-            raise UnknownRun(prefix)
-        if len(matches) > 1:
-            raise Ambiguous(f"{prefix!r} could be any of {', '.join(matches)}; type more of it")
-        return await self._describe(matches[0])
+        return await self._describe(await only_match(self.client, prefix))
 
     async def runs(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
         """Return the runs in the order of Temporal's visibility, newest first.
@@ -296,21 +148,7 @@ class Runs:
             blueprint: Only runs of the blueprint with this name.
             waiting: Only runs with an open question.
         """
-        wanted = f"WorkflowType = '{PIPELINE_WORKFLOW}'"
-        if blueprint is not None:
-            wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{_quoted(blueprint)}'"
-        awaited: dict[str, set[str]] = {}
-        async for waiting_workflow in self._all_waiting():
-            awaited.setdefault(waiting_workflow.run, set()).update(waiting_workflow.waiting_for)
-        rows = []
-        async for execution in self.client.list_workflows(wanted):
-            status = _listed_status(execution, execution.id in awaited)
-            assignees = sorted(awaited.get(execution.id, ())) if status in ("waiting", "paused") else []
-            if waiting and not assignees:
-                continue
-            name = execution.typed_search_attributes.get(BLUEPRINT_KEY) or ""
-            rows.append(Listed(execution.id, name, status, execution.start_time, execution.close_time, assignees))
-        return rows
+        return await listed_runs(self.client, blueprint, waiting=waiting)
 
     async def waiting(self, page: int = 1, user: str | None = None) -> list[Waiting]:
         """Return the workflows with open questions, from Temporal's visibility, newest first.
@@ -322,18 +160,7 @@ class Runs:
         """
         skipped = (page - 1) * PAGE
         names = [] if user is None else [ANYONE, MANY, *names_of(user, self.answering.groups)]
-        return [row async for row in self._all_waiting(skipped + PAGE, names)][skipped:]
-
-    async def _all_waiting(self, limit: int | None = None, names: Sequence[str] = ()) -> AsyncIterator[Waiting]:
-        wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
-        if names:
-            listed = ", ".join(f"'{_quoted(name)}'" for name in names)
-            wanted += f" AND {WAITING_ATTRIBUTE} IN ({listed})"
-        async for execution in self.client.list_workflows(wanted, limit=limit):
-            awaited = execution.typed_search_attributes.get(WAITING_KEY) or []
-            if awaited:
-                run, since = execution.id.partition("/")[0], execution.execution_time or execution.start_time
-                yield Waiting(run, execution.id, list(awaited), since)
+        return [row async for row in waiting_workflows(self.client, skipped + PAGE, names)][skipped:]
 
     async def standing(self, run: str) -> RunState:
         """Return the status and the views of a run.
@@ -347,8 +174,9 @@ class Runs:
         described = await self._describe(run)
         views = await self.tree.views(run)
         closed = STATUSES.get(described.status) if described.status else None
-        self.answering.memory.keep(questions_of(views))
-        return RunState(run, closed or _status(views), views[0].blueprint, views)
+        state = RunState(run, closed or status_of(views), views[0].blueprint, views)
+        self.answering.memory.keep(state.questions)
+        return state
 
     async def questions(self, run: str) -> list[Question]:
         """Return the open questions of a run and of its children, sorted by address. Raises as `standing` does."""
@@ -410,53 +238,13 @@ class Runs:
         """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""
         described = await self._describe(run)
         if described.status in STATUSES:
-            return await self._ended(run)
+            return await final_outcome(self.tree, described)
         state = await self.standing(run)
         return Outcome(run, state.status, context=await self.context(state))
 
     async def result(self, run: str) -> Outcome:
         """Wait for the end of a run, without limit, and return its outcome. Raises `UnknownRun`."""
-        return await self._ended(run)
-
-    async def _ended(self, run: str) -> Outcome:
-        handle = self.client.get_workflow_handle(run)
-        described = await self._describe(run)
-        try:
-            if described.workflow_type != PIPELINE_WORKFLOW:
-                return Outcome(run, "completed", await handle.result())
-            result = await self.client.get_workflow_handle(run, result_type=RunResult).result()
-        except WorkflowFailureError as error:
-            status, failure = failure_from(error)
-            ended: Status = "cancelled" if status == "cancelled" else "failed"
-            context = failure.context
-            if context is None and described.workflow_type == PIPELINE_WORKFLOW:
-                context = await self._last_context(run)
-            output = failure.output
-            if ended == "cancelled" and described.workflow_type == PIPELINE_WORKFLOW:
-                output = await self._left_output(run)
-            return Outcome(run, ended, output, context, failure)
-        return Outcome(run, "completed", result.output, result.context)
-
-    async def _last_context(self, run: str) -> dict[str, Any] | None:
-        """Query the context of a run that was ended from outside; None if it cannot be had."""
-        # The failure of a workflow that was terminated or timed out is written by the server: it has no context.
-        try:
-            workflow = last_at_work(run, await below(self.tree, run, 1))
-            context: dict[str, Any] = await self.tree.query(workflow, CONTEXT, None, dict[str, Any])
-        except (NoWorker, UnknownRun):
-            return None
-        return context
-
-    async def _left_output(self, run: str) -> dict[str, Any] | None:
-        """Return what the plan gave that was at work when the run was cancelled."""
-        try:
-            for workflow in plan_at_work(await below(self.tree, run, 1)):
-                output = await self.tree.query(workflow, PLAN_OUTPUT, None, object)
-                if isinstance(output, dict):
-                    return output
-        except (NoWorker, UnknownRun):
-            return None
-        return None
+        return await final_outcome(self.tree, await self._describe(run))
 
     async def done(self, run: str, last: int | None = 100) -> list[Done]:
         """Return the completed steps of a run in their order; of each loop those of the `last` iterations."""
@@ -468,11 +256,7 @@ class Runs:
 
     async def context(self, state: RunState) -> dict[str, Any]:
         """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
-        address = next((question.address for question in state.questions), "")
-        holders = [view for view in state.views if f"{address};".startswith(_context_prefix(view.address))]
-        workflow = max(holders, key=lambda view: len(view.address), default=state.views[0]).workflow
-        context: dict[str, Any] = await self.tree.query(workflow, CONTEXT, None, dict[str, Any])
-        return context
+        return await current_context(self.tree, state)
 
     async def trace(self, state: RunState, last: int | None = 100) -> Span:
         """Return the run as a tree of spans.
@@ -699,10 +483,7 @@ class Runs:
 
     async def running(self, blueprint: str | None = None) -> list[str]:
         """Return the ids of all runs that have not ended, or of those with this blueprint's name."""
-        wanted = f"WorkflowType = '{PIPELINE_WORKFLOW}' AND ExecutionStatus = 'Running'"
-        if blueprint is not None:
-            wanted += f" AND {BLUEPRINT_ATTRIBUTE} = '{_quoted(blueprint)}'"
-        return [execution.id async for execution in self.client.list_workflows(wanted)]
+        return await running_runs(self.client, blueprint)
 
     async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
         """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.
@@ -734,21 +515,6 @@ class Runs:
             raise
 
 
-def _status(views: Sequence[WorkflowView]) -> Status:
-    if views[0].status == "paused":
-        return "paused"
-    return "waiting" if questions_of(views) and rests(views) else "running"
-
-
-def _listed_status(execution: WorkflowExecution, has_questions: bool) -> Status:
-    """Return the status of a run as far as visibility has it."""
-    if execution.status in STATUSES:
-        return STATUSES[execution.status]
-    if PAUSED_MEMO in execution.raw_info.memo.fields:
-        return "paused"
-    return "waiting" if has_questions else "running"
-
-
 def _which_stop(run: str, stops: Sequence[Question]) -> str:
     """Return the message for a run that is not at exactly one breakpoint."""
     # Breakpoints of several branches have the same address: the message of each tells them apart.
@@ -773,33 +539,3 @@ def _set(context: Any, path: str, value: Any) -> Any:
         return written(context, path, value)
     except BadWrite as error:
         raise BadInput(str(error)) from None
-
-
-def _context_prefix(address: str) -> str:
-    """Return the prefix of the addresses that share the context of a workflow, or one that no address has."""
-    # Only loops and runs hold a context; the workflow of an agent or a plan has none of its own.
-    kind = parts(address)[-1][0]
-    return f"{address}:" if kind == "loop" else f"{address};" if kind == "pipeline" else "\0"
-
-
-def _quoted(text: str) -> str:
-    """Escape text for the quotes of a visibility query."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-def _summary(blueprint: Blueprint) -> str:
-    text = f"{blueprint.name}: {blueprint.description}" if blueprint.description else blueprint.name
-    return summary_of(text)
-
-
-def _check_start(blueprint: Blueprint, input: Any, run: str, limit: SizeLimit) -> None:
-    try:
-        check_outgoing({"input": input}, limit)
-    except Refusal as refusal:
-        raise BadInput(f"the input cannot be sent: {refusal.message}") from None
-    if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
-        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
-    problems = [] if blueprint.inputs is None else list(problems_of(blueprint.inputs, input))
-    if problems:
-        details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
-        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.client.reading import name_of
-from holdfast.client.runs import Outcome
+from holdfast.client.states import Outcome
 from holdfast.client.trace import Span
 from holdfast.protocol.questions import Question
 from holdfast.testkit.files import Case

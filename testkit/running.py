@@ -20,7 +20,8 @@ from holdfast.client.config import load_config
 from holdfast.client.errors import BadInput
 from holdfast.client.history import histories
 from holdfast.client.reading import Entry, entries_of, name_of
-from holdfast.client.runs import STATUSES, Outcome, Runs, RunState
+from holdfast.client.runs import Runs
+from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import DEPLOYMENT

@@ -23,7 +23,8 @@ from holdfast.blueprint import Blueprint, loads
 from holdfast.client import tree
 from holdfast.client.answering import Answering
 from holdfast.client.connection import DATA_CONVERTER
-from holdfast.client.runs import Outcome, Runs
+from holdfast.client.runs import Runs
+from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE

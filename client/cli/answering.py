@@ -19,7 +19,8 @@ from holdfast.client.errors import Ambiguous
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.render import ago, asker, console, place, preview, print_table, waiting_text
-from holdfast.client.runs import Runs, Waiting
+from holdfast.client.runs import Runs
+from holdfast.client.states import Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal

@@ -15,7 +15,8 @@ from holdfast.client.answering import Sent
 from holdfast.client.events import Stream
 from holdfast.client.prompts import AnswerSource
 from holdfast.client.render import place, progress
-from holdfast.client.runs import STATUSES, Outcome, Runs, RunState
+from holdfast.client.runs import Runs
+from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.events import Event

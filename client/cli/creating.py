@@ -25,7 +25,7 @@ from holdfast.client.cli.writing import check_free, print_command, write_all
 from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, PromptInterrupted, Terminal
 from holdfast.client.reading import BadUsage, person, read_entries
 from holdfast.client.render import console
-from holdfast.client.runs import Outcome
+from holdfast.client.states import Outcome
 from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, replies_text
 
 app = typer.Typer(rich_markup_mode=None)

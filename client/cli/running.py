@@ -23,7 +23,8 @@ from holdfast.client.cli.session import Session, open_session
 from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, PromptInterrupted, Terminal
 from holdfast.client.reading import BadUsage, input_of, person, read_entries
 from holdfast.client.render import console, done_text, failure_text, waiting_text
-from holdfast.client.runs import Done, Outcome, Runs
+from holdfast.client.runs import Runs
+from holdfast.client.states import Done, Outcome
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import NoWorker
 

@@ -17,7 +17,8 @@ from holdfast.client.cli.output import DONE, FAILED, print_json, say
 from holdfast.client.cli.session import open_session
 from holdfast.client.reading import BadUsage, person, value_of
 from holdfast.client.render import place
-from holdfast.client.runs import STATUSES, Runs
+from holdfast.client.runs import Runs
+from holdfast.client.states import STATUSES
 from holdfast.client.stopping import Left, at_once
 from holdfast.protocol.answers import Refusal
 

@@ -34,7 +34,8 @@ from holdfast.client.render import (
     usage_text,
     waiting_text,
 )
-from holdfast.client.runs import Listed, Outcome, Runs, RunState
+from holdfast.client.runs import Runs
+from holdfast.client.states import Listed, Outcome, RunState
 from holdfast.client.trace import Span
 from holdfast.protocol.address import Address, child_workflow_id
 

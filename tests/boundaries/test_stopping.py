@@ -13,7 +13,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from holdfast.client.runs import Stopped
+from holdfast.client.states import Stopped
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.workflows import RUNNER

@@ -30,7 +30,8 @@ from temporalio.testing import WorkflowEnvironment
 from holdfast.blueprint import loads
 from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.runs import Runs, RunState
+from holdfast.client.runs import Runs
+from holdfast.client.states import RunState
 from holdfast.protocol.questions import Question
 from tests.conftest import ATTRIBUTES, worker_for
 

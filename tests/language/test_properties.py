@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.blueprint import expand, loads
-from holdfast.client.runs import STATUSES
+from holdfast.client.states import STATUSES
 from tests.conftest import Harness, until
 
 INPUTS = st.sampled_from(

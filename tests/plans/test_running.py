@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.client.answering import Answering
-from holdfast.client.runs import Outcome
+from holdfast.client.states import Outcome
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key

@@ -1,0 +1,84 @@
+"""What a run has given: its outcome once it has ended, its context before. Used by `Runs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
+
+from holdfast.client.errors import failure_from
+from holdfast.client.events import below, last_at_work, plan_at_work
+from holdfast.client.states import Outcome, RunState
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.address import parts
+from holdfast.protocol.plans import PLAN_OUTPUT
+from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
+
+
+async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:
+    """Wait for the end of a run and return its outcome."""
+    run, handle = described.id, tree.client.get_workflow_handle(described.id)
+    if described.workflow_type != PIPELINE_WORKFLOW:
+        return await _of_another(run, handle)
+    try:
+        result = await tree.client.get_workflow_handle(run, result_type=RunResult).result()
+    except WorkflowFailureError as error:
+        return await _of_failure(tree, run, error)
+    return Outcome(run, "completed", result.output, result.context)
+
+
+async def _of_another(run: str, handle: WorkflowHandle[Any, Any]) -> Outcome:
+    """Return the outcome of an author's own workflow."""
+    try:
+        return Outcome(run, "completed", await handle.result())
+    except WorkflowFailureError as error:
+        status, failure = failure_from(error)
+        return Outcome(run, status, failure.output, failure.context, failure)
+
+
+async def _of_failure(tree: Tree, run: str, error: WorkflowFailureError) -> Outcome:
+    status, failure = failure_from(error)
+    context = await _last_context(tree, run) if failure.context is None else failure.context
+    output = await _left_output(tree, run) if status == "cancelled" else failure.output
+    return Outcome(run, status, output, context, failure)
+
+
+async def _last_context(tree: Tree, run: str) -> dict[str, Any] | None:
+    """Query the context of a run that was ended from outside; None if it cannot be had."""
+    # The failure of a workflow that was terminated or timed out is written by the server: it has no context.
+    try:
+        return await _context(tree, last_at_work(run, await below(tree, run, 1)))
+    except (NoWorker, UnknownRun):
+        return None
+
+
+async def _left_output(tree: Tree, run: str) -> dict[str, Any] | None:
+    """Return what the plan gave that was at work when the run was cancelled."""
+    try:
+        for workflow in plan_at_work(await below(tree, run, 1)):
+            output = await tree.query(workflow, PLAN_OUTPUT, None, object)
+            if isinstance(output, dict):
+                return output
+    except (NoWorker, UnknownRun):
+        return None
+    return None
+
+
+async def current_context(tree: Tree, state: RunState) -> dict[str, Any]:
+    """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
+    address = next((question.address for question in state.questions), "")
+    holders = [view for view in state.views if f"{address};".startswith(_context_prefix(view.address))]
+    return await _context(tree, max(holders, key=lambda view: len(view.address), default=state.views[0]).workflow)
+
+
+async def _context(tree: Tree, workflow: str) -> dict[str, Any]:
+    context: dict[str, Any] = await tree.query(workflow, CONTEXT, None, dict[str, Any])
+    return context
+
+
+def _context_prefix(address: str) -> str:
+    """Return the prefix of the addresses that share the context of a workflow, or one that no address has."""
+    # Only loops and runs hold a context; the workflow of an agent or a plan has none of its own.
+    kind = parts(address)[-1][0]
+    return f"{address}:" if kind == "loop" else f"{address};" if kind == "pipeline" else "\0"

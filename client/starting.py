@@ -1,0 +1,66 @@
+"""Start the workflow of a run, once what is sent has been checked. Used by `Runs.start`."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.common import (
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.errors import BadInput, RunExists
+from holdfast.client.listing import BLUEPRINT_KEY
+from holdfast.client.outgoing import check_outgoing
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.door import SizeLimit
+from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Definition, PipelineState, summary_of
+
+
+def new_run_id(blueprint: Blueprint) -> str:
+    """Return an id of the blueprint's name and a random suffix."""
+    return f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
+
+
+def check_start(blueprint: Blueprint, input: Any, run: str, limit: SizeLimit) -> None:
+    """Raise `BadInput` for an input or an id that cannot be used."""
+    try:
+        check_outgoing({"input": input}, limit)
+    except Refusal as refusal:
+        raise BadInput(f"the input cannot be sent: {refusal.message}") from None
+    if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
+        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
+    problems = [] if blueprint.inputs is None else list(problems_of(blueprint.inputs, input))
+    if problems:
+        details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
+        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}")
+
+
+async def start_pipeline(client: Client, task_queue: str, definition: Definition, state: PipelineState) -> None:
+    """Start the run's workflow. Raises `RunExists` if its id is taken."""
+    name = definition.blueprint.name
+    try:
+        await client.start_workflow(
+            PIPELINE_WORKFLOW,
+            args=[definition, state],
+            id=definition.run,
+            task_queue=task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            static_summary=_summary(definition.blueprint),
+            search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, name)]),
+        )
+    except WorkflowAlreadyStartedError:
+        raise RunExists(definition.run) from None
+
+
+def _summary(blueprint: Blueprint) -> str:
+    text = f"{blueprint.name}: {blueprint.description}" if blueprint.description else blueprint.name
+    return summary_of(text)

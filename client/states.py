@@ -1,0 +1,123 @@
+"""What `Runs` returns of runs: their states, outcomes, rows in lists. All are values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from temporalio.client import WorkflowExecutionStatus
+
+from holdfast.client.answering import OpenQuestions
+from holdfast.client.stopping import Left
+from holdfast.client.tree import questions_of, rests
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import Failure, Status, WorkflowView
+
+STATUSES: dict[WorkflowExecutionStatus, Status] = {
+    WorkflowExecutionStatus.COMPLETED: "completed",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.TERMINATED: "failed",
+    WorkflowExecutionStatus.TIMED_OUT: "failed",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The status of a run, with its output once it has completed or its error once it has failed.
+
+    A run that failed because of a plan has an output too: the results of the steps that did complete.
+    """
+
+    run: str
+    status: Status
+    output: Any = None
+    context: dict[str, Any] | None = None
+    """The context at the place where the run is now, failed or was cancelled; once it has completed, the final one."""
+    error: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that was completed."""
+
+    address: Address
+    name: str
+    kind: str
+    output: Any
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A snapshot of a run: its status and the views of its workflows."""
+
+    run: str
+    status: Status
+    blueprint: str
+    views: list[WorkflowView]
+
+    @property
+    def questions(self) -> list[Question]:
+        """Return the open questions of the run, sorted by address."""
+        return questions_of(self.views)
+
+    @property
+    def found(self) -> OpenQuestions:
+        """Return the open questions, for `Runs.answer`."""
+        return OpenQuestions(self.run, self.questions, self.status in STATUSES.values())
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the run, or any of its children, is paused."""
+        return any(view.status == "paused" for view in self.views)
+
+    @property
+    def usage(self) -> Usage:
+        """Return the model usage of the workflows that are under way, added up."""
+        return sum((view.usage for view in self.views), Usage())
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run in a list."""
+
+    run: str
+    blueprint: str
+    status: Status
+    started: datetime
+    closed: datetime | None
+    waiting_for: list[str] = field(default_factory=list)
+    """The assignees of its open questions: people, groups, `anyone`, or `many`."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The result of cancelling a run. It has ended if `left` is empty."""
+
+    run: str
+    status: Status
+    left: list[Left]
+    """Workflows that had not ended when the waiting time was over."""
+    undone: list[Left]
+    """Workflows terminated while activities were running: whether those took effect remains unknown."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A workflow with open questions."""
+
+    run: str
+    owner: str
+    waiting_for: list[str]
+    since: datetime
+
+
+def status_of(views: Sequence[WorkflowView]) -> Status:
+    """Return the status of a run that has not ended."""
+    if views[0].status == "paused":
+        return "paused"
+    return "waiting" if questions_of(views) and rests(views) else "running"
