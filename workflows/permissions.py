@@ -1,41 +1,83 @@
-"""Permission of an agent's tool calls: rules, approval and review by a person. Everything fails closed."""
+"""Permission of tool calls: one decision from all that authors and people have said. Everything fails closed.
+
+An author restricts an agent's tools by `human: [approve]` (every call), by `approve` and `review` of a tool, and by
+rules (`permissions`); in a plan several agents may have a say. A person may permit a tool for the rest of the run.
+`decide` is where these meet; `approvals` then asks a person, where it must.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from holdfast.blueprint import defaults
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.expressions import ExpressionError, holds, names_in_expression
-from holdfast.blueprint.kinds import Agent, AgentTool, Rule
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Rule
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
-from holdfast.protocol.agents import ToolCall, ToolSpec
-from holdfast.protocol.questions import Permission, Review
+from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.frame import Frame
 
+Args = dict[str, Any]
 Action = Literal["allow", "deny", "ask"]
 STRICTNESS: tuple[Action, ...] = ("deny", "ask", "allow")
-REMEMBERED_CALLS = 10
-SAME_CALLS = 3
-
-
-class Denied(Exception):
-    """The call may not be made; the message is for the model."""
 
 
 class Policy(NamedTuple):
-    """An agent whose rules apply, and its settings for the tool."""
+    """An agent that has a say, and its settings for the tool."""
 
     agent: Agent
     tool: AgentTool
+
+    @staticmethod
+    def of(agent: Agent, spec: ToolSpec) -> Policy:
+        return Policy(agent, settings_of(agent.tools, spec))
+
+
+class Decision(NamedTuple):
+    """What is to be done about a call, and the reason for the model or the question for a person."""
+
+    action: Literal["allow", "refuse", "review", "approve"]
+    """`review`: a person sees the arguments, and may change them; then it is decided again."""
+    reason: str = ""
 
 
 Expected = Literal["deny", "ask", "depends", "allow"]
 """The action for a tool before its arguments are known; `depends`: they decide."""
 _EXPECTED: tuple[Expected, ...] = ("deny", "ask", "depends", "allow")
+
+
+class _Clause(NamedTuple):
+    """One thing that an author has said of a tool. The first that fits the arguments counts."""
+
+    action: Action
+    fits: Callable[[Args], bool] | None = None
+    """None: it fits any arguments."""
+
+
+def decide(
+    args: Args, spec: ToolSpec, policies: Sequence[Policy], *, permitted: bool = False, reviewed: bool = False
+) -> Decision:
+    """Return what is to be done about a call: the strictest of what the policies say.
+
+    Args:
+        args: The arguments, with the tool's defaults.
+        spec: The tool.
+        policies: Whoever has a say.
+        permitted: A person has permitted the tool for the rest of the run.
+        reviewed: A person has seen these arguments.
+    """
+    actions = {_action(args, spec, policy) for policy in policies}
+    action = next(action for action in STRICTNESS if action in actions)
+    if action == "deny":
+        where = "with these arguments" if reviewed else "here"
+        return Decision("refuse", f"{spec.name} is not permitted {where}")
+    if not reviewed and any(policy.tool.review for policy in policies):
+        return Decision("review", f"{spec.name} is about to be called: may it be, and with these arguments?")
+    if action == "ask" and not permitted:
+        return Decision("approve", f"May {spec.name} be called?")
+    return Decision("allow")
 
 
 def expected(spec: ToolSpec, policies: Sequence[Policy]) -> Expected:
@@ -45,79 +87,47 @@ def expected(spec: ToolSpec, policies: Sequence[Policy]) -> Expected:
 
 
 def _expected_by(spec: ToolSpec, policy: Policy) -> Expected:
-    agent, tool = policy
-    rules = [rule for rule in reversed(agent.permissions) if _names(rule, spec.name, spec)]
-    decides = next((index for index, rule in enumerate(rules) if rule.target == "*"), len(rules))
-    whole: Expected
-    if decides < len(rules):
-        whole = rules[decides].action
-    elif tool.approve is None:
-        whole = "ask" if "approve" in agent.human else "allow"
-    else:
-        whole = {"always": "ask", "never": "allow"}.get(tool.approve, "depends")  # type: ignore[assignment]
-    if whole != "deny" and tool.review:
+    possible: list[Action] = []
+    for clause in _clauses(spec, policy):
+        possible.append(clause.action)
+        if clause.fits is None:
+            break
+    if possible[-1] != "deny" and policy.tool.review:
         return "ask"
-    return whole if all(rule.action == whole for rule in rules[:decides]) else "depends"
+    return possible[-1] if len(set(possible)) == 1 else "depends"
 
 
-def action_for(call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent) -> Action:
-    """Return the action of the last rule that fits, else of the tool's `approve`, else of the agent in general."""
-    for rule in reversed(agent.permissions):
-        if _fits(rule, call, spec):
-            return rule.action
-    match tool.approve:
+def _action(args: Args, spec: ToolSpec, policy: Policy) -> Action:
+    clauses = _clauses(spec, policy)
+    return next(clause.action for clause in clauses if clause.fits is None or clause.fits(args))
+
+
+def _clauses(spec: ToolSpec, policy: Policy) -> Iterator[_Clause]:
+    """Yield the agent's rules, the last first, then the tool's `approve`, else what the agent says of every tool."""
+    for rule in reversed(policy.agent.permissions):
+        if _names(rule, spec):
+            yield _Clause(rule.action, None if rule.target == "*" else partial(_fits, rule))
+    match policy.tool.approve:
         case "always":
-            return "ask"
+            yield _Clause("ask")
         case "never":
-            return "allow"
+            yield _Clause("allow")
         case None:
-            return "ask" if "approve" in agent.human else "allow"
+            yield _Clause("ask" if "approve" in policy.agent.human else "allow")
         case expression:
-            return "ask" if _holds(expression, call) else "allow"
+            yield _Clause("ask", partial(_needs_approval, expression))
+            yield _Clause("allow")
 
 
-def _holds(expression: str, call: ToolCall) -> bool:
-    """Return whether a person must approve: also where the expression fails or reads arguments that are missing."""
-    try:
-        if holds(expression, {"args": call.args})[0]:
-            return True
-    except ExpressionError:
-        return True
-    reads = names_in_expression(expression)
-    return any(_lacks(call.args, path[1:]) for path in reads if path[0] == "args")
+def _names(rule: Rule, spec: ToolSpec) -> bool:
+    """Return whether the rule is about the tool, by its name as the model or as the author has it."""
+    return any(fnmatchcase(text, rule.tool) for text in (spec.name, spec.reference))
 
 
-def _lacks(value: Any, path: tuple[str, ...]) -> bool:
-    """Return whether the argument at the path is missing, so that the tool's own default would apply unseen."""
-    for key in path:
-        if not isinstance(value, dict):
-            return False
-        if key not in value:
-            return True
-        value = value[key]
-    return False
-
-
-def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
-    """Return the call with the tool's default arguments filled in, as whoever approves must see them."""
-    return call.model_copy(update={"args": defaults.with_defaults(spec.parameters, call.args)})
-
-
-def _fits(rule: Rule, call: ToolCall, spec: ToolSpec) -> bool:
-    """Return whether the rule applies to the call, by the tool's name as the author or as the model has it.
-
-    A rule that allows must fit every text among the arguments; any other rule must fit one.
-    """
-    if not _names(rule, call.name, spec):
-        return False
-    if rule.target == "*":
-        return True
-    fitting = [fnmatchcase(text, rule.target) for text in _texts(call.args)]
+def _fits(rule: Rule, args: Args) -> bool:
+    """Return whether the rule's target fits: for a rule that allows every text of the arguments, else any."""
+    fitting = [fnmatchcase(text, rule.target) for text in _texts(args)]
     return bool(fitting) and (all(fitting) if rule.action == "allow" else any(fitting))
-
-
-def _names(rule: Rule, name: str, spec: ToolSpec) -> bool:
-    return any(fnmatchcase(text, rule.tool) for text in (name, spec.reference))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -132,94 +142,56 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(inner)
 
 
-def _strictest(call: ToolCall, spec: ToolSpec, policies: Sequence[Policy]) -> Action:
-    actions = {action_for(call, policy.tool, spec, policy.agent) for policy in policies}
-    return next(action for action in STRICTNESS if action in actions)
+def _needs_approval(expression: str, args: Args) -> bool:
+    """Return whether the expression holds, and true where it fails or reads arguments that are missing."""
+    try:
+        if holds(expression, {"args": args})[0]:
+            return True
+    except ExpressionError:
+        return True
+    reads = names_in_expression(expression)
+    return any(_lacks(args, path[1:]) for path in reads if path[0] == "args")
 
 
-def speaks_of(agent: Agent, spec: ToolSpec) -> bool:
+def _lacks(value: Any, path: tuple[str, ...]) -> bool:
+    """Return whether the argument at the path is missing, so that the tool's own default would apply unseen."""
+    for key in path:
+        if not isinstance(value, dict):
+            return False
+        if key not in value:
+            return True
+        value = value[key]
+    return False
+
+
+def settings_of(tools: Iterable[AgentTool], spec: ToolSpec) -> AgentTool:
+    """Return the author's settings of a tool; those of a whole MCP server apply to all its tools."""
+    by_name = {tool.name: tool for tool in reversed(list(tools))}
+    server = spec.reference.partition("/")[0]
+    return by_name.get(spec.reference) or by_name.get(server) or AgentTool(name=spec.reference)
+
+
+def _covers(agent: Agent, spec: ToolSpec) -> bool:
     """Return whether an agent's author covers the tool: by listing it, or by a rule that restricts it."""
     names = (spec.reference, spec.reference.partition("/")[0])
     if any(tool.name in names for tool in agent.tools) or ("approve" in agent.human and not agent.tools):
         return True
-    return any(rule.action != "allow" and _names(rule, spec.name, spec) for rule in agent.permissions)
+    return any(rule.action != "allow" and _names(rule, spec) for rule in agent.permissions)
 
 
-async def permitted(
-    call: ToolCall, tool: AgentTool, spec: ToolSpec, agent: Agent, frame: Frame, others: Sequence[Policy] = ()
-) -> ToolCall:
-    """Return the call that may be made; a person may have changed its arguments. Raises `Denied`.
-
-    `others` are policies that apply besides the agent's.
-    """
-    policies = [Policy(agent, tool), *others]
-    if _strictest(call, spec, policies) == "deny":
-        raise Denied(f"{call.name} is not permitted here")
-    if any(policy.tool.review for policy in policies):
-        call = with_defaults(await _reviewed(call, spec, frame), spec)
-    match _strictest(call, spec, policies):
-        case "deny":
-            raise Denied(f"{call.name} is not permitted with these arguments")
-        case "ask" if (key := _permit_of(spec, frame)) not in frame.host.permits:
-            answer = await ask_approval(call, f"May {call.name} be called?", frame)
-            if answer.get("scope") in ("run", "always"):
-                frame.host.permit(key)
-    return call
+def policies_of(spec: ToolSpec, agent: Agent, others: Iterable[Agent]) -> list[Policy]:
+    """Return who has a say in a tool: the agent that has it, and those of the others whose authors cover it."""
+    return [Policy.of(one, spec) for one in (agent, *(other for other in others if _covers(other, spec)))]
 
 
-def _permit_of(spec: ToolSpec, frame: Frame) -> str:
-    """Return the key of a permission for the whole run.
+def permit_of(spec: ToolSpec, blueprint: Blueprint) -> str:
+    """Return the key under which a permission for the rest of the run is kept.
 
     For an agent or an import it holds a digest of what that may use: another one may have the same name elsewhere.
     """
     if not spec.reference.startswith((AGENT, IMPORT)):
         return spec.reference
-    reach = reach_of_tools([AgentTool(name=spec.reference)], frame.blueprint)
+    reach = reach_of_tools([AgentTool(name=spec.reference)], blueprint)
     agents = {name: agent.model_dump(mode="json") for name, agent in reach.agents.items()}
     imports = {alias: child.model_dump(mode="json") for alias, child in reach.imports.items()}
     return f"{spec.reference}@{digest_of(agents, imports)}"
-
-
-async def ask_approval(call: ToolCall, message: str, frame: Frame) -> dict[str, Any]:
-    """Ask a person to approve a call, and return the answer. Raises `Denied` unless it is an explicit yes."""
-    asked = Permission(message=message, info={"tool": call.name, "args": call.args})
-    reply = await frame.ask(asked)
-    answer: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
-    if answer["granted"] is not True:
-        reason = f": {answer['reason']}" if answer.get("reason") else ""
-        raise Denied(f"not approved{reason}")
-    return answer
-
-
-async def _reviewed(call: ToolCall, spec: ToolSpec, frame: Frame) -> ToolCall:
-    asked = Review(
-        message=f"{call.name} is about to be called: may it be, and with these arguments?",
-        payload=call.args,
-        payload_schema=spec.parameters,
-        info={"tool": call.name},
-    )
-    reply = await frame.ask(asked)
-    answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
-    if answer["verdict"] == "rejected":
-        reason = f": {answer['reason']}" if answer.get("reason") else ""
-        raise Denied(f"rejected{reason}")
-    return call.model_copy(update={"args": answer["payload"]})
-
-
-def with_call(recent: list[str], call: ToolCall) -> list[str]:
-    """Return the digests of the last calls, this one included."""
-    return [*recent, _digest(call)][-REMEMBERED_CALLS:]
-
-
-def repeats(recent: list[str], call: ToolCall) -> bool:
-    """Return whether the same call occurs three times among the last ten, in a row or not."""
-    return call.unreadable is None and recent.count(_digest(call)) >= SAME_CALLS
-
-
-def without_call(recent: list[str], call: ToolCall) -> list[str]:
-    """Return the digests without this call, as a person has approved its repetition."""
-    return [digest for digest in recent if digest != _digest(call)]
-
-
-def _digest(call: ToolCall) -> str:
-    return digest_of(call.name, call.args)

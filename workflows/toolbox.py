@@ -17,6 +17,7 @@ from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
+from holdfast.workflows.permissions import settings_of
 from holdfast.workflows.tools import call_tool
 
 ASK_PERSON = "request_user_info"
@@ -98,15 +99,6 @@ class Toolbox:
     def names(self) -> list[str]:
         return [spec.name for spec in self.specs]
 
-    def settings(self, spec: ToolSpec) -> AgentTool:
-        """Return the author's settings of a tool; those of a whole MCP server apply to all its tools."""
-        server = spec.reference.partition("/")[0]
-        for wanted in (spec.reference, server):
-            for tool in self.tools:
-                if tool.name == wanted:
-                    return tool
-        return AgentTool(name=spec.reference)
-
     async def run(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
         """Call a tool and return its result. The frame stands at the call's address."""
         if spec.reference == ASK_PERSON:
@@ -115,7 +107,7 @@ class Toolbox:
             return await self._run_agent(call, spec.reference.removeprefix(AGENT), frame)
         if spec.reference.startswith(IMPORT):
             return await self._run_import(call, spec.reference.removeprefix(IMPORT), frame)
-        tool = self.settings(spec)
+        tool = settings_of(self.tools, spec)
         request = ToolRequest(
             tool=spec.reference,
             input=call.args,

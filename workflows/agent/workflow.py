@@ -25,21 +25,15 @@ from holdfast.protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentR
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent import conversation as talk
 from holdfast.workflows.agents import BAD_REPLIES, MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
+from holdfast.workflows.approvals import Denied, approved, ask_approval, with_defaults
 from holdfast.workflows.base import refused
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.door import NOTHING, one_argument, value_in
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.permissions import (
-    Denied,
-    ask_approval,
-    permitted,
-    repeats,
-    with_call,
-    with_defaults,
-    without_call,
-)
+from holdfast.workflows.loop_guard import repeats, with_call, without_call
+from holdfast.workflows.permissions import Policy, settings_of
 from holdfast.workflows.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
 from holdfast.workflows.turns import without_older
 
@@ -329,7 +323,7 @@ class AgentWorkflow(ChildWorkflow):
     async def _made(self, call: ToolCall, frame: Frame, again: bool) -> Any:
         """Check a call, get the approvals that it needs, and make it."""
         if again:
-            await self._doubt(call, frame)
+            await self._check_repetition(call, frame)
         if self.definition.registry is not None:
             return await self._command(call)
         if call.name == FINAL_RESULT and self.agent.output_schema is not None:
@@ -343,13 +337,14 @@ class AgentWorkflow(ChildWorkflow):
 
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
         whole = with_defaults(call, spec)
-        allowed = await permitted(whole, self.toolbox.settings(spec), spec, self.agent, frame)
+        policy = Policy(self.agent, settings_of(self.tools, spec))
+        allowed = await approved(whole, spec, [policy], frame)
         result = await self.toolbox.run(allowed, spec, frame)
         if allowed.args == whole.args:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.args, "result": result}
 
-    async def _doubt(self, call: ToolCall, frame: Frame) -> None:
+    async def _check_repetition(self, call: ToolCall, frame: Frame) -> None:
         """Ask a person about a call that is repeated; without a person, raise `doom_loop`."""
         if not self.agent.human and self.definition.registry is None:
             text = f"{self.definition.step} calls {call.name} with the same arguments again and again"

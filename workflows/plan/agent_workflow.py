@@ -20,10 +20,10 @@ from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, Driv
 from holdfast.protocol.runs import ToldText
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.agent.workflow import AgentWorkflow, BadCall, Result, checked
+from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.permissions import Denied
 from holdfast.workflows.plan.approval import approved_change, begin
 from holdfast.workflows.plan.catalogue import Catalogue
 from holdfast.workflows.plan.context import PlanContext
@@ -188,7 +188,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         digest = digest_of(call.name, call.args)
         self._repeats[digest] += 1
         if self._repeats[digest] > SAME_CALLS:
-            await self._doubt(call, frame)
+            await self._check_repetition(call, frame)
             self._repeats.clear()
 
     # Loops

@@ -12,9 +12,9 @@ from holdfast.blueprint.plan.layout import Fault
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.permissions import Expected, Policy, expected, speaks_of
+from holdfast.workflows.permissions import Expected, expected, policies_of
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.toolbox import Toolbox, described_here
+from holdfast.workflows.toolbox import described_here
 
 MARKS: dict[Expected, str] = {
     "allow": "",
@@ -92,6 +92,4 @@ def _marked(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogu
 def _expected(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> Expected:
     """Return what the rules say about a tool before its arguments are known."""
     spec = catalogue.specs.get(tool) or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
-    further = (agent for agent in context.further_policy_agents(step) if speaks_of(agent, spec))
-    agents = [context.policy_agent(step), *further]
-    return expected(spec, [Policy(agent, Toolbox(agent, agent.tools, [spec]).settings(spec)) for agent in agents])
+    return expected(spec, policies_of(spec, context.policy_agent(step), context.further_policy_agents(step)))

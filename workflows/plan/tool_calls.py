@@ -18,10 +18,11 @@ from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import StepRetrying, ToolDenied
 from holdfast.protocol.plans import StepResult
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
+from holdfast.workflows.approvals import Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.permissions import Denied, Policy, permitted, speaks_of, with_defaults
+from holdfast.workflows.permissions import policies_of
 from holdfast.workflows.plan.questions import ask_to_reconnect
 from holdfast.workflows.plan.results import failed
 from holdfast.workflows.plan.state import PlanScope
@@ -181,9 +182,8 @@ class StepTools:
 
     async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, here: Frame) -> Any:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
-        agents = [agent for agent in self._context.further_policy_agents(self.step) if speaks_of(agent, spec)]
-        others = [Policy(agent, Toolbox(agent, agent.tools, [spec]).settings(spec)) for agent in agents]
-        allowed = await permitted(with_defaults(call, spec), box.settings(spec), spec, self._agent, here, others)
+        policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
+        allowed = await approved(with_defaults(call, spec), spec, policies, here)
         called = dict.fromkeys([*self._scope.result(self.step.id).called, tool])
         self._scope.record(self._unit, called=list(called))
         return await box.run(allowed, spec, here)

@@ -1,0 +1,28 @@
+"""The guard against an agent that repeats itself: digests of its last calls, and how often one occurs among them."""
+
+from __future__ import annotations
+
+from holdfast.protocol.agents import ToolCall
+from holdfast.protocol.values import digest_of
+
+REMEMBERED_CALLS = 10
+SAME_CALLS = 3
+
+
+def with_call(recent: list[str], call: ToolCall) -> list[str]:
+    """Return the digests of the last calls, this one included."""
+    return [*recent, _digest(call)][-REMEMBERED_CALLS:]
+
+
+def repeats(recent: list[str], call: ToolCall) -> bool:
+    """Return whether the same call occurs three times among the last ten, in a row or not."""
+    return call.unreadable is None and recent.count(_digest(call)) >= SAME_CALLS
+
+
+def without_call(recent: list[str], call: ToolCall) -> list[str]:
+    """Return the digests without this call, as a person has approved its repetition."""
+    return [digest for digest in recent if digest != _digest(call)]
+
+
+def _digest(call: ToolCall) -> str:
+    return digest_of(call.name, call.args)
