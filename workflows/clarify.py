@@ -10,13 +10,14 @@ from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.jsonschemas import misfit, problems_of
 from holdfast.blueprint.kinds import Agent, Clarify, Option
 from holdfast.protocol.agents import Message, ModelRequest
-from holdfast.protocol.questions import Asked, Clarification, Decision, Fact, Input, Review
+from holdfast.protocol.questions import Asked, Clarification, Fact, Input, Review
 from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.values import Value
 from holdfast.workflows.agents import AgentCall, ask_model
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope
+from holdfast.workflows.limits import UsedUp
 from holdfast.workflows.questions import Reply
 
 MOST_READINGS = 3
@@ -127,33 +128,26 @@ class ClarifyWorkflow(ChildWorkflow):
     # Asking
 
     async def _may_ask(self, frame: Frame) -> bool:
-        limit = self.step.most_questions
-        if self.asked < limit + self.granted:
+        most = self.step.most_questions
+        if self.asked < most + self.granted:
             return True
-        match self.step.on_max_questions:
-            case "finish":
-                return False
-            case "ask":
-                return await self._ask_for_more(limit, frame)
-        lacking = ", ".join(self._lacking()) or "an object that fits"
-        raise failure(
-            "max_questions", f"{self.step.name}: {limit} questions were asked; not known: {lacking}", self.address
+        name, lacking = self.step.name, ", ".join(self._lacking()) or "an object that fits"
+        limit = UsedUp(
+            type="max_questions",
+            key="max_questions",
+            address=self.address,
+            then=self.step.on_max_questions,
+            amount=most,
+            message=f"{name}: {most} questions were asked; not known: {lacking}",
+            question=f"{self.asked} questions were asked about: {self.definition.goal}. Go on?",
+            ended=f"{name} was ended",
+            finish="Finish with what is known",
+            fail="Let the step fail",
         )
-
-    async def _ask_for_more(self, limit: int, frame: Frame) -> bool:
-        more = [
-            {"id": "more", "label": f"{limit} more"},
-            {"id": "finish", "label": "Finish with what is known"},
-            {"id": "fail", "label": "Let the step fail"},
-        ]
-        text = f"{self.asked} questions were asked about: {self.definition.goal}. Go on?"
-        asked = Decision.model_validate({"message": text, "options": more})
-        reply = await frame.at("hitl", "max_questions").ask(asked)
-        if reply.content == "more":
-            self.granted += limit
-        elif reply.content != "finish":
-            raise failure("max_questions", f"{self.step.name} was ended by {reply.by or 'somebody'}", self.address)
-        return bool(reply.content == "more")
+        if not await frame.go_beyond(limit):
+            return False
+        self.granted += most
+        return True
 
     async def _ask_for(self, lacking: list[str], read: Read | None, frame: Frame) -> None:
         """Ask one question, and store the facts in its answer."""

@@ -28,7 +28,7 @@ from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.history import History
-from holdfast.workflows.limits import Before, Meter, limits_of
+from holdfast.workflows.limits import Before, Meter, UsedUp
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.turns import Speakers, messages_of
@@ -166,20 +166,23 @@ class Frame:
     async def within_limits(self, before: Before = "step") -> None:
         """Fail, or ask a person for more if the author says so, if a limit on what is about to start is used up."""
         while (reached := self.meter.reached(before)) is not None:
-            index, name = reached
-            budget, message = self.meter.budgets[index], self.meter.message(index, name)
-            self.note(LimitReached(limit=name, message=message))
-            if budget.limits.on_limit == "fail":
-                raise failure("limit_reached", message, self.address, final=budget.whole_run)
-            amount = limits_of(budget.limits)[name]
-            more = [{"id": "more", "label": f"{amount:g} more"}, {"id": "fail", "label": "Let it fail"}]
-            asked = Decision.model_validate({"message": f"{message}. Go on?", "options": more})
-            reply = await self.at("hitl", "limit").ask(asked)
-            if reply.content != "more":
-                raise failure(
-                    "limit_reached", f"{message}; ended by {reply.by or 'somebody'}", self.address, final=True
-                )
-            self.meter.grant(index, name, amount)
+            limit = self.meter.used_up(*reached, self.address)
+            self.note(LimitReached(limit=reached.limit, message=limit.message))
+            if await self.go_beyond(limit):
+                self.meter.grant(*reached, limit.amount)
+
+    async def go_beyond(self, limit: UsedUp) -> bool:
+        """Return whether a person grants as much again; False where what there is is enough. Else raise a failure."""
+        if limit.then == "finish":
+            return False
+        if limit.then == "fail":
+            raise failure(limit.type, limit.message, limit.address, final=limit.final)
+        asked = Decision.model_validate({"message": limit.question, "options": limit.options()})
+        reply = await self.at("hitl", limit.key).ask(asked)
+        if reply.content not in ("more", "finish"):
+            message = f"{limit.ended} by {reply.by or 'somebody'}"
+            raise failure(limit.type, message, limit.address, final=limit.final_if_ended)
+        return bool(reply.content == "more")
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Run a child, return its result, and count what it spent and requested here, too."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.kinds import Limits
+from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.runs import Budget
 
@@ -24,6 +26,43 @@ _BINDS: dict[Before, frozenset[str]] = {
     "model": frozenset({"model_calls", "tokens", "cost_usd", "seconds"}),
 }
 """Limits that must not be used up before a step or a model request."""
+
+
+class Reached(NamedTuple):
+    """A budget of a meter that is used up, by its index, and the name of the limit."""
+
+    budget: int
+    limit: str
+
+
+@dataclass(frozen=True)
+class UsedUp:
+    """A limit that is reached: what its author wants then, and how people are told. For `Frame.go_beyond`."""
+
+    type: str
+    """Of the failure."""
+    key: str
+    """The last part of the question's address."""
+    address: Address
+    then: Literal["fail", "finish", "ask"]
+    amount: float
+    """What a person may grant: as much again."""
+    message: str
+    """Of the failure, where nobody is asked."""
+    question: str
+    ended: str
+    """Of the failure, where a person grants nothing, without that person."""
+    fail: str
+    """Label of the option to fail, as `finish` is of the option to go on with what there is."""
+    finish: str | None = None
+    final: bool = False
+    """True if no `on_error` may handle the failure; `final_if_ended` is for one that a person has chosen."""
+    final_if_ended: bool = False
+
+    def options(self) -> list[dict[str, str]]:
+        """Return the options of the question whether to go on."""
+        labels = {"more": f"{self.amount:g} more", "finish": self.finish, "fail": self.fail}
+        return [{"id": id_, "label": label} for id_, label in labels.items() if label is not None]
 
 
 class Meter:
@@ -46,13 +85,30 @@ class Meter:
         """Return meters with even shares of the rest; the remainder of whole numbers goes to the first."""
         return [Meter([_share(budget, shares, nth) for budget in self.budgets], self) for nth in range(shares)]
 
-    def reached(self, before: Before | None = None) -> tuple[int, str] | None:
-        """Return the index of a used-up budget and the limit's name; with `before`, only of limits that bind it."""
+    def reached(self, before: Before | None = None) -> Reached | None:
+        """Return a limit that is used up; with `before`, only one that binds it."""
         for index, budget in enumerate(self.budgets):
             for name, most in allowed(budget).items():
                 if spent_of(budget.spent, name) >= most and (before is None or name in _BINDS[before]):
-                    return index, name
+                    return Reached(index, name)
         return None
+
+    def used_up(self, index: int, name: str, address: Address) -> UsedUp:
+        """Return a limit that is reached before something at this address."""
+        budget, message = self.budgets[index], self.message(index, name)
+        return UsedUp(
+            type="limit_reached",
+            key="limit",
+            address=address,
+            then=budget.limits.on_limit,
+            amount=limits_of(budget.limits)[name],
+            message=message,
+            question=f"{message}. Go on?",
+            ended=f"{message}; ended",
+            fail="Let it fail",
+            final=budget.whole_run,
+            final_if_ended=True,
+        )
 
     def message(self, index: int, name: str) -> str:
         """Return a message on a limit that is reached: which one, of whom, and what was spent.

@@ -14,14 +14,14 @@ from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.events import LoopCompleted, LoopIteration
-from holdfast.protocol.questions import Decision
 from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, context_of, failure, failure_of
+from holdfast.workflows.failures import HANDLED, context_of, failure_of
 from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
+from holdfast.workflows.limits import UsedUp
 from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import newest
 
@@ -207,37 +207,31 @@ class LoopWorkflow(ChildWorkflow):
 
     async def _may_go_on(self, frame: Frame, reached: str) -> bool:
         """Return whether a loop at its limit goes on: it finishes, asks a person, or fails."""
-        match self.block.at_the_limit:
-            case "finish":
-                return False
-            case "ask":
-                return bool(await self._guard(reached, frame, self._ask_for_more(frame, reached)))
-            case _:
-                text = f"loop {self.step.name} did not meet its exit in {self._rounds(reached)}"
-                hint = "; where it needs more, write max_loops" if reached == "no_progress" else ""
-                self._failing = Failing(reached, self.address)
-                raise failure(reached, text + hint, self.address)
+        name, rounds = self.step.name, self._rounds(reached)
+        amount = self.block.max_loops or MOST_IDLE_ROUNDS
+        hint = "; where it needs more, write max_loops" if reached == "no_progress" else ""
+        limit = UsedUp(
+            type=reached,
+            key="max_loops",
+            address=self.address,
+            then=self.block.at_the_limit,
+            amount=amount,
+            message=f"loop {name} did not meet its exit in {rounds}{hint}",
+            question=f"Loop {name} has not met its exit in {rounds}. Go on?",
+            ended=f"loop {name} was ended",
+            finish="End the loop with what it has",
+            fail="Let the loop fail",
+        )
+        if not await self._guard(reached, frame, frame.go_beyond(limit)):
+            return False
+        granted = 0 if self.block.max_loops is None else amount
+        self.advance(granted=self.state.granted + granted, idle=0, questions=self.usage.questions)
+        return True
 
     def _rounds(self, reached: str) -> str:
         if reached == "no_progress":
             return f"{self.state.idle} iterations in a row in which nobody was asked"
         return f"{self.state.iteration} iterations"
-
-    async def _ask_for_more(self, frame: Frame, reached: str) -> bool:
-        amount = self.block.max_loops or MOST_IDLE_ROUNDS
-        options = [
-            {"id": "more", "label": f"{amount} more"},
-            {"id": "finish", "label": "End the loop with what it has"},
-            {"id": "fail", "label": "Let the loop fail"},
-        ]
-        text = f"Loop {self.step.name} has not met its exit in {self._rounds(reached)}. Go on?"
-        reply = await frame.at("hitl", "max_loops").ask(Decision.model_validate({"message": text, "options": options}))
-        if reply.content == "more":
-            granted = 0 if self.block.max_loops is None else amount
-            self.advance(granted=self.state.granted + granted, idle=0, questions=self.usage.questions)
-        elif reply.content != "finish":
-            raise failure(reached, f"loop {self.step.name} was ended by {reply.by or 'somebody'}", self.address)
-        return bool(reply.content == "more")
 
     async def _propagate(self, frame: Frame) -> None:
         value = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))
