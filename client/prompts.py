@@ -10,14 +10,14 @@ import io
 import select
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from rich.console import Console
 
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of
-from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short, value_of
+from holdfast.client.forms import ABSENT, FormField, fields_of, shown_default
+from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short
 from holdfast.client.render import question_text
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
@@ -31,8 +31,6 @@ HELP = """\
 /cancel   cancel the step that asks
 /later    leave the question open and exit; so do Ctrl-D and Ctrl-C"""
 WAKE_SECONDS = 0.2
-ABSENT = object()
-"""The value of a form field that is left out."""
 
 
 class PromptInterrupted(Exception):
@@ -116,9 +114,10 @@ class Terminal:
         """Ask the question; return None if it is left open."""
         self.out.print(question_text(question))
         self.out.print(_instructions(question), style="dim")
+        fields = fields_of(question)
         try:
             while True:
-                content = self._form(question) if question.asked.fields else self._line(question)
+                content = self._form(question, fields) if fields else self._line(question)
                 reason = accepted(question, content)
                 if reason is None:
                     return Answer(question=question.id, content=content, digest=question.digest)
@@ -136,23 +135,22 @@ class Terminal:
             return question.default
         return chosen(text, question)
 
-    def _form(self, question: Question) -> dict[str, Any]:
+    def _form(self, question: Question, fields: Sequence[FormField]) -> dict[str, Any]:
         """Ask for a form field by field; a JSON object typed for the first field is the whole form."""
         values: dict[str, Any] = {}
-        for index, (name, field) in enumerate(question.asked.fields.items()):
-            required = name in question.requestedSchema.get("required", [])
-            text = self._ask(f"{_label(name, field, required, question.asked.labels)}: ", question)
-            if index == 0 and (whole := _whole(text, field, question)) is not None:
-                return whole
-            value = field_value(text, field)
-            while reason := _misfit(field, value, required):
-                self.refused(question, f"{name}: {reason}")
-                text = self._ask(f"{name}: ", question)
-                if index == 0 and (whole := _whole(text, field, question)) is not None:
+        for field in fields:
+            prompt = field.label
+            while True:
+                text = self._ask(f"{prompt}: ", question)
+                if field is fields[0] and (whole := _whole(text, field, question)) is not None:
                     return whole
-                value = field_value(text, field)
+                value = field.value(text)
+                if (reason := field.problem(value)) is None:
+                    break
+                self.refused(question, f"{field.name}: {reason}")
+                prompt = field.name
             if value is not ABSENT:
-                values[name] = value
+                values[field.name] = value
         return values
 
     def _ask(self, prompt: str, question: Question) -> str:
@@ -192,12 +190,8 @@ def _instructions(question: Question) -> str:
     if asked.needs_no_data:
         hints.append("Enter: go on")
     if question.default is not None and not fields:
-        hints.append(f"Enter: {_named(question.default)}")
+        hints.append(f"Enter: {shown_default(question.default)}")
     return one_line(" · ".join([*hints, "/help for more"]))
-
-
-def _named(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def chosen(text: str, question: Question) -> Any:
@@ -222,45 +216,9 @@ def _completed(text: str, question: Question) -> str:
     return matches[0] if len(matches) == 1 else text
 
 
-def _label(name: str, field: dict[str, Any], required: bool, short: Mapping[str, str]) -> str:
-    description = field.get("description") or field.get("title")
-    notes = [] if "enum" not in field else [" | ".join(short.get(str(value), str(value)) for value in field["enum"])]
-    if "enum" not in field and isinstance(field.get("type"), str) and field["type"] != "string":
-        notes.append({"boolean": "yes | no"}.get(field["type"], field["type"]))
-    if "default" in field:
-        notes.append(f"Enter: {_named(field['default'])}")
-    elif not required:
-        notes.append("Enter: leave out")
-    suffix = f" ({'; '.join(notes)})" if notes else ""
-    return f"{name}{': ' + description if description else ''}{suffix}"
-
-
-def field_value(text: str, field: dict[str, Any]) -> Any:
-    """Return the value typed for a form field; its default, or `ABSENT`, for blank text."""
-    if not text.strip():
-        return field.get("default", ABSENT)
-    if field.get("type") == "boolean":
-        return YES.get(text.strip().lower(), text)
-    for value in field.get("enum", []):
-        if text.strip() == str(value):
-            return value
-    return value_of(text, field)
-
-
-def _misfit(field: dict[str, Any], value: Any, required: bool) -> str | None:
-    """Return the problem with a field's value, or None; a schema with references is checked with the whole form."""
-    if value is ABSENT:
-        return "this field is needed" if required else None
-    try:
-        problems = problems_of(field, value)
-    except BadSchema:
-        return None
-    return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
-
-
-def _whole(text: str, first: dict[str, Any], question: Question) -> dict[str, Any] | None:
+def _whole(text: str, first: FormField, question: Question) -> dict[str, Any] | None:
     """Return the whole form if it was typed for its first field; a bare yes or no to a boolean is that field."""
-    if first.get("type") == "boolean" and text.strip().lower() in YES:
+    if first.is_boolean and text.strip().lower() in YES:
         return None
     short = in_short(text, question)
     return short if isinstance(short, dict) else _object(text)

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
 from holdfast.client.trace import Span
@@ -50,8 +51,6 @@ from holdfast.protocol.questions import Question, brief
 from holdfast.protocol.runs import Failure
 
 QUOTES = "'\""
-FIELDS_SHOWN = 8
-"""The most fields of a form in the example of the command that answers it."""
 LEAST_OF_LAST = 30
 """The least width, in characters, of a table's last column; with less room it gets a line of its own."""
 MOST_ITERATIONS = 10
@@ -170,18 +169,10 @@ def answer_command(question: Question, *, alone: bool = True) -> str:
         return f"holdfast answer {shlex.quote(question.run)} {question.id} --content {content}"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
     words = words_of(question.requestedSchema)
-    fields = _fields_example(question.requestedSchema)
+    fields = example_of(question.requestedSchema)
     json_ = f"--content {shlex.quote(fields)}" if fields else "--content JSON"
     value = f"VALUE  # {', '.join(words)}, or a JSON object" if words else json_ if form else "VALUE"
     return f"holdfast answer {shlex.quote(question.run)} {question.id} {value}"
-
-
-def _fields_example(schema: dict[str, Any]) -> str:
-    """Return an example with the required fields of a form, or all if none is required; "" if it has no fields."""
-    fields = schema.get("properties") or {}
-    needed = [name for name in schema.get("required", []) if name in fields] or list(fields)
-    example = ", ".join(f"{json.dumps(one_line(name), ensure_ascii=False)}: …" for name in needed[:FIELDS_SHOWN])
-    return f"{{{example}}}" if needed else ""
 
 
 def place(address: str) -> str:

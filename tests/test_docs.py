@@ -15,6 +15,7 @@ from holdfast.blueprint.source import plain, read
 from holdfast.client.cli.app import app
 from holdfast.client.settings import WorkerSettings
 from holdfast.protocol.answers import REFUSALS
+from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.workflows.builtins import BUILTINS
 from tests.test_architecture import HOME
 
@@ -38,6 +39,12 @@ def test_every_kind_and_key_is_documented() -> None:
     models = [Blueprint, Agent, LoopBlock, *KINDS.values()]
     names = {name for model in models for name in model.model_fields} | set(KINDS)
     assert [name for name in sorted(names) if f"`{name}`" not in TEXT and f"{name}:" not in TEXT] == []
+
+
+def test_every_kind_of_question_is_documented_with_what_it_accepts() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", (HOME / "docs" / "answering.md").read_text(), re.M)
+    ours = [kind for kind in QUESTION_KINDS.values() if kind.__module__.startswith("holdfast.")]
+    assert {kind.listed_as or kind.model_fields["kind"].default for kind in ours} - set(rows) == set()
 
 
 def test_every_command_is_documented() -> None:

@@ -1,0 +1,99 @@
+"""A question as the fields of a form: a terminal asks for them one by one, a page shows them together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.client.reading import value_of
+from holdfast.protocol.display import one_line
+from holdfast.protocol.questions import YES, Question
+
+ABSENT = object()
+"""The value of a field that is left out."""
+FIELDS_SHOWN = 8
+"""The most fields of a form in the example of the command that answers it."""
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field of a form."""
+
+    name: str
+    schema: Mapping[str, Any]
+    is_required: bool
+    words: Mapping[str, str]
+    """What to type for a value, where it is not the value itself."""
+
+    @property
+    def is_boolean(self) -> bool:
+        return bool(self.schema.get("type") == "boolean")
+
+    @property
+    def label(self) -> str:
+        """The name with the description, and in brackets what may be typed."""
+        description = self.schema.get("description") or self.schema.get("title")
+        notes = "; ".join([*self._values(), *self._if_blank()])
+        return f"{self.name}{f': {description}' if description else ''}{f' ({notes})' if notes else ''}"
+
+    def _values(self) -> list[str]:
+        """Return what may be typed, or its type where it is no text."""
+        if "enum" in self.schema:
+            return [" | ".join(self.words.get(str(value), str(value)) for value in self.schema["enum"])]
+        type_ = self.schema.get("type")
+        return [{"boolean": "yes | no"}.get(type_, type_)] if isinstance(type_, str) and type_ != "string" else []
+
+    def _if_blank(self) -> list[str]:
+        if "default" in self.schema:
+            return [f"Enter: {shown_default(self.schema['default'])}"]
+        return [] if self.is_required else ["Enter: leave out"]
+
+    def value(self, text: str) -> Any:
+        """Return the value that is typed; for blank text the default, or `ABSENT`."""
+        if not text.strip():
+            return self.schema.get("default", ABSENT)
+        if self.is_boolean:
+            return YES.get(text.strip().lower(), text)
+        for value in self.schema.get("enum", []):
+            if text.strip() == str(value):
+                return value
+        return value_of(text, dict(self.schema))
+
+    def problem(self, value: Any) -> str | None:
+        """Return what is wrong with a value, or None; a schema with references is checked with the whole form."""
+        if value is ABSENT:
+            return "this field is needed" if self.is_required else None
+        try:
+            problems = problems_of(dict(self.schema), value)
+        except BadSchema:
+            return None
+        return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
+
+
+def fields_of(question: Question) -> list[FormField]:
+    """Return the fields of a form that can be asked for one by one; [] for other questions."""
+    required = question.requestedSchema.get("required", [])
+    return [
+        FormField(name, schema, name in required, question.asked.labels)
+        for name, schema in question.asked.fields.items()
+    ]
+
+
+def example_of(schema: dict[str, Any]) -> str:
+    """Return an example with the required fields of a form, or all if none is required; "" if it has no fields.
+
+    >>> example_of({"required": ["a"], "properties": {"a": {}, "b": {}}}), example_of({"type": "object"})
+    ('{"a": …}', '')
+    """
+    fields = schema.get("properties") or {}
+    needed = [name for name in schema.get("required", []) if name in fields] or list(fields)
+    example = ", ".join(f"{json.dumps(one_line(name), ensure_ascii=False)}: …" for name in needed[:FIELDS_SHOWN])
+    return f"{{{example}}}" if needed else ""
+
+
+def shown_default(value: Any) -> str:
+    """Return what Enter stands for."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
