@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from holdfast.blueprint.expressions.texts import folded
 from holdfast.blueprint.kinds.plan_body import Language, PlanOption, PlanStep
@@ -15,7 +15,9 @@ CONFIRM, INFO = "CONFIRM_ACTION", "ASK_INFO"
 _MARK = re.compile(rf"[\s*_`]*(?P<mark>{CONFIRM}|{INFO})[\s*_`]*[:\uff1a][\s*_`]*", re.IGNORECASE)
 _MARK_INSIDE = re.compile(rf"\b({CONFIRM}|{INFO})\b", re.IGNORECASE)
 Outcome = Literal["confirmed", "cancelled", "other"]
-ACCEPT, REFUSE, OTHER = 1, 0, 2
+REFUSE: Final = 0
+ACCEPT: Final = 1
+OTHER: Final = 2
 OUTCOMES: dict[int, Outcome] = {ACCEPT: "confirmed", REFUSE: "cancelled", OTHER: "other"}
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 
