@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
 from holdfast.blueprint.plan import LoopUnit, Unit
-from holdfast.client.plans import PENDING, Planned, StepReport, described
+from holdfast.client.plans import PENDING, LoopReport, Planned, StepReport, described
 from holdfast.client.render import MARKS, MOST_ITERATIONS, STYLES, preview
 from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
 """The most characters printed of a result, and of a step's description."""
+DETAILS = {"completed_with_errors": "with errors", "waiting_input": "waits for a person", "cancelled": "cancelled"}
+Reports = Mapping[str, StepReport | LoopReport]
 
 
 def plan_text(plan: Planned, last: int | None = MOST_ITERATIONS) -> Text:
@@ -38,59 +40,53 @@ class _Lines:
     def __init__(self, text: Text, last: int | None) -> None:
         self.text, self.last = text, last
 
-    def units(self, units: Sequence[Unit], statuses: dict[str, StepReport], depth: int, *, described_too: bool) -> None:
+    def units(self, units: Sequence[Unit], reports: Reports, depth: int, *, described_too: bool) -> None:
         """Append a line for each step and loop, with its description if `described_too`."""
         for unit in units:
-            status = statuses.get(unit.id, {"status": PENDING})
-            self._line(unit, status, depth, described_too)
+            report = reports.get(unit.id)
             if isinstance(unit, LoopUnit):
-                self._loop(unit, status, depth + 1)
+                loop = report if isinstance(report, LoopReport) else LoopReport()
+                self._line(unit, loop, depth, described_too)
+                self._loop(unit, loop, depth + 1)
+            else:
+                self._line(unit, report or StepReport(), depth, described_too)
 
-    def _loop(self, unit: LoopUnit, loop: StepReport, depth: int) -> None:
-        items = loop.get("iteration_results", [])
-        kept = items if self.last is None else items[-self.last :]
-        if loop["status"] == PENDING:
+    def _loop(self, unit: LoopUnit, loop: LoopReport, depth: int) -> None:
+        kept = loop.items if self.last is None else loop.items[-self.last :]
+        if loop.status == PENDING:
             self.units(unit.body, {}, depth, described_too=True)
-        if hidden := (kept[0]["index"] if kept else 0):
+        if hidden := (kept[0].index if kept else 0):
             self.text.append(f"{'  ' * depth}… {hidden} earlier ones: --all\n", "dim")
         for item in kept:
-            self.text.append(f"{'  ' * depth}{item['index'] + 1}: {preview(item['item'], OUTPUT)}\n", "dim")
-            self.units(unit.body, {**item["steps"], **item.get("loops", {})}, depth + 1, described_too=False)
+            self.text.append(f"{'  ' * depth}{item.index + 1}: {preview(item.item, OUTPUT)}\n", "dim")
+            self.units(unit.body, {**item.steps, **item.loops}, depth + 1, described_too=False)
 
-    def _line(self, unit: Unit, state: StepReport, depth: int, described_too: bool) -> None:
-        status = state["status"]
+    def _line(self, unit: Unit, report: StepReport | LoopReport, depth: int, described_too: bool) -> None:
+        status = report.status
         self.text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {unit.id}", STYLES.get(status, ""))
         if described_too or isinstance(unit, LoopUnit):
             words = one_line(described(unit))
             self.text.append(f"  {words if len(words) <= DESCRIPTION else words[:DESCRIPTION] + '…'}")
-        if (detail := _detail(unit, state)) is not None:
+        if (detail := _detail(report)) is not None:
             self.text.append(f"  {detail}", "red" if status == "failed" else "dim")
         self.text.append("\n")
 
 
-def _detail(unit: Unit, state: StepReport) -> str | None:
+def _detail(report: StepReport | LoopReport) -> str | None:
     """Return the text beside a step: its result, reason or error."""
-    match state["status"]:
-        case "completed" if not isinstance(unit, LoopUnit):
-            return _result(state)
-        case "completed_with_errors":
-            return "with errors"
-        case "waiting_input":
-            return "waits for a person"
-        case "skipped":
-            return f"skipped: {state.get('reason') or 'not needed'}"
-        case "failed":
-            return one_line((state.get("error") or {}).get("message") or "failed")
-        case "cancelled":
-            return "cancelled"
-    return None
+    match report:
+        case StepReport(status="completed", result=result):
+            return _result(result)
+        case StepReport(status="failed", error=error) | LoopReport(status="failed", error=error):
+            return one_line((error and error.message) or "failed")
+        case StepReport(status="skipped", reason=reason) | LoopReport(status="skipped", reason=reason):
+            return f"skipped: {reason or 'not needed'}"
+    return DETAILS.get(report.status)
 
 
-def _result(state: StepReport) -> str:
+def _result(result: object) -> str:
     """Return a preview of a step's result; of an answer its text."""
-    # A step in an item of a loop is known from the trace, which has `output`; others are from the workflow's view.
-    value = state["output"] if "output" in state else state.get("data")
-    match state.get("response") if value is None else value:
+    match result:
         case {"response": str() as words, "outcome": str() as outcome}:
             return f"{preview(words, OUTPUT)} ({outcome})"
         case other:

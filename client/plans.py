@@ -7,7 +7,7 @@ about open questions, the items of loops, and how a run was ended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.blueprint.errors import BlueprintError
@@ -17,7 +17,7 @@ from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan, question_text
 from holdfast.client.answering import Answering
 from holdfast.client.errors import Ambiguous, BadInput
-from holdfast.client.trace import Repetition, Span
+from holdfast.client.trace import Repetition, Span, SpanError
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Refusal
@@ -25,11 +25,69 @@ from holdfast.protocol.events import ChildStarted, Event, LoopStarted, PlanStart
 from holdfast.protocol.plans import OVER, PLAN, PlanView, nothing_done
 from holdfast.protocol.questions import Question
 
-StepReport = dict[str, Any]
-"""The status of a step or a loop, with its output, reason, error or items, as `plan --json` prints it."""
 PENDING = "pending"
 SHOWN = 20
 """The most addresses in a message."""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """The status of a step, with its result, or why it has none."""
+
+    status: str = PENDING
+    result: object = None
+    error: SpanError | None = None
+    reason: str | None = None
+    viewed: Mapping[str, object] | None = None
+    """The step in the view of its workflow; None for a step in an item of a loop, which only the trace knows."""
+
+    @classmethod
+    def of_view(cls, step: Mapping[str, Any]) -> StepReport:
+        """Return the report of a step in a view."""
+        result = step.get("response") if step.get("data") is None else step["data"]
+        return cls(step["status"], result, _error_of(step), step.get("reason"), step)
+
+    @classmethod
+    def of_span(cls, span: Span) -> StepReport:
+        """Return the report of a step in a trace."""
+        return cls(span.status, span.output, span.error, span.reason)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the step as `plan --json` prints it."""
+        if self.viewed is not None:
+            return {**self.viewed, "status": self.status}
+        output = {} if self.result is None else {"output": self.result}
+        return {**_ending(self), **output}
+
+
+@dataclass(frozen=True)
+class LoopReport:
+    """The status of a loop, with the items that have started."""
+
+    status: str = PENDING
+    error: SpanError | None = None
+    reason: str | None = None
+    items: Sequence[ItemReport] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return the loop as `plan --json` prints it."""
+        return {**_ending(self), "iteration_results": [item.to_json() for item in self.items]}
+
+
+@dataclass(frozen=True)
+class ItemReport:
+    """The status of an item of a loop, with those of its steps and inner loops by id."""
+
+    index: int
+    item: object
+    status: str
+    steps: Mapping[str, StepReport]
+    loops: Mapping[str, LoopReport]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the item as `plan --json` prints it."""
+        item = {"index": self.index, "item": self.item, "status": self.status, "steps": _json_of(self.steps)}
+        return {**item, **({"loops": _json_of(self.loops)} if self.loops else {})}
 
 
 @dataclass(frozen=True)
@@ -65,72 +123,70 @@ class Planned:
         layout, spans = self.layout, by_name(self.span.steps)
         reports: dict[str, StepReport] = {}
         for unit in layout.steps():
-            report = self.view.steps.get(unit.id, {"status": PENDING})
+            viewed = self.view.steps.get(unit.id)
+            report = StepReport(viewed={}) if viewed is None else StepReport.of_view(viewed)
             loops = layout.loops_of(unit.id)
             loop = spans.get(loops[0]) if loops else None
-            if loop is not None and report["status"] == PENDING and loop.status == "running":
-                report = {**report, "status": "running"}
-            reports[unit.id] = {**report, **self._from_trace(report, spans.get(unit.id))}
+            if loop is not None and report.status == PENDING and loop.status == "running":
+                report = replace(report, status="running")
+            reports[unit.id] = self._with_trace(report, spans.get(unit.id))
         return reports
 
-    def _from_trace(self, report: StepReport, span: Span | None) -> StepReport:
-        """Return what only the trace knows: that the step waits for a person, or that the run was ended."""
-        if span is not None and self.is_over and report["status"] not in OVER:
-            return {"status": span.status}
-        return self._waiting(span)
+    def _with_trace(self, report: StepReport, span: Span | None) -> StepReport:
+        """Add what only the trace knows: that the step waits for a person, or that the run was ended."""
+        if span is not None and self.is_over and report.status not in OVER:
+            return replace(report, status=span.status)
+        return self._waiting(report, span)
 
-    def loops(self) -> dict[str, StepReport]:
+    def loops(self) -> dict[str, LoopReport]:
         """Return the report of every outermost loop by its id, with the items that have started."""
         spans = by_name(self.span.steps)
-        reports: dict[str, StepReport] = {}
+        reports: dict[str, LoopReport] = {}
         for unit in self.layout.units:
             if isinstance(unit, LoopUnit):
-                viewed, span = self.view.loops.get(unit.id, {}), spans.get(unit.id)
-                traced = self._loop(unit, span)
-                reports[unit.id] = {**traced, **viewed} if span is None else {**viewed, **traced}
+                viewed, traced = self.view.loops.get(unit.id, {}), self._loop(unit, spans.get(unit.id))
+                status = traced.status if unit.id in spans else viewed.get("status", PENDING)
+                error, reason = traced.error or _error_of(viewed), traced.reason or viewed.get("reason")
+                reports[unit.id] = replace(traced, status=status, error=error, reason=reason)
         return reports
 
-    def _loop(self, unit: LoopUnit, span: Span | None) -> StepReport:
+    def _loop(self, unit: LoopUnit, span: Span | None) -> LoopReport:
         if span is None:
-            return {"status": PENDING, "iteration_results": []}
+            return LoopReport()
         items = {iteration.n: self._item(unit, iteration) for iteration in span.iterations}
-        report = _ending(span)
-        if report["status"] == "completed" and span.output in OVER:  # the output of a loop is its status
-            report["status"] = span.output
-        return {**report, "iteration_results": list(items.values())}
+        status = span.status
+        if status == "completed" and span.output in OVER:  # the output of a loop is its status
+            status = str(span.output)
+        return LoopReport(status, span.error, span.reason, list(items.values()))
 
-    def _item(self, unit: LoopUnit, iteration: Repetition) -> StepReport:
+    def _item(self, unit: LoopUnit, iteration: Repetition) -> ItemReport:
         spans = by_name(iteration.steps)
         steps = {part.id: self._step(spans.get(part.id)) for part in unit.body if isinstance(part, StepUnit)}
         loops = {part.id: self._loop(part, spans.get(part.id)) for part in unit.body if isinstance(part, LoopUnit)}
         status = _item_status(unit, steps, loops)
         if status == "running" and self.status in ("failed", "cancelled"):
             status = self.status
-        report = {"index": iteration.n - 1, "item": iteration.item, "status": status, "steps": steps}
-        return {**report, **({"loops": loops} if loops else {})}
+        return ItemReport(iteration.n - 1, iteration.item, status, steps, loops)
 
     def _step(self, span: Span | None) -> StepReport:
-        if span is None:
-            return {"status": PENDING}
-        output = {} if span.output is None else {"output": span.output}
-        return {**_ending(span), **output, **self._waiting(span)}
+        return StepReport() if span is None else self._waiting(StepReport.of_span(span), span)
 
-    def _waiting(self, span: Span | None) -> StepReport:
-        """Return the status of a step with an open question, at its address or below; {} for others."""
+    def _waiting(self, report: StepReport, span: Span | None) -> StepReport:
+        """Return the report as that of a waiting step if there is an open question at its address or below."""
         address = "" if span is None else span.address
         waits = address and any(asker == address or asker.startswith(f"{address};") for asker in self.asked)
-        return {"status": "waiting_input"} if waits else {}
+        return replace(report, status="waiting_input") if waits else report
 
     @property
     def note(self) -> str | None:
         """Return the remark that the plan completed and did nothing, if so."""
         ran = self.status in ("completed", "completed_with_errors")
-        return nothing_done(self.layout, self.steps()) if ran else None
+        return nothing_done(self.layout, _json_of(self.steps())) if ran else None
 
-    def to_json(self) -> StepReport:
+    def to_json(self) -> dict[str, object]:
         """Return the plan as `plan --json` prints it."""
         view = self.view.model_dump(mode="json", include={"workflow", "revision", "goal", "driver", "plan"})
-        own = {"status": self.status, "steps": self.steps(), "loops": self.loops()}
+        own = {"status": self.status, "steps": _json_of(self.steps()), "loops": _json_of(self.loops())}
         revisions = [revision.model_dump(mode="json") for revision in self.view.revisions]
         note = {} if self.note is None else {"note": self.note}
         return {"run": self.run, "address": self.address, **view, **own, "revisions": revisions, **note}
@@ -141,15 +197,25 @@ def by_name(spans: Iterable[Span]) -> dict[str, Span]:
     return {span.name: span for span in spans if span.kind != "tool"}
 
 
-def _ending(span: Span) -> StepReport:
-    error = {} if span.error is None else {"error": span.error._asdict()}
-    reason = {} if span.reason is None else {"reason": span.reason}
-    return {"status": span.status, **error, **reason}
+def _json_of(reports: Mapping[str, StepReport | LoopReport]) -> dict[str, dict[str, object]]:
+    return {id_: report.to_json() for id_, report in reports.items()}
 
 
-def _item_status(unit: LoopUnit, steps: Mapping[str, StepReport], loops: Mapping[str, StepReport]) -> str:
+def _error_of(viewed: Mapping[str, Any]) -> SpanError | None:
+    error = viewed.get("error")
+    return None if error is None else SpanError(error["type"], error["message"])
+
+
+def _ending(report: StepReport | LoopReport) -> dict[str, object]:
+    error = {} if report.error is None else {"error": report.error._asdict()}
+    reason = {} if report.reason is None else {"reason": report.reason}
+    return {"status": report.status, **error, **reason}
+
+
+def _item_status(unit: LoopUnit, steps: Mapping[str, StepReport], loops: Mapping[str, LoopReport]) -> str:
     required = {part.id: not isinstance(part, StepUnit) or not part.step.optional for part in unit.body}
-    statuses = {id_: report["status"] for id_, report in {**steps, **loops}.items()}
+    reports: dict[str, StepReport | LoopReport] = {**steps, **loops}
+    statuses = {id_: report.status for id_, report in reports.items()}
     if "cancelled" in statuses.values():
         return "cancelled"
     if any(status not in OVER for status in statuses.values()):

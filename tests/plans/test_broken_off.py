@@ -48,7 +48,7 @@ async def test_a_driven_plan_whose_agent_fails_keeps_its_results(plans: Plans, l
 async def test_the_plan_and_the_trace_tell_the_same_of_it(plans: Plans) -> None:
     run, outcome = await failed(plans, {"steps": SENDS}, [finish("1"), plans.runs("2", "plan_send", to="ana"), *PROSE])
     seen = await plans.harness.runs.plan(run)
-    assert {id_: one["status"] for id_, one in seen.steps().items()} == statuses(outcome.output)
+    assert {id_: report.status for id_, report in seen.steps().items()} == statuses(outcome.output)
     events = await plans.harness.runs.events(run)
     [failure] = [event.data for event in events if isinstance(event.data, StepFailed) and event.data.name == "2"]
     assert (failure.error, "plan_send was called" in failure.message) == ("unfinished", True)
