@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.watch import MARK, marked
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the marks are read in /proc")
 RUN = (
     "import subprocess, time, tests.watch as w; w.watched(); subprocess.Popen(['sleep', '600'], start_new_session=True)"
 )

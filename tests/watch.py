@@ -7,18 +7,20 @@ comes when the test run is gone, killed or not, and then ends every process that
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import uuid
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 MARK = "TEST_RUN_MARK"
 
 
 def watched() -> subprocess.Popen[bytes] | None:
-    """Mark this process and what it will start, and have them watched; None if it is marked, or cannot be."""
-    if MARK in os.environ or not Path("/proc/self/environ").exists():
+    """Mark this process and what it will start, and have them watched; None if it is marked already."""
+    if MARK in os.environ:
         return None
     os.environ[MARK] = uuid.uuid4().hex
     command = [sys.executable, str(Path(__file__)), os.environ[MARK], str(os.getpid())]
@@ -27,24 +29,19 @@ def watched() -> subprocess.Popen[bytes] | None:
 
 def marked(value: str) -> list[int]:
     """Return the processes that carry the mark."""
-    wanted = f"{MARK}={value}".encode()
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if wanted in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
-                found.append(int(entry))
-        except OSError:  # it ended meanwhile, or is another user's
-            continue
-    return found
+    return [process.pid for process in _marked(value)]
+
+
+def _marked(value: str) -> list[psutil.Process]:
+    processes = psutil.process_iter(["environ"])
+    return [process for process in processes if (process.info["environ"] or {}).get(MARK) == value]
 
 
 def end(value: str, spared: set[int]) -> None:
-    for pid in marked(value):
-        if pid not in spared:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+    for process in _marked(value):
+        if process.pid not in spared:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 if __name__ == "__main__":

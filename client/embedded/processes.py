@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from holdfast.client.embedded.home import ServerUnreachable
 
@@ -49,45 +50,34 @@ def spawn(
         )
 
 
-async def stop(pids: list[int], grace: float) -> None:
+async def stop(pids: Collection[int], grace: float) -> None:
     """Terminate processes; kill those still alive after `grace` seconds. Raises `ServerUnreachable`."""
-    for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+    left = [process for process in _running() if process.pid in pids]
+    for end, patience in ((psutil.Process.terminate, grace), (psutil.Process.kill, 5.0)):
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                end(process)
         deadline = time.monotonic() + patience
-        while (pids := _alive(pids)) and time.monotonic() < deadline:
+        while (left := list(filter(_is_alive, left))) and time.monotonic() < deadline:
             await asyncio.sleep(TICK)
-    if pids:
-        raise ServerUnreachable(f"process {pids[0]} does not end; kill it, then run this again")
+    if left:
+        raise ServerUnreachable(f"process {left[0].pid} does not end; kill it, then run this again")
 
 
-def _alive(pids: list[int]) -> list[int]:
-    running = {pid for pid, _ in commands()} if pids else set()
-    return [pid for pid in pids if pid in running]
+def _is_alive(process: psutil.Process) -> bool:
+    # Not `psutil.wait_procs`: to it a zombie lives until its parent has waited for it, and ours may be any command.
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
-def commands() -> Iterator[tuple[int, str]]:
-    """Yield process id and command line of every process; zombies are left out."""
-    return _commands_of_proc() if Path("/proc/self/cmdline").exists() else _commands_of_ps()
+def commands() -> Iterator[tuple[int, list[str]]]:
+    """Yield process id and arguments of every process that may be looked at; zombies have none, and are left out."""
+    for process in _running():
+        if arguments := process.info["cmdline"]:
+            yield process.pid, arguments
 
 
-def _commands_of_proc() -> Iterator[tuple[int, str]]:
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            raw = Path("/proc", entry, "cmdline").read_bytes()
-        except OSError:  # it ended meanwhile
-            continue
-        if raw:
-            yield int(entry), os.fsdecode(raw.rstrip(b"\0").replace(b"\0", b" "))
-
-
-def _commands_of_ps() -> Iterator[tuple[int, str]]:
-    """Do the same without /proc, as on macOS."""
-    listing = subprocess.run(["ps", "-axww", "-o", "pid=,stat=,command="], capture_output=True, check=True).stdout
-    for line in os.fsdecode(listing).splitlines():
-        pid, status, command = line.split(maxsplit=2)
-        if "Z" not in status:
-            yield int(pid), command.rstrip()
+def _running() -> Iterator[psutil.Process]:
+    return psutil.process_iter(["cmdline"])

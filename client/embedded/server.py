@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import re
 import shutil
 import socket
 import subprocess
@@ -36,6 +35,7 @@ START_PATIENCE = 20.0
 """Seconds a server may take to start."""
 REPLY_PATIENCE = 8.0
 """Seconds a running server may take to answer: a command that was killed may just have started it."""
+START = ("server", "start-dev")
 OPTIONS = (
     *("--log-level", "error", "--ui-disable-news-fetch"),
     *("--search-attribute", f"{BLUEPRINT_ATTRIBUTE}=Keyword"),
@@ -72,13 +72,11 @@ class ServerGone(Exception):
 
 def find_server(home: Path) -> Server | None:
     """Return the running server of this state folder; None if none runs."""
-    ours = re.compile(
-        re.escape(f"{mark(home)} server start-dev ")
-        + r"--ip \S+ --port (\d+) --ui-port (\d+) --db-filename (.+?) --log-level "
-    )
-    for pid, command in commands():
-        if match := ours.match(command):
-            return Server(pid, int(match[1]), int(match[2]), Path(match[3]))
+    for pid, arguments in commands():
+        if arguments[: len(START) + 1] == [mark(home), *START]:
+            options = arguments[len(START) + 1 :]
+            values = dict(zip(options[::2], options[1::2], strict=False))
+            return Server(pid, int(values["--port"]), int(values["--ui-port"]), Path(values["--db-filename"]))
     return None
 
 
@@ -92,11 +90,11 @@ async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Serve
             lock, 3, f"{db} is in use by a Temporal server of another container or HOLDFAST_HOME; stop that one"
         )
         port, ui_port = _ports(home, ui_port)
-        options = ["server", "start-dev", "--ip", HOST, "--port", str(port), "--ui-port", str(ui_port)]
+        places = ["--ip", HOST, "--port", str(port), "--ui-port", str(ui_port), "--db-filename", str(db)]
         log = home / "temporal.log"
         start = begin(log)
         process = spawn(
-            [mark(home), *options, "--db-filename", str(db), *OPTIONS],
+            [mark(home), *START, *places, *OPTIONS],
             executable=binary,
             log=log,
             folder=home,

@@ -39,7 +39,8 @@ PATIENCE = 60.0
 
 def find_workers(home: Path) -> list[int]:
     """Return the process ids of this folder's workers: one or none, more only after a command was killed."""
-    return [pid for pid, line in commands() if line.endswith(f" -X {mark(home)} {' '.join(WORKER)}")]
+    ours = ["-X", mark(home), *WORKER]
+    return [pid for pid, arguments in commands() if arguments[-len(ours) :] == ours]
 
 
 def grace() -> float:
