@@ -1,7 +1,7 @@
 """The worker process: connects workflows and activities to a task queue.
 
 `python worker.py` (or `python -m holdfast.worker`) runs until SIGTERM or SIGINT. Settings come from `holdfast.toml`,
-from TEMPORAL_… and from HOLDFAST_… variables: see `holdfast.client.config` and `holdfast.client.settings`.
+from TEMPORAL_… and from HOLDFAST_… variables: see `holdfast.client.config`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ from holdfast.activities import (
     all_activities,
     store_at,
 )
-from holdfast.client.config import Config, ConfigError, McpSection, load_config
+from holdfast.client.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
 from holdfast.client.connection import Connection, ServerUnreachable, check_search_attributes, connect
 from holdfast.client.health import is_healthy, serve_health
 from holdfast.client.replay import replay
 from holdfast.client.secrets import stores
-from holdfast.client.settings import WorkerSettings
 from holdfast.client.workers import make_current
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
@@ -106,7 +105,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = _options(arguments)
     try:
-        settings = WorkerSettings.of(os.environ)
+        settings = WorkerVariables.read()
         if options.health:
             return 0 if is_healthy(settings.health_port) else 1
         if options.replay:

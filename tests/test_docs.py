@@ -13,7 +13,7 @@ from holdfast.blueprint import loads
 from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
 from holdfast.blueprint.source import plain, read
 from holdfast.client.cli.app import app
-from holdfast.client.settings import WorkerSettings
+from holdfast.client.config import WorkerSettings
 from holdfast.protocol.answers import REFUSALS
 from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.workflows.builtins import BUILTINS

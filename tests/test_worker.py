@@ -12,11 +12,10 @@ from temporalio.api.workflowservice.v1 import ListWorkerDeploymentsRequest
 from temporalio.common import VersioningBehavior
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client.config import ConfigError
+from holdfast.client.config import ConfigError, WorkerVariables
 from holdfast.client.connection import ensure_search_attributes
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
-from holdfast.client.settings import WorkerSettings
 from holdfast.worker import versioning
 
 
@@ -117,17 +116,20 @@ async def test_packages_that_cannot_be_imported_are_exit_2(tmp_path: Path, text:
     assert expected in told
 
 
-def test_the_environment_sets_how_much_it_does_at_a_time() -> None:
-    settings = WorkerSettings.of(
-        {"HOLDFAST_MAX_ACTIVITIES": "7", "HOLDFAST_GRACE": "", "HOLDFAST_MAX_CACHED_WORKFLOWS": "0"}
-    )
+def test_the_environment_sets_how_much_it_does_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_MAX_ACTIVITIES", "7")
+    monkeypatch.setenv("HOLDFAST_GRACE", "")
+    monkeypatch.setenv("HOLDFAST_MAX_CACHED_WORKFLOWS", "0")
+    settings = WorkerVariables.read()
     assert (settings.max_activities, settings.grace, settings.max_cached_workflows) == (7, 10, 0)
     assert versioning(settings) is None
 
 
-def test_pinning_is_opt_in() -> None:
+def test_pinning_is_opt_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_BUILD_ID", "b")
     for said, behaviour in (("", VersioningBehavior.AUTO_UPGRADE), ("pinned", VersioningBehavior.PINNED)):
-        version = versioning(WorkerSettings.of({"HOLDFAST_BUILD_ID": "b", "HOLDFAST_VERSIONING": said}))
+        monkeypatch.setenv("HOLDFAST_VERSIONING", said)
+        version = versioning(WorkerVariables.read())
         assert version and version.default_versioning_behavior is behaviour
 
 
@@ -139,9 +141,10 @@ def test_pinning_is_opt_in() -> None:
         ("HOLDFAST_VERSIONING", "auto", "HOLDFAST_VERSIONING=auto: must be 'auto_upgrade' or 'pinned'"),
     ],
 )
-def test_a_bad_variable_is_named(name: str, value: str, expected: str) -> None:
+def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str) -> None:
+    monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=expected):
-        WorkerSettings.of({name: value})
+        WorkerVariables.read()
 
 
 def test_an_option_that_it_does_not_know_is_refused(tmp_path: Path) -> None:

@@ -18,19 +18,18 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
-from holdfast.client.config import Config
+from holdfast.client.config import Config, WorkerVariables
 from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded.home import ServerUnreachable, begin, tail
 from holdfast.client.embedded.processes import TICK, commands, mark, spawn, stop
 from holdfast.client.embedded.server import NAMESPACE, Server, clean_environment
-from holdfast.client.settings import WorkerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ("-P", "-m", "holdfast.worker")
 """Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 OUR_CODE = (
     *("blueprint", "protocol", "workflows", "activities", "worker.py"),
-    *("client/connection.py", "client/config.py", "client/settings.py", "client/health.py"),
+    *("client/connection.py", "client/config", "client/health.py"),
     *("client/payloads", "client/secrets.py"),
 )
 PATIENCE = 60.0
@@ -45,7 +44,7 @@ def find_workers(home: Path) -> list[int]:
 
 def grace() -> float:
     """Return the seconds a worker gets to stop: those to finish its activities, and 5 more."""
-    return WorkerSettings.of(os.environ).grace + 5
+    return WorkerVariables.read().grace + 5
 
 
 async def ensure_worker(config: Config, server: Server, client: Client, tell: Callable[[str], None]) -> None:

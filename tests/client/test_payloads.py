@@ -29,13 +29,12 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from holdfast.activities import tool
-from holdfast.client.config import ConfigError, load_config
+from holdfast.client.config import ConfigError, WorkerSettings, load_config
 from holdfast.client.connection import DATA_CONVERTER, converter, payload_place
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
 from holdfast.client.payloads.collection import StoredAmount, clear
 from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
-from holdfast.client.settings import WorkerSettings
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.client.command import Holdfast, Process
 from tests.conftest import ATTRIBUTES, Harness, until, worker_for

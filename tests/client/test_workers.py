@@ -11,9 +11,9 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.client.answering import Answering
+from holdfast.client.config import WorkerSettings
 from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
-from holdfast.client.settings import WorkerSettings
 from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, TaskFailing, make_current
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.runs import PIPELINE_WORKFLOW

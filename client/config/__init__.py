@@ -1,0 +1,136 @@
+"""The configuration, from `holdfast.toml` and the environment; commands and workers load it.
+
+The file is looked for in the current folder and its parents. Variables win over it: `HOLDFAST_TASK_QUEUE`,
+`HOLDFAST_IMPORTS` and `HOLDFAST_HOLD` over `[worker]`, `HOLDFAST_PAYLOADS` over `[payloads] external`,
+`HOLDFAST_SECRETS` over `[secrets] store`. `HOLDFAST_HOME` is the embedded server's state folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.client.config.errors import ConfigError
+from holdfast.client.config.file import read_file
+from holdfast.client.config.sections import (
+    AnswersSection,
+    CacheSection,
+    File,
+    McpSection,
+    ModelSection,
+    PayloadsSection,
+    SecretsSection,
+    WorkerSection,
+)
+from holdfast.client.config.variables import OVERRIDDEN, Overrides, WorkerSettings, WorkerVariables
+from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.guard import Key
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "McpSection",
+    "ModelSection",
+    "SecretsSection",
+    "WorkerSection",
+    "WorkerSettings",
+    "WorkerVariables",
+    "load_config",
+]
+
+FILE_NAME = "holdfast.toml"
+KEY_ID = "default"
+"""The id of the key that `key_env` names."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """The configuration in force: file, environment and defaults together."""
+
+    home: Path
+    """The embedded server's state folder, absolute."""
+    folder: Path
+    """The project's folder, where the worker runs: that of the file, else the current one."""
+    path: Path | None = None
+    """The file; None if there is none."""
+    worker: WorkerSection = WorkerSection()
+    models: Mapping[str, ModelSection] = field(default_factory=dict)
+    mcp: Mapping[str, McpSection] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    answers: AnswersSection = AnswersSection()
+    payloads: PayloadsSection = PayloadsSection()
+    cache: CacheSection = CacheSection()
+    secrets: SecretsSection = SecretsSection()
+    limits: SizeLimits = SizeLimits()
+
+    def answer_keys(self, *, every: bool = False) -> list[Key]:
+        """Return the keys that make tokens; [] if commands need none.
+
+        Args:
+            every: Require every key that is named, as a worker does; a client may hold some of them only.
+
+        Raises:
+            ConfigError: None of the keys that are named is set or, with `every`, one is not.
+        """
+        if self.answers.key_env is not None:
+            return [Key(KEY_ID, self._variable("answers.key_env", self.answers.key_env))]
+        keys = self.answers.keys
+        if not every:
+            keys = [key for key in keys if os.environ.get(key.env)] or keys
+        return [Key(key.id, self._variable("answers.keys", key.env), key.proves, frozenset(key.scope)) for key in keys]
+
+    def cache_place(self) -> str:
+        """Return the store for `cache` steps: `sqlite:` with an absolute path, or a Redis URL. Raises ConfigError."""
+        if self.cache.url_env is not None:
+            return self._variable("cache.url_env", self.cache.url_env)
+        store = self.cache.store or f"sqlite:{self.home / 'cache.db'}"
+        if not store.startswith("sqlite:"):
+            return store
+        path = Path(store.removeprefix("sqlite:")).expanduser()
+        return f"sqlite:{(self.folder / path).resolve()}"
+
+    def _variable(self, key: str, name: str) -> str:
+        value = os.environ.get(name)
+        if not value:
+            raise ConfigError(f"{self.path or FILE_NAME}: {key}: {name} is not set; export {name}=…")
+        return value
+
+    def place(self, *, embedded: bool) -> str:
+        """Return the store for large payloads: a bucket's URL, `dir:` with an absolute path, or "" for Temporal."""
+        external = self.payloads.external
+        if external is None:
+            return f"dir:{self.home / 'payloads'}" if embedded else ""
+        return f"dir:{self._resolved(external)}" if external.startswith("dir:") else external
+
+    def secret_folder(self, *, embedded: bool) -> Path | None:
+        """Return the folder for answers to `ask: secret`; None if none is configured."""
+        if self.secrets.store is None:
+            return self.home / "secrets" if embedded else None
+        return self._resolved(self.secrets.store)
+
+    def _resolved(self, place: str) -> Path:
+        """Return the absolute path of a `dir:` setting."""
+        return (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
+
+
+def load_config(start: Path | None = None) -> Config:
+    """Return the configuration for a folder (by default the current one). Raises ConfigError."""
+    start = (start or Path.cwd()).resolve()
+    path = next((p for folder in (start, *start.parents) if (p := folder / FILE_NAME).is_file()), None)
+    file = read_file(path) if path else File()
+    variables = Overrides.read()
+    folder = path.parent if path else start
+    home = variables.home.expanduser().resolve() if variables.home else folder / ".holdfast"
+    return Config(home, folder, path, **_sections(file, variables))
+
+
+def _sections(file: File, variables: Overrides) -> dict[str, Any]:
+    """Return the tables of the file, with the values of the variables that are set in place of its own."""
+    sections = dict(file)
+    for name in variables.model_fields_set & OVERRIDDEN.keys():
+        section, key = OVERRIDDEN[name]
+        sections[section] = sections[section].model_copy(update={key: getattr(variables, name)})
+    return sections

@@ -1,0 +1,98 @@
+"""Read `holdfast.toml`: every problem at once, each with its line, its key and a way out."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from holdfast.client.config.errors import ConfigError
+from holdfast.client.config.sections import UNSHOWN, File
+
+LATER_KEYS = (["payloads", "encryption_key_env"],)
+"""Keys that are reserved and not supported in this version."""
+
+
+def read_file(path: Path) -> File:
+    """Parse and check a file. Raises ConfigError with every problem."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_syntax(path, error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}; make it a readable UTF-8 file") from error
+    try:
+        return File.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_problem(path, text, detail) for detail in error.errors())) from None
+
+
+def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> str:
+    """Return the message for a TOML error, with line and column in front."""
+    message, _, position = str(error).partition(" (at ")
+    numbers = re.findall(r"\d+", position)
+    place = ":".join([str(path), *numbers])
+    return f"{place}: not valid TOML: {message[:1].lower()}{message[1:]}; text needs quotes, a list needs brackets"
+
+
+def _problem(path: Path, text: str, detail: ErrorDetails) -> str:
+    """Return the line for one problem: place, key, problem, way out."""
+    key = [str(part) for part in detail["loc"]]
+    return f"{path}:{_line(text, key)}: {'.'.join(key)}: {_explanation(key, detail)}"
+
+
+def _explanation(key: list[str], detail: ErrorDetails) -> str:
+    """Return the problem with a value, and the way out."""
+    if detail["type"] == "missing":
+        return f'missing; add {key[-1]} = "…"'
+    if detail["type"] == UNSHOWN:
+        return detail["msg"]
+    if detail["type"] != "extra_forbidden":
+        return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {detail['input']!r}"
+    if key in LATER_KEYS:
+        return "is not part of this version; remove the key"
+    valid = _valid_keys(key)
+    near = difflib.get_close_matches(key[-1], valid, 1)
+    return "unknown key" + (f" (did you mean '{near[0]}'?)" if near else f"; known here: {', '.join(valid)}")
+
+
+def _valid_keys(key: list[str]) -> list[str]:
+    """Return the keys that are valid in the table of this one."""
+    kind: Any = File
+    for part in key[:-1]:
+        is_table = isinstance(kind, type) and issubclass(kind, BaseModel)
+        kind = kind.model_fields[part].annotation if is_table else get_args(kind)[-1]
+    return list(kind.model_fields)
+
+
+def _line(text: str, key: list[str]) -> int:
+    """Return the line, from 1, of a key, or of its nearest table: tomllib reports no positions."""
+    best, line = 0, 1
+    for number, path in _keys_of(text):
+        common = len(os.path.commonprefix([key, path]))
+        if common > best:
+            best, line = common, number
+    return line
+
+
+def _keys_of(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the full path of every table header and key of a file."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+([^\[\]]+)\]", line):
+            table = _parts(header[1])
+            yield number, table
+        elif name := re.match(r"""\s*([\w."'-]+)\s*=""", line):
+            yield number, table + _parts(name[1])
+
+
+def _parts(dotted: str) -> list[Any]:
+    return [part.strip().strip("\"'") for part in dotted.split(".")]

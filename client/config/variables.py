@@ -1,0 +1,108 @@
+"""What HOLDFAST_… variables say: over `holdfast.toml`, and to a worker. An empty variable counts as unset."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from holdfast.client.config.errors import ConfigError
+from holdfast.client.config.sections import MODULE, UNSHOWN, PayloadStore, SecretStore
+
+PREFIX = "HOLDFAST_"
+
+
+class Variables(BaseSettings):
+    """Settings from the environment: a setting's variable is its name in capitals behind HOLDFAST_."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, validate_default=False)
+
+    @classmethod
+    def read(cls) -> Self:
+        """Return the settings of this process's environment. Raises `ConfigError`."""
+        try:
+            return cls()
+        except ValidationError as error:
+            raise ConfigError("\n".join(map(_problem, error.errors()))) from None
+
+
+def _problem(detail: ErrorDetails) -> str:
+    name = f"{PREFIX}{str(detail['loc'][0]).upper()}"
+    value = "" if detail["type"] == UNSHOWN else f"={detail['input']}"
+    return f"{name}{value}: {_message(detail)}"
+
+
+def _message(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "bool_parsing":
+            return "must be true or false"
+        case "literal_error":
+            return f"must be {detail['ctx']['expected']}"
+    return detail["msg"]
+
+
+def _modules(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not all(re.fullmatch(MODULE, name) for name in names):
+        raise PydanticCustomError("modules", "must be module names separated by commas")
+    return names
+
+
+class Overrides(Variables):
+    """The variables that win over `holdfast.toml`, and the one that names the state folder."""
+
+    home: Path | None = None
+    task_queue: str = ""
+    imports: Annotated[list[str], NoDecode, BeforeValidator(_modules)] = []
+    hold: bool = False
+    payloads: PayloadStore = ""
+    secrets: SecretStore = ""
+
+
+OVERRIDDEN = {
+    "task_queue": ("worker", "task_queue"),
+    "imports": ("worker", "imports"),
+    "hold": ("worker", "hold"),
+    "payloads": ("payloads", "external"),
+    "secrets": ("secrets", "store"),
+}
+"""The section and key of the file that each variable wins over."""
+
+
+def _at_least(least: int) -> BeforeValidator:
+    def number(value: object) -> int:
+        if not str(value).isdecimal() or int(str(value)) < least:
+            raise PydanticCustomError("number", "must be a whole number, {least} or more", {"least": least})
+        return int(str(value))
+
+    return BeforeValidator(number)
+
+
+class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
+    """The settings of a worker beside its configuration."""
+
+    grace: Annotated[int, _at_least(0)] = 10
+    """Seconds that running activities get at shutdown."""
+    max_activities: Annotated[int, _at_least(1)] = 100
+    max_workflow_tasks: Annotated[int, _at_least(2)] = 10
+    """They share one interpreter: with more, none is done sooner, and each comes nearer to the SDK's limit of 2 s."""
+    max_cached_workflows: Annotated[int, _at_least(0)] = 1000
+    health_port: Annotated[int, _at_least(0)] = 0
+    """0: no health check."""
+    build_id: str = ""
+    """Turns on worker versioning: the build of `deployment`."""
+    deployment: str = "holdfast"
+    versioning: Literal["auto_upgrade", "pinned"] = "auto_upgrade"
+
+    @property
+    def version_name(self) -> str:
+        """Deployment and build, as people name a version."""
+        return f"{self.deployment}/{self.build_id}"
+
+
+class WorkerVariables(Variables, WorkerSettings):
+    """The same, from the environment."""
