@@ -19,7 +19,7 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.jsonschemas import BadSchema
-from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
+from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.events import chain
 from holdfast.client.memory import QuestionMemory

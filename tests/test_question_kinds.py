@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from holdfast.blueprint.kinds import Hitl
-from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
+from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.questions import QUESTION_KINDS
 
 HOME = Path(__file__).parent.parent
@@ -21,7 +21,7 @@ OWN_NAMES = {"permission", "clarification", "decision", "checkpoint", "judgement
 """Names that mean nothing but a kind of question: no comparison may hold them."""
 HOLDERS = {"kind", "ask"}
 """Attributes and keys that hold the name of a kind: of a question, and of a `hitl` step."""
-ALLOWED = {"blueprint/kinds/question_kinds.py"}
+ALLOWED = {"blueprint/question_kinds.py"}
 """The table of the traits that the language needs."""
 FILES = sorted(
     path

@@ -12,8 +12,8 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
 from holdfast.blueprint.people import is_person
+from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.address import Address, root, within
 from holdfast.protocol.events import OwnChildStarted
 from holdfast.protocol.people import People

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.blueprint.explain.agents import LIMIT
-from holdfast.blueprint.explain.amounts import Amount
 from holdfast.blueprint.explain.cost import limit_phrases, requests_of
 from holdfast.blueprint.explain.outline import EMPTY, Line, render
 from holdfast.blueprint.explain.page import Book, Page
-from holdfast.blueprint.explain.people import Ask
-from holdfast.blueprint.explain.words import listed, one_line
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.description import Ask
+from holdfast.blueprint.words.amounts import Amount
+from holdfast.blueprint.words.text import listed, one_line
 
 __all__ = ["Ask", "Explanation", "explain"]
 

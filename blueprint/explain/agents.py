@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.explain.cost import limit_phrases, turns_of_driver
-from holdfast.blueprint.explain.people import Ask
-from holdfast.blueprint.explain.schemas import shape
-from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
 from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
-from holdfast.blueprint.kinds.references import AGENT, IMPORT, MCP
+from holdfast.blueprint.kinds.description import Ask
+from holdfast.blueprint.kinds.references import MCP, model, tool_name
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
+from holdfast.blueprint.words.schemas import shape
+from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
 
 ANY_TOOL = "a tool"
 """The name of a tool that is known only when its plan runs."""
@@ -81,42 +80,9 @@ def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     return " ".join(sentences)
 
 
-def model(name: str) -> str:
-    """Return the description of a model from its name.
-
-    >>> model("scripted:/srv/flows/replies.yaml"), model("openai-compatible:llama@http://localhost:1"), model("echo")
-    ('scripted by replies.yaml', 'llama at http://localhost:1', 'echo: repeats what it gets')
-    """
-    kind, _, rest = name.partition(":")
-    match kind:
-        case "scripted":
-            return f"scripted by {one_line(PurePosixPath(rest.replace(chr(92), '/')).name, 60)}"
-        case "openai-compatible":
-            return one_line(rest.replace("@", " at ", 1), 80)
-        case "echo":
-            return "echo: repeats what it gets"
-    return one_line(name, 80)
-
-
 def _turns_sentence(agent: Agent) -> str:
     most = f"It works in at most {counted(agent.max_turns, 'turn')}"
     return f"{most} and {counted(agent.max_tool_calls, 'call')}." if agent.max_tool_calls is not None else f"{most}."
-
-
-def tool_name(name: str) -> str:
-    """Return the description of a tool from its name: a function, an agent, a blueprint or an MCP tool.
-
-    >>> tool_name("agent:lawyer"), tool_name("imports.review"), tool_name("mcp:files"), tool_name("mcp:files/read")
-    ('the agent lawyer', 'the blueprint review', 'everything of the MCP server files', 'read of the MCP server files')
-    """
-    if name.startswith(AGENT):
-        return f"the agent {name.removeprefix(AGENT)}"
-    if name.startswith(IMPORT):
-        return f"the blueprint {name.removeprefix(IMPORT)}"
-    if name.startswith(MCP):
-        server, _, tool = name.removeprefix(MCP).partition("/")
-        return f"{one_line(tool, 60) or 'everything'} of the MCP server {one_line(server, 60)}"
-    return one_line(name, 60)
 
 
 def approval_condition(tool: AgentTool, agent: Agent) -> str | None:

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jinja2 import nodes
-
-from holdfast.blueprint.explain.amounts import LARGEST, Amount, largest, total
-from holdfast.blueprint.explain.words import duration
-from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.expressions.parse import parsed_expression
-from holdfast.blueprint.kinds import (
-    Agent,
-    AgenticLoop,
-    AgentTool,
-    AnyStep,
-    Blueprint,
-    Cache,
-    Clarify,
-    Conditional,
-    Fallback,
-    Hitl,
-    Limits,
-    Loop,
-    Map,
-    Parallel,
-    PlainStep,
-    Plan,
-    PlanBody,
-    PlanStep,
-)
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Limits, PlanBody, PlanStep
+from holdfast.blueprint.kinds.description import Cost
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, compile_plan
+from holdfast.blueprint.words.amounts import LARGEST, Amount, largest, total
+from holdfast.blueprint.words.text import duration, json_list
 
 MISFITS = 3
 """The most requests for one output that must fit a schema: a misfit is sent back for correction."""
-READINGS = 3
-"""The most requests for one answer in a `clarify`."""
 DRIVER_TURNS = 10_000
 """The turns of an agent that drives a plan, unless its author sets `max_turns`."""
 RETRIES = 2
@@ -85,77 +60,38 @@ class _Counting:
         return own
 
     def _own(self, step: AnyStep) -> Amount:
-        match step:
-            case Hitl():
-                return Amount()
-            case PlainStep():
-                return self._plain(step)
-            case Conditional():
-                branches = [*step.branches.values(), step.default_branch or []]
-                return largest(self.steps(branch) for branch in branches)
-            case Parallel():
-                return total(self.steps(branch) for branch in step.branches.values())
-            case Loop():
-                return self._loop(step)
-            case Map():
-                return self._map(step)
-            case Cache():
-                return self._step(step.wrapped_step)
-            case Clarify():
-                return self._clarify(step)
-            case AgenticLoop():
-                return self._planner(step)
-            case Plan():
-                return self._plan(step)
+        """Return the requests of the step itself and of what it holds."""
+        if step.plan_body is not None:
+            return self._plan(step.name, step.plan_body)
+        cost = step.cost()
+        blocks = [self.steps(block.steps) for block in step.blocks().values()]
+        inside = largest(blocks) if cost.alternatives else total(blocks)
+        return total([cost.own, inside, *self._work(step, cost)]).times(cost.times, cost.why)
 
-    def _plain(self, step: PlainStep) -> Amount:
-        if step.agent is not None:
-            return self._use(step.agent)
-        if step.uses is not None and step.uses.startswith(IMPORT):
-            return self._imported(step.uses.removeprefix(IMPORT))
-        return Amount()
+    def _work(self, step: AnyStep, cost: Cost) -> Iterator[Amount]:
+        """Yield the requests of the agents and of the import that the step runs."""
+        for used in step.agents():
+            if used.role == "planner":
+                yield self._planner(used.agent, step, cost.turns or 1)
+            elif used.role == "worker" and not cost.includes_agents:
+                yield self._use(used.agent)
+        if step.import_alias is not None:
+            yield self._imported(step.import_alias)
 
-    def _loop(self, step: Loop) -> Amount:
-        block = step.loop
-        shortened = block.history_management is not None and block.history_management.strategy == "summarize"
-        body = total([self.steps(block.body), Amount(1 if shortened else 0)])
-        if block.max_loops is None:
-            return body.times(None, f"{step.name} goes on until its exit is met")
-        if block.at_the_limit == "ask":
-            return body.times(None, f"{step.name} goes on for as long as a person wants")
-        return body.times(block.max_loops, "")
-
-    def _map(self, step: Map) -> Amount:
-        body = self.steps(step.map.body)
-        if step.map.on_item_error == "ask":
-            return body.times(None, f"an item of {step.name} is tried again as often as a person wants")
-        return body.times(literal_item_count(step), f"{step.name} has as many items as its list")
-
-    def _clarify(self, step: Clarify) -> Amount:
-        if step.agent is None:
-            return Amount()
-        if step.on_max_questions == "ask":
-            return Amount(None, (f"{step.name} asks for as long as a person wants",))
-        if step.confirm:
-            return Amount(None, (f"{step.name} begins again as often as a person rejects what was understood",))
-        return Amount((step.most_questions + 1) * READINGS)
-
-    def _planner(self, step: AgenticLoop) -> Amount:
-        agent = self._agent(step.planner)
+    def _planner(self, agent_or_name: str | Agent, step: AnyStep, turns: int) -> Amount:
+        agent = self._agent(agent_or_name)
         if agent is None:
-            return Amount(step.max_loops)
-        turns = agent.model_copy(update={"max_turns": step.max_loops})
-        return _within(self._in_turns(turns, step.registry), agent.limits)
+            return Amount(turns)
+        return _within(self._in_turns(agent.model_copy(update={"max_turns": turns}), step.tools()), agent.limits)
 
-    def _plan(self, step: Plan) -> Amount:
-        plan = step.plan
+    def _plan(self, name: str, plan: PlanBody) -> Amount:
         if plan.driver == "agent":
             agent = None if plan.agent is None else self._agent(plan.agent)
             return Amount(turns_of_driver(agent) * (1 if agent is None else _requests_a_turn(agent)))
         if plan.source is not None:
-            return Amount(None, (f"{step.name} is known only when it runs",))
+            return Amount(None, (f"{name} is known only when it runs",))
         if plan.confirm:
-            return Amount(None, (f"a person may change {step.name} before it runs",))
+            return Amount(None, (f"a person may change {name} before it runs",))
         return over_units(compile_plan(plan)[0].units, lambda unit_step: self._plan_step(unit_step, plan))
 
     def _plan_step(self, step: PlanStep, plan: PlanBody) -> Amount:
@@ -244,33 +180,8 @@ def literal_items(over: Any) -> list[Any] | None:
         case list():
             return over
         case str():
-            return _list(over)
+            return json_list(over)
     return None
-
-
-def literal_item_count(step: Map) -> int | None:
-    """Return the number of items of a map if its list is written in the blueprint, else None."""
-    try:
-        node = parsed_expression(step.map.iterable_input)
-    except ExpressionError:
-        return None
-    match node:
-        case nodes.List() | nodes.Tuple():
-            return len(node.items)
-        case nodes.Const(value=str(text)):
-            listed = _list(text)
-            return None if listed is None else len(listed)
-        case nodes.Call(node=nodes.Name(name="range"), args=[nodes.Const(value=int(count))]):
-            return max(count, 0)
-    return None
-
-
-def _list(text: str) -> list[Any] | None:
-    try:
-        listed = json.loads(text)
-    except ValueError:
-        return None
-    return listed if isinstance(listed, list) else None
 
 
 def limit_phrases(limits: Limits) -> list[str]:

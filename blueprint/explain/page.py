@@ -7,14 +7,21 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.explain.agents import ANY_TOOL, UsedAgent, asks_of, asks_of_calls, describe_agent
-from holdfast.blueprint.explain.description import AgentUse, NestedSteps, PlanUnitDescription, StepDescription
 from holdfast.blueprint.explain.outline import Line
-from holdfast.blueprint.explain.people import RESCUE, Ask
-from holdfast.blueprint.explain.schemas import shape
-from holdfast.blueprint.explain.steps import answers_in, describe_step, result_of
-from holdfast.blueprint.explain.words import RUN, Vocabulary, as_sentence, condition, constant, filled, listed, one_line
-from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Hitl, Step
+from holdfast.blueprint.explain.plans import describe_plan
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Step
+from holdfast.blueprint.kinds.description import (
+    RESCUE,
+    AgentUse,
+    Ask,
+    NestedSteps,
+    PlanUnitDescription,
+    StepDescription,
+)
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.kinds.walk import answers_in
+from holdfast.blueprint.words.schemas import shape
+from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, constant, filled, listed, one_line
 
 
 @dataclass
@@ -71,12 +78,12 @@ class Page:
         lines: list[Line] = []
         for number, step in enumerate(steps, 1):
             lines += self._step(step, names, f"{number}.", self.depth)
-            names = names.after(result_of(step, names))
+            names = names.after(step.result(names))
         return lines, names
 
     def _step(self, step: AnyStep, names: Vocabulary, label: str, depth: int) -> list[Line]:
         """Return the lines of a step and of those nested in it, numbered consecutively."""
-        description = describe_step(step, names)
+        description = _description(step, names)
         lines = [Line(f"{step.name}: {_step_text(step, description, names)}", label, depth)]
         self._record(step, description, self.prefix + label.rstrip("."))
         lines += self._parts(description.parts, label.rstrip("."), depth + 1)
@@ -87,7 +94,7 @@ class Page:
             for nested in inner.steps:
                 number += 1
                 lines += self._step(nested, nested_names, f"{label.rstrip('.')}.{number}", depth + 1)
-                nested_names = nested_names.after(result_of(nested, nested_names))
+                nested_names = nested_names.after(nested.result(nested_names))
         return lines
 
     def _parts(self, parts: Iterable[PlanUnitDescription], label: str, depth: int) -> list[Line]:
@@ -162,6 +169,12 @@ class Page:
         self.book.tools |= any(not name.startswith((AGENT, IMPORT)) for name in called)
 
 
+def _description(step: AnyStep, names: Vocabulary) -> StepDescription:
+    if step.plan_body is not None:
+        return describe_plan(step, step.plan_body, names)
+    return step.describe(names)
+
+
 def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -> str:
     """Return the kind's description, with what every step may add: condition, stops, schemas, error handling."""
     only = f"if {condition(step.when, names)}, " if step.when is not None else ""
@@ -180,7 +193,7 @@ def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -
 
 def _schema_sentences(step: AnyStep) -> list[str]:
     """Return the sentences about schemas; the input schema of a question is left out, as its form says it already."""
-    shows_input = step.input_schema is not None and not isinstance(step, Hitl)
+    shows_input = step.input_schema is not None and not step.input_schema_describes_answer
     return [
         *([f"Its input must be {shape(step.input_schema)}."] if shows_input else []),
         *([f"Its result must be {shape(step.output_schema)}."] if step.output_schema is not None else []),

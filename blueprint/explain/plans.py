@@ -6,24 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.blueprint.explain.agents import ANY_TOOL, model, tool_name
-from holdfast.blueprint.explain.amounts import Amount
+from holdfast.blueprint.explain.agents import ANY_TOOL
 from holdfast.blueprint.explain.cost import RETRIES, literal_items, over_units, turns_of_driver
-from holdfast.blueprint.explain.description import AgentUse, PlanUnitDescription, StepDescription
-from holdfast.blueprint.explain.people import PREVIOUS, RESCUE, Ask
-from holdfast.blueprint.explain.words import (
-    Vocabulary,
-    as_sentence,
-    condition,
-    constant,
-    counted,
-    duration,
-    filled,
-    listed,
-    one_line,
-    quoted,
-)
-from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Agent, PlanBody, PlanStep, Step
+from holdfast.blueprint.kinds.description import PREVIOUS, RESCUE, AgentUse, Ask, PlanUnitDescription, StepDescription
+from holdfast.blueprint.kinds.references import model, tool_name
 from holdfast.blueprint.plan import (
     Layout,
     LoopUnit,
@@ -42,6 +29,19 @@ from holdfast.blueprint.plan import filled as filled_in
 from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
 from holdfast.blueprint.plan.conditions import VALUE
 from holdfast.blueprint.plan.references import whole_reference
+from holdfast.blueprint.words.amounts import Amount
+from holdfast.blueprint.words.text import (
+    Vocabulary,
+    as_sentence,
+    condition,
+    constant,
+    counted,
+    duration,
+    filled,
+    listed,
+    one_line,
+    quoted,
+)
 
 _MEANS = {ACCEPT: " (a yes)", REFUSE: " (a no)"}
 _FAILED_ITEM = {
@@ -153,21 +153,21 @@ def at_once(most: int, noun: str) -> str:
     return f"one {noun} at a time" if most == 1 else f"up to {counted(most, noun)} at once"
 
 
-def source_of(step: Plan, names: Vocabulary) -> str:
+def source_of(step: Step, plan: PlanBody, names: Vocabulary) -> str:
     """Return the words for the source of a plan that is read when it runs."""
-    return filled(step.plan.source, names.after(filled(step.input, names)))
+    return filled(plan.source, names.after(filled(step.input, names)))
 
 
 # The plan
 
 
-def describe_plan(step: Plan, names: Vocabulary) -> StepDescription:
+def describe_plan(step: Step, plan: PlanBody, names: Vocabulary) -> StepDescription:
     """Return the description of a `plan` step and of each of its units."""
-    plan, layout = step.plan, compile_plan(step.plan)[0]
+    layout = compile_plan(plan)[0]
     sentences = [
-        _opening(step, names),
+        _opening(step, plan, names),
         _driver_sentence(plan),
-        *_worker_sentences(step, layout, names),
+        *_worker_sentences(step, plan, layout, names),
         *_failure_sentences(plan, layout),
     ]
     people = over_units(layout.units, lambda unit_step: Amount(1 if asks(unit_step) else 0))
@@ -191,14 +191,12 @@ def _asks_of_whole(plan: PlanBody) -> tuple[Ask, ...]:
     return tuple(asked)
 
 
-def _opening(step: Plan, names: Vocabulary) -> str:
-    plan = step.plan
+def _opening(step: Step, plan: PlanBody, names: Vocabulary) -> str:
     if plan.source is None:
         sentence = as_sentence(f"works off a plan: {quoted(plan.goal)}")
     else:
-        sentence = (
-            f"works off the plan in {source_of(step, names)}, which is known only when it runs, as are its questions."
-        )
+        source = source_of(step, plan, names)
+        sentence = f"works off the plan in {source}, which is known only when it runs, as are its questions."
     if not plan.confirm:
         return sentence
     return f"{sentence} A person sees it first, and may change or reject it; a rejected plan fails the step."
@@ -215,8 +213,7 @@ def _driver_sentence(plan: PlanBody) -> str:
     )
 
 
-def _worker_sentences(step: Plan, layout: Layout, names: Vocabulary) -> list[str]:
-    plan = step.plan
+def _worker_sentences(step: Step, plan: PlanBody, layout: Layout, names: Vocabulary) -> list[str]:
     input_text = names.previous if step.input == PREVIOUS else filled(step.input, names)
     if plan.driver == "agent":
         return [f"It is told the goal and {input_text}."]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.blueprint.graph.flowchart import Flowchart
-from holdfast.blueprint.graph.kinds import DRAWN
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
+from holdfast.blueprint.graph.steps import draw_step
 from holdfast.blueprint.kinds import Blueprint
 
 __all__ = ["RunOverlay", "Path", "State", "graph"]
@@ -22,6 +22,6 @@ def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
       n1 --> n2
       n2 --> n3
     """
-    drawing = Flowchart(DRAWN, overlay or RunOverlay())
+    drawing = Flowchart(draw_step, overlay or RunOverlay())
     drawing.draw(blueprint)
     return drawing.chart.text()

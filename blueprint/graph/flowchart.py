@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from holdfast.blueprint.explain.steps import answers_in, result_of
-from holdfast.blueprint.explain.words import RUN, Vocabulary
 from holdfast.blueprint.graph.mermaid import MermaidChart
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
-from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback, Step
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback
+from holdfast.blueprint.kinds.walk import answers_in
+from holdfast.blueprint.words.text import RUN, Vocabulary
 
 Ends = list[tuple[str, str]]
 """Nodes from which the flow continues, each with the label of its edge."""
@@ -60,9 +59,10 @@ class _Stop:
 
 @dataclass
 class Flowchart:
-    """A flowchart being built. A function in `kinds` draws a step, given the ends of what comes before it."""
+    """A flowchart being built."""
 
-    kinds: Mapping[type[Step], Callable[[Flowchart, Any, Location, Ends], DrawnStep]]
+    draw_step: Callable[[Flowchart, AnyStep, Location, Ends], DrawnStep]
+    """Draws a step, given the ends of what comes before it."""
     overlay: RunOverlay = field(default_factory=RunOverlay)
     chart: MermaidChart = field(default_factory=MermaidChart)
     nodes: dict[Path, str] = field(default_factory=dict)
@@ -101,12 +101,12 @@ class Flowchart:
             if step.interrupt_after and not any(follower.interrupt_before for follower in after):
                 next_ = next(((*location.path, follower.name) for follower in after), None)
                 ends = self._stop(f"stop after {step.name}", ends, _Stop("", location.path, own, next_))
-            location = location.inside(names=location.names.after(result_of(step, location.names)))
+            location = location.inside(names=location.names.after(step.result(location.names)))
         return DrawnStep(first, ends)
 
     def step(self, step: AnyStep, location: Location, ends: Ends) -> DrawnStep:
         """Draw a step with its fallback."""
-        drawn = self.kinds[type(step)](self, step, location, ends)
+        drawn = self.draw_step(self, step, location, ends)
         if not isinstance(step.on_error, Fallback):
             return drawn
         rescue = self.step(step.on_error.fallback, location, [])

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.blueprint.explain.agents import tool_name
 from holdfast.blueprint.explain.plans import PlanWords, at_once, in_order, instruction, source_of, worker_name
-from holdfast.blueprint.explain.words import condition, listed
 from holdfast.blueprint.graph.flowchart import DrawnStep, Ends, Flowchart, Location
 from holdfast.blueprint.graph.mermaid import Shape
 from holdfast.blueprint.graph.overlay import Path
-from holdfast.blueprint.kinds import Plan
+from holdfast.blueprint.kinds import PlanBody, Step
+from holdfast.blueprint.kinds.references import tool_name
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, compile_plan
+from holdfast.blueprint.words.text import condition, listed
 
 
-def plan(drawing: Flowchart, step: Plan, location: Location, ends: Ends) -> DrawnStep:
-    """Draw a `plan` step, with its confirmation and its driver's questions."""
-    layout = compile_plan(step.plan)[0]
+def draw_plan(drawing: Flowchart, step: Step, plan: PlanBody, location: Location, ends: Ends) -> DrawnStep:
+    """Draw a step that works off a plan, with its confirmation and its driver's questions."""
+    layout = compile_plan(plan)[0]
     own: Path = (*location.path, step.name)
     only = "" if step.when is None else f"if {condition(step.when, location.names)}"
     with drawing.chart.group(step.name, only) as group:
         drawing.register(own, group)
-        agreed = _agreement(drawing, step, own, ends)
-        head = drawing.chart.node("fork", *_about(step, location))
+        agreed = _agreement(drawing, plan, own, ends)
+        head = drawing.chart.node("fork", *_about(step, plan, location))
         drawing.connect(ends if agreed is None else [(agreed, "")], head)
-        out = _Units(drawing, PlanWords(layout), step.plan.driver == "agent").all(layout.units, own, head, "")
-        if step.plan.driver == "agent":
+        out = _Units(drawing, PlanWords(layout), plan.driver == "agent").all(layout.units, own, head, "")
+        if plan.driver == "agent":
             person = drawing.chart.node("question", "a person")
             drawing.register((*own, "request_user_info"), person)
             drawing.chart.edge(head, person, "asks", dotted=True)
     return DrawnStep(agreed or head, out)
 
 
-def _agreement(drawing: Flowchart, step: Plan, own: Path, ends: Ends) -> str | None:
+def _agreement(drawing: Flowchart, plan: PlanBody, own: Path, ends: Ends) -> str | None:
     """Draw the question that confirms the plan, if there is one."""
-    if not step.plan.confirm:
+    if not plan.confirm:
         return None
     node = drawing.chart.node("question", "May this plan be run?")
     drawing.register((*own, "confirm"), node)
@@ -43,9 +43,8 @@ def _agreement(drawing: Flowchart, step: Plan, own: Path, ends: Ends) -> str | N
     return node
 
 
-def _about(step: Plan, location: Location) -> list[str]:
-    plan = step.plan
-    subject = plan.goal if plan.source is None else f"the plan in {source_of(step, location.names)}"
+def _about(step: Step, plan: PlanBody, location: Location) -> list[str]:
+    subject = plan.goal if plan.source is None else f"the plan in {source_of(step, plan, location.names)}"
     if plan.driver == "agent":
         return [subject, f"driven by {worker_name(plan.agent)}"]
     return [subject, at_once(plan.max_parallel, "step")]

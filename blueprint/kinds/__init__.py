@@ -17,7 +17,8 @@ from holdfast.blueprint.kinds.cache import Cache
 from holdfast.blueprint.kinds.clarify import Clarify
 from holdfast.blueprint.kinds.conditional import Conditional
 from holdfast.blueprint.kinds.document import Blueprint
-from holdfast.blueprint.kinds.hitl import Escalation, Hitl, Option
+from holdfast.blueprint.kinds.hitl import Hitl
+from holdfast.blueprint.kinds.hitl_fields import Escalation, Option
 from holdfast.blueprint.kinds.loop import Loop
 from holdfast.blueprint.kinds.loop_block import HistoryManagement, LoopBlock
 from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock

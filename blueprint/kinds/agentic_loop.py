@@ -11,10 +11,14 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.agent_checks import check_tools
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Retry, Seconds, Template
+from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, result_sentences
+from holdfast.blueprint.kinds.references import model, tool_name
 from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
 
 
 class AgenticLoop(Step):
@@ -73,3 +77,21 @@ class AgenticLoop(Step):
             hint = "leave `human` out; who must agree to a tool is said in `registry` (approve) and `permissions`"
             findings.add_key(f"{path}.planner", "conflict", message, hint)
         check_tools(self.registry, f"{path}.registry", blueprint, findings)
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        runs = f"run {listed([tool_name(tool.name) for tool in self.registry], 'or')}, " if self.registry else ""
+        work = f"{agent_phrase(self.planner)} directs the work on {filled(self.input, names)}"
+        sentences = [f"{work}: in each turn it may {runs}ask a person, or finish."]
+        sentences.append(f"{counted(self.max_loops, 'turn')} at most; if that is not enough, it fails.")
+        end = names.after("what it finished with").with_roots(log="the log of its commands")
+        sentences += result_sentences(self.output_template, None, None, end)
+        text = " ".join(sentences) + attempts(self.timeout, self.retry)
+        return StepDescription(text, agent=self.planner, registry=tuple(self.registry))
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        planner = self.planner
+        label = f"planner {planner}" if isinstance(planner, str) else f"planner: {model(planner.model)}"
+        return Drawing("agent", [label, f"at most {counted(self.max_loops, 'turn')}"])
+
+    def cost(self) -> Cost:
+        return Cost(turns=self.max_loops)

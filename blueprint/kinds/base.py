@@ -10,11 +10,14 @@ from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_path
 from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
+from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Name, Part, Schema, Template
 from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.text import Vocabulary, as_sentence
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -49,6 +52,8 @@ class Step(Part):
 
     renders_agents: ClassVar[bool] = True
     """The instructions of the agents that the step names are rendered in its own scope."""
+    input_schema_describes_answer: ClassVar[bool] = False
+    """The input schema is the form of an answer, and not of the step's input."""
     keeps_partial_context: ClassVar[bool] = False
     """What the steps inside wrote before one of them failed stays in the context."""
 
@@ -162,3 +167,32 @@ class Step(Part):
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         """Report what is valid, but hardly as intended."""
+
+    # For people
+
+    @property
+    def answer_kind(self) -> str | None:
+        """The kind of question whose answer is the step's output; None if the output is no answer."""
+        return None
+
+    @property
+    def gives_plain_answer(self) -> bool:
+        """True if the output is what a person gave, and not an object about it."""
+        return self.answer_kind is not None and ASK_KINDS[self.answer_kind].is_plain
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        """Return what the step does, in words; by default the first sentence about its kind."""
+        summary = str(type(self).__doc__).partition(".")[0]
+        return StepDescription(as_sentence(summary[:1].lower() + summary[1:]))
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        """Return how the step stands in a flowchart."""
+        return Drawing()
+
+    def cost(self) -> Cost:
+        """Return what the step may request of models, beside the agents, imports and steps that it runs."""
+        return Cost()
+
+    def result(self, names: Vocabulary) -> str:
+        """Return the name of the step's result for the step after it."""
+        return "the last result" if self.when is not None else names.name_of_result(self.name)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Seconds, Template
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.text import Vocabulary, duration, filled
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -41,3 +43,18 @@ class Cache(Step):
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         if "wrapped_step" in step:
             step["wrapped_step"] = expansion.step(step["wrapped_step"], f"{path}.wrapped_step")
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        key = (
+            "the same values of all that it reads" if self.key is None else f"the same key, {filled(self.key, names)},"
+        )
+        kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
+        inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
+        return StepDescription(
+            f"does this step once for {key} and keeps its result {kept}.",
+            (NestedSteps("", [self.wrapped_step], inside),),
+        )
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
+        return Drawing("store", [f"results are kept {kept}"], framed=True, enters="new", skips="known")

@@ -12,11 +12,18 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.description import MORE, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Schema, Template
+from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalized
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.amounts import Amount
+from holdfast.blueprint.words.schemas import fields, shape
+from holdfast.blueprint.words.text import Vocabulary, counted, filled, unquoted
 
+READINGS = 3
+"""The most requests for one answer."""
 FEWEST = 8
 """Questions that may be put where the author gives no number."""
 
@@ -112,3 +119,35 @@ class Clarify(Step):
         if self.agent is None and self.known is None and self.most_questions < facts:
             message = f"{self.most_questions} questions for {facts} facts, which are asked one by one"
             findings.add(f"{path}.max_questions", "few_questions", message, f"write {facts} or more, or remove it")
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        except_known = (
+            f", but for what is known and fits of {filled(self.known, names)}" if self.known is not None else ""
+        )
+        facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)
+        sentences = [f"talks with a person about {filled(self.goal, names)} until it knows {facts}{except_known}."]
+        sentences.append(f"{counted(self.most_questions, 'question')} at most; {AT_MOST[self.on_max_questions]}.")
+        if self.confirm:
+            sentences.append("At the end the person sees what was understood, and may correct or reject it.")
+        if self.agent is not None:
+            sentences.append(f"{capitalized(agent_phrase(self.agent))} words the questions and reads the answers.")
+        asks = [Ask("input" if self.agent is None else "clarification", "what is not known yet")]
+        asks += [Ask("review", "what was understood", on_decline="rejected")] if self.confirm else []
+        asks += [Ask("decision", "Go on asking?", MORE)] if self.on_max_questions == "ask" else []
+        return StepDescription(" ".join(sentences), asks=tuple(asks), agent=self.agent)
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        facts = f"asks for {', '.join(self.properties())}" if self.properties() else ""
+        return Drawing("question", [unquoted(self.goal, names), facts], helper="words and reads")
+
+    def cost(self) -> Cost:
+        return Cost(self._requests(), includes_agents=True)
+
+    def _requests(self) -> Amount:
+        if self.agent is None:
+            return Amount()
+        if self.on_max_questions == "ask":
+            return Amount(None, (f"{self.name} asks for as long as a person wants",))
+        if self.confirm:
+            return Amount(None, (f"{self.name} begins again as often as a person rejects what was understood",))
+        return Amount((self.most_questions + 1) * READINGS)

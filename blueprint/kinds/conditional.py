@@ -13,11 +13,14 @@ from holdfast.blueprint.expressions.parse import parsed_expression
 from holdfast.blueprint.findings import Findings, check_function
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.description import Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expand_condition
 from holdfast.blueprint.kinds.parts import Requirement
+from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.references import BUILTINS
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.text import Vocabulary, choice, constant, filled, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -93,6 +96,58 @@ class Conditional(Step):
         if self.condition_expression is not None:
             _check_reach(self, path, self.condition_expression, findings)
 
+    def describe(self, names: Vocabulary) -> StepDescription:
+        inside = names.after(filled(self.input, names))
+        if (clause := self._yes_or_no(names)) is not None:
+            return self._either(clause, inside)
+        blocks = [
+            NestedSteps(f"If it is {_key(key)}{colon_or_nothing(then)}", then, inside, key, key)
+            for key, then in self.branches.items()
+        ]
+        unknown = " Anything else fails the step." if self.default_branch is None else ""
+        return StepDescription(f"goes by {self._subject(names)}.{unknown}", (*blocks, *self._otherwise(inside)))
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        clause = self._yes_or_no(names)
+        return Drawing("condition", [f"{clause}?" if clause is not None else self._subject(names)])
+
+    def cost(self) -> Cost:
+        return Cost(alternatives=True)
+
+    def _yes_or_no(self, names: Vocabulary) -> str | None:
+        """Return the condition as a clause if it is true or false, else None."""
+        if self.condition_expression is None or not set(self.branches) <= {"true", "false"}:
+            return None
+        return choice(self.condition_expression, names.after(filled(self.input, names)))
+
+    def _subject(self, names: Vocabulary) -> str:
+        """Return the words for the value that selects a branch."""
+        input_text = filled(self.input, names)
+        if self.condition_expression is None:
+            return f"what the function {self.condition} says of {input_text}"
+        return value(self.condition_expression, names.after(input_text))
+
+    def _either(self, clause: str, names: Vocabulary) -> StepDescription:
+        """Return the description of a condition that is true or false."""
+        titles = {"true": f"If {clause}", "false": f"Unless {clause}" if "true" not in self.branches else "Otherwise"}
+        keys = {"true": "yes", "false": "no"}
+        blocks = [
+            NestedSteps(
+                f"{titles[key]}{colon_or_nothing(self.branches[key])}", self.branches[key], names, keys[key], key
+            )
+            for key in ("true", "false")
+            if key in self.branches
+        ]
+        other = [] if len(blocks) == 2 else self._otherwise(names)
+        ways = "goes one of two ways." if len(blocks) == 2 or other else "goes one way, or fails."
+        return StepDescription(ways, (*blocks, *other))
+
+    def _otherwise(self, names: Vocabulary) -> list[NestedSteps]:
+        branch = self.default_branch
+        return (
+            [] if branch is None else [NestedSteps(f"Otherwise{colon_or_nothing(branch)}", branch, names, "otherwise")]
+        )
+
 
 def _check_reach(step: Conditional, path: str, expression: str, findings: Findings) -> None:
     values = _values(parsed_expression(expression))
@@ -130,3 +185,7 @@ def _values(node: nodes.Node) -> frozenset[str] | None:
 
 def _either(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
     return None if first is None or second is None else first | second
+
+
+def _key(key: str) -> str:
+    return key if key in ("true", "false", "null") else constant(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,11 +11,16 @@ from pydantic import Field
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import known_keys
+from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
+from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.amounts import Amount
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, counted, filled
 
 if TYPE_CHECKING:
     pass
@@ -90,6 +96,74 @@ class Loop(Step):
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         _limit(self, path, blueprint, findings)
         _growing(self, path, findings)
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        block = self.loop
+        input_text = filled(self.input, names)
+        inside = names.after(names.previous if self.input == PREVIOUS else input_text)
+        until = self._until(names)
+        sentences = [
+            f"repeats these steps {until}",
+            *writes_sentences(block.init, "Before the first round", inside),
+        ]
+        if self.input != PREVIOUS:
+            sentences.append(as_sentence(f"The first round begins with {input_text}"))
+        if block.initial_input_mapper is not None:
+            sentences.append(f"The first round begins with what {block.initial_input_mapper} makes.")
+        if block.conversation:
+            sentences.append(conversation_sentence(block))
+        after = self._after_round(names)
+        sentences += writes_sentences(block.state, "Between two rounds", after)
+        sentences += next_input_sentences(block, after)
+        sentences += result_sentences(block.output_template, block.output, block.loop_output_mapper, after)
+        inner = replace(names.after("what the round begins with"), conversing=block.conversation)
+        body = NestedSteps("", block.body, inner)
+        ask = Ask("decision", f"{self.name} has not met its exit. Go on?", MORE)
+        more = (ask,) if block.at_the_limit == "ask" else ()
+        shorter = block.history_management
+        return StepDescription(" ".join(sentences), (body,), more, agent=None if shorter is None else shorter.agent)
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        return Drawing("condition", self._ends(names), framed=True, repeats="body", enters="again", skips="done")
+
+    def cost(self) -> Cost:
+        block = self.loop
+        shortened = block.history_management is not None and block.history_management.strategy == "summarize"
+        own = Amount(1 if shortened else 0)
+        if block.max_loops is None:
+            return Cost(own, None, f"{self.name} goes on until its exit is met")
+        if block.at_the_limit == "ask":
+            return Cost(own, None, f"{self.name} goes on for as long as a person wants")
+        return Cost(own, block.max_loops)
+
+    def _after_round(self, names: Vocabulary) -> Vocabulary:
+        """Return the vocabulary after a round."""
+        last = self.loop.body[-1]
+        seen = names.after(last.result(names))
+        plain = last.when is None and last.gives_plain_answer
+        return seen.with_roots(output="the answer", previous_step="the answer") if plain else seen
+
+    def _ends(self, names: Vocabulary) -> list[str]:
+        """Return the clauses about the end of a loop: its exit, its limit, what happens at the limit."""
+        block = self.loop
+        exits: list[str] = []
+        if block.exit_expression is not None:
+            exits = [f"until {condition(block.exit_expression, self._after_round(names))}"]
+        elif block.exit_condition is not None:
+            exits = [f"until the function {block.exit_condition} says so"]
+        if block.max_loops is None:
+            rounds = f"at most {MOST_IDLE_ROUNDS} rounds in a row without asking anybody"
+            return [*exits, rounds, AT_MOST[block.at_the_limit]]
+        if not exits and block.at_the_limit == "finish":
+            return [counted(block.max_loops, "time")]
+        return [*exits, f"at most {counted(block.max_loops, 'time')}", AT_MOST[block.at_the_limit]]
+
+    def _until(self, names: Vocabulary) -> str:
+        match self._ends(names):
+            case [*others, limit, then]:
+                return f"{', '.join([*others, limit])}; {then}."
+            case limits:
+                return f"{', '.join(limits)}."
 
 
 def _limit(step: Loop, path: str, blueprint: Blueprint, findings: Findings) -> None:

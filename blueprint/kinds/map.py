@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from jinja2 import nodes
 from pydantic import Field
 
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.parse import parsed_expression
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.description import PREVIOUS, RESCUE, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.operations import Operation, expand_operations
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Template
+from holdfast.blueprint.kinds.phrases import result_sentences, writes_sentences
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.blueprint.source import PlacedDict, plain
+from holdfast.blueprint.words.text import Vocabulary, filled, json_list, one_line, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -25,6 +32,13 @@ if TYPE_CHECKING:
 
 _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input", "item", "history"})
 _TEMPLATE = re.compile(r"\s*\{\{((?:(?!\}\}|\{\{).)*)\}\}\s*", re.DOTALL)
+
+
+_FAILED_ITEM = {
+    "fail": "one that fails fails all",
+    "continue": "one that fails gives nothing",
+    "ask": "of one that fails a person says what to do",
+}
 
 
 class Finalize(Part):
@@ -108,6 +122,63 @@ class Map(Step):
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         _shared_writes(self, path, blueprint, findings)
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        block = self.map
+        input_text = filled(self.input, names)
+        inside = names.after(names.previous if self.input == PREVIOUS else input_text)
+        at_once = "one after the other" if block.max_concurrency == 1 else f"up to {block.max_concurrency} at once"
+        sentences = [
+            f"does these steps for each item of {self._items(inside)}, {at_once}; {_FAILED_ITEM[block.on_item_error]}."
+        ]
+        sentences += writes_sentences(block.init, "Before the first item", inside)
+        end = block.finalize or Finalize()
+        sentences += result_sentences(end.output_template, end.output, None, names.after("the list of results")) or [
+            "It gives the list of results."
+        ]
+        asks = (Ask("input", "An item has failed. What now?", RESCUE),) if block.on_item_error == "ask" else ()
+        return StepDescription(
+            " ".join(sentences),
+            (NestedSteps("", block.body, replace(names.after("the item"), conversing=False)),),
+            asks,
+        )
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        at_once = self.map.max_concurrency
+        how = f"up to {at_once} at once" if at_once > 1 else "one after the other"
+        lines = [f"for each item of {self._items(names)}", how]
+        return Drawing("fork", lines, framed=True, enters="item", skips="done", repeats="node")
+
+    def cost(self) -> Cost:
+        if self.map.on_item_error == "ask":
+            return Cost(times=None, why=f"an item of {self.name} is tried again as often as a person wants")
+        return Cost(times=self._item_count(), why=f"{self.name} has as many items as its list")
+
+    def _items(self, names: Vocabulary) -> str:
+        """Return the words for the list of a map; a bare identifier is a key of the context."""
+        expression = self.map.iterable_input
+        if expression.isidentifier() and expression not in names.roots:
+            return value(f"context.{expression}", names)
+        number = self._item_count()
+        if number is not None and not expression.lstrip().startswith("range"):
+            return f"a list of {number}: {one_line(expression, 80)}"
+        return value(expression, names)
+
+    def _item_count(self) -> int | None:
+        """Return the number of items of a map if its list is written in the blueprint, else None."""
+        try:
+            node = parsed_expression(self.map.iterable_input)
+        except ExpressionError:
+            return None
+        match node:
+            case nodes.List() | nodes.Tuple():
+                return len(node.items)
+            case nodes.Const(value=str(text)):
+                listed = json_list(text)
+                return None if listed is None else len(listed)
+            case nodes.Call(node=nodes.Name(name="range"), args=[nodes.Const(value=int(count))]):
+                return max(count, 0)
+        return None
 
 
 def _check_block(block: MapBlock, path: str, findings: Findings) -> None:

@@ -9,16 +9,38 @@ from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_known, check_path
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE
+from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
 
 MergeStrategy = Literal["context_update", "overwrite", "keep_first", "error_on_conflict", "no_merge"]
 Reducer = Literal["keys", "values", "union", "concat", "dedupe", "first", "last", "majority_vote"]
+
+
+_MERGED = {
+    "overwrite": "Where two write the same place of the context, the later one counts.",
+    "keep_first": "Where two write the same place of the context, the first one counts.",
+    "error_on_conflict": "If two write the same place of the context, it fails.",
+    "no_merge": "What they write to the context is dropped.",
+}
+_REDUCED = {
+    "": "the result of each by its name",
+    "keys": "their names",
+    "values": "the list of their results",
+    "union": "their results as one object, where later ones count",
+    "concat": "their lists as one",
+    "dedupe": "their lists as one, without repetitions",
+    "first": "the first result",
+    "last": "the last result",
+    "majority_vote": "the result that most of them have",
+}
 
 
 class Parallel(Step):
@@ -78,3 +100,24 @@ class Parallel(Step):
             check_known(branch, "branch", self.branches, f"{path}.field_mapping.{branch}", findings)
             for index, target in enumerate(paths):
                 check_path(target, f"{path}.field_mapping.{branch}[{index}]", findings)
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        inside = names.after(names.previous if self.input == PREVIOUS else filled(self.input, names))
+        sentences = [f"does {counted(len(self.branches), 'thing')} at the same time."]
+        if self.on_branch_failure == "ignore":
+            sentences.append("One that fails gives nothing, unless all do.")
+        if self.merge_strategy != "context_update":
+            sentences.append(_MERGED[self.merge_strategy])
+        if self.context_include_keys is not None:
+            sentences.append(f"They see only {listed(self.context_include_keys)} of the context.")
+        for branch, paths in (self.field_mapping or {}).items():
+            sentences.append(f"Of what {branch} writes to the context only {listed(paths)} is kept.")
+        sentences.append(f"It gives {_REDUCED[self.reduce or '']}.")
+        blocks = [
+            NestedSteps(f"{name}{colon_or_nothing(steps)}", steps, inside, name, name)
+            for name, steps in self.branches.items()
+        ]
+        return StepDescription(" ".join(sentences), tuple(blocks))
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        return Drawing("fork", ["at the same time"], framed=True)

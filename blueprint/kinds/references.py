@@ -1,5 +1,9 @@
 """How a blueprint refers to what a step may run: the built-in tools, agents, imports, MCP servers."""
 
+from pathlib import PurePosixPath
+
+from holdfast.blueprint.words.text import one_line
+
 AGENT = "agent:"
 IMPORT = "imports."
 MCP = "mcp:"
@@ -17,3 +21,36 @@ BUILTINS = frozenset(
     }
 )
 """Tools that run in workflow code and cost no activity."""
+
+
+def model(name: str) -> str:
+    """Return the description of a model from its name.
+
+    >>> model("scripted:/srv/flows/replies.yaml"), model("openai-compatible:llama@http://localhost:1"), model("echo")
+    ('scripted by replies.yaml', 'llama at http://localhost:1', 'echo: repeats what it gets')
+    """
+    kind, _, rest = name.partition(":")
+    match kind:
+        case "scripted":
+            return f"scripted by {one_line(PurePosixPath(rest.replace(chr(92), '/')).name, 60)}"
+        case "openai-compatible":
+            return one_line(rest.replace("@", " at ", 1), 80)
+        case "echo":
+            return "echo: repeats what it gets"
+    return one_line(name, 80)
+
+
+def tool_name(name: str) -> str:
+    """Return the description of a tool from its name: a function, an agent, a blueprint or an MCP tool.
+
+    >>> tool_name("agent:lawyer"), tool_name("imports.review"), tool_name("mcp:files"), tool_name("mcp:files/read")
+    ('the agent lawyer', 'the blueprint review', 'everything of the MCP server files', 'read of the MCP server files')
+    """
+    if name.startswith(AGENT):
+        return f"the agent {name.removeprefix(AGENT)}"
+    if name.startswith(IMPORT):
+        return f"the blueprint {name.removeprefix(IMPORT)}"
+    if name.startswith(MCP):
+        server, _, tool = name.removeprefix(MCP).partition("/")
+        return f"{one_line(tool, 60) or 'everything'} of the MCP server {one_line(server, 60)}"
+    return one_line(name, 60)

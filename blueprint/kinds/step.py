@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.expressions.parse import is_plain
 from holdfast.blueprint.findings import Findings, check_function, check_known, check_path, may_be_object
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
-from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
+from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, model
 from holdfast.blueprint.source import PlacedDict
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, listed, one_line, unquoted
 
 
 class ImportConfig(Part):
@@ -104,6 +108,47 @@ class PlainStep(Step):
         _check_config(self, path, findings)
         _check_activity(self, path, findings)
 
+    def describe(self, names: Vocabulary) -> StepDescription:
+        input_text = filled(self.input, names)
+        if self.agent is not None:
+            input_text = "the conversation" if names.conversing and self.input == PREVIOUS else input_text
+            text = f"{agent_phrase(self.agent)} works on {input_text}.{attempts(self.timeout, self.retry)}"
+            return StepDescription(text, agent=self.agent)
+        if self.uses is None:
+            return StepDescription(
+                f"passes on {input_text}." if self.input == PREVIOUS else as_sentence(f"gives {input_text}")
+            )
+        if self.uses.startswith(IMPORT):
+            return self._describe_import(self.uses.removeprefix(IMPORT), input_text, names)
+        if self.uses in BUILTINS:
+            return StepDescription(f"{_builtin(self.uses, self.input, input_text, names)}.")
+        noun = "the function" if ":" in self.uses else "the tool"
+        text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
+        return StepDescription(text, calls=True)
+
+    def _describe_import(self, alias: str, input_text: str, names: Vocabulary) -> StepDescription:
+        config = self.config or ImportConfig()
+        input_text = input_text if config.input is None else filled(config.input, names)
+        back = listed(
+            [f"its {context_path(child)} as {context_path(parent)}" for child, parent in config.outputs.items()]
+        )
+        kept = f" It keeps {back} in the context." if config.outputs else ""
+        return StepDescription(f"runs the blueprint {alias} (below) with {input_text}.{kept}", runs=alias)
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        match self.agent:
+            case str(name):
+                return Drawing("agent", [f"agent {name}"])
+            case Agent() as agent:
+                return Drawing("agent", [f"agent: {model(agent.model)}"])
+        if self.import_alias is not None:
+            return Drawing("tool", [f"the blueprint {self.import_alias}"])
+        if self.uses is None:
+            return Drawing("plain", [] if self.input == PREVIOUS else [unquoted(self.input, names)])
+        if self.uses in BUILTINS:
+            return Drawing("plain", [self.uses])
+        return Drawing("tool", [self.uses] if self.uses != self.name else [])
+
 
 def _check_config(step: PlainStep, path: str, findings: Findings) -> None:
     if step.config is None:
@@ -150,3 +195,26 @@ def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
         if value is not None:
             message = f"{key!r} belongs to steps that run one activity: {reason}"
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it")
+
+
+_BUILTIN = {
+    "stringify": "turns {} into text",
+    "passthrough": "passes on {}",
+    "context_set": "writes to the context: {}",
+    "context_get": "reads from the context: {}",
+    "context_merge": "merges into the context: {}",
+    "select_fields": "keeps some of the keys: {}",
+    "flatten": "makes one list of {}",
+    "check_user_confirmation": "gives 'approved' if {} is an explicit yes, else 'denied'",
+}
+
+
+def _builtin(name: str, input_: Any, input_text: str, names: Vocabulary) -> str:
+    match name, input_:
+        case "context_set", {"path": str(path)} if is_plain(path):
+            return f"sets {context_path(path)} in the context to {filled(input_.get('value'), names)}"
+        case "context_merge", {"path": str(path)} if is_plain(path):
+            return f"merges {filled(input_.get('value'), names)} into {context_path(path)} in the context"
+        case ("context_get", str(path)) | ("context_get", {"path": str(path)}) if is_plain(path):
+            return f"gives {context_path(path)} from the context"
+    return _BUILTIN.get(name, f"uses {name} on {{}}").replace("{}", input_text, 1)

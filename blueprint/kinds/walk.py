@@ -38,3 +38,14 @@ def lists_within(steps: Sequence[AnyStep]) -> Iterator[Sequence[AnyStep]]:
     for step in steps:
         for block in step.blocks().values():
             yield from lists_within(block.steps)
+
+
+def answers_in(steps: Sequence[AnyStep]) -> dict[str, str]:
+    """Return the steps at any depth whose output is a person's answer, with the kind of question they ask."""
+    asking: dict[str, str] = {}
+    for step in steps:
+        if step.answer_kind is not None:
+            asking[step.name] = step.answer_kind
+        for block in step.blocks().values():
+            asking |= answers_in(block.steps)
+    return asking

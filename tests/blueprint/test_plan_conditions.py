@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.blueprint.explain.words import Vocabulary, condition
 from holdfast.blueprint.expressions import ExpressionError, evaluate
 from holdfast.blueprint.plan.conditions import VALUE, parse_condition
 from holdfast.blueprint.plan.references import BadText
+from holdfast.blueprint.words.text import Vocabulary, condition
 
 
 @pytest.mark.parametrize(

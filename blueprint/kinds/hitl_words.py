@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from holdfast.blueprint.explain.schemas import form
-from holdfast.blueprint.explain.words import (
+from holdfast.blueprint.kinds.description import PREVIOUS, Ask
+from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
+from holdfast.blueprint.people import GROUP, REQUESTER, USER
+from holdfast.blueprint.words.schemas import form
+from holdfast.blueprint.words.text import (
     Vocabulary,
     as_sentence,
     constant,
@@ -17,43 +19,9 @@ from holdfast.blueprint.explain.words import (
     unquoted,
     value,
 )
-from holdfast.blueprint.kinds import Hitl, Option
-from holdfast.blueprint.people import GROUP, REQUESTER, USER
-
-PREVIOUS = "{{ previous_step }}"
 
 
-RESCUE = ("retry", "edit", "skip", "abort")
-"""The choices of a person about a failure."""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A question that a run may ask; `step` and `at` are its step's name and number in the explanation."""
-
-    kind: str
-    message: str | None = None
-    """The message in words; None if only the run knows it."""
-    choices: tuple[str, ...] = ()
-    who: tuple[str, ...] = ("anyone",)
-    quorum: int = 1
-    by: float | None = None
-    """Seconds after the question is asked."""
-    on_timeout: str | None = None
-    on_decline: str | None = "fail"
-    remind_every: float | None = None
-    step: str = ""
-    at: str = ""
-
-    def at_step(self, step: str, at: str) -> Ask:
-        return replace(self, step=step, at=at)
-
-    def to_json(self) -> dict[str, Any]:
-        fields = asdict(self)
-        return {"step": fields.pop("step"), "at": fields.pop("at"), **fields}
-
-
-def ask_of(step: Hitl, names: Vocabulary) -> Ask:
+def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
     """Return the question of a `hitl` step as data."""
     by, on_timeout = deadline(step)
     return Ask(
@@ -71,7 +39,7 @@ def ask_of(step: Hitl, names: Vocabulary) -> Ask:
     )
 
 
-def deadline(step: Hitl) -> tuple[float | None, str | None]:
+def deadline(step: HitlFields) -> tuple[float | None, str | None]:
     """Return the seconds until an unanswered question ends, and what happens then.
 
     A `timeout` up to the last rung of `escalate` only starts the escalation; the question itself then has no end.
@@ -83,7 +51,7 @@ def deadline(step: Hitl) -> tuple[float | None, str | None]:
     return step.timeout, step.on_timeout or "fail"
 
 
-def describe_question(step: Hitl, names: Vocabulary) -> str:
+def describe_question(step: HitlFields, names: Vocabulary) -> str:
     """Return the description of a `hitl` step."""
     sentences = [
         _request(step, names),
@@ -95,16 +63,16 @@ def describe_question(step: Hitl, names: Vocabulary) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _message(step: Hitl, names: Vocabulary) -> str:
+def _message(step: HitlFields, names: Vocabulary) -> str:
     return filled(step.message, _names_in_question(step, names))
 
 
-def _names_in_question(step: Hitl, names: Vocabulary) -> Vocabulary:
+def _names_in_question(step: HitlFields, names: Vocabulary) -> Vocabulary:
     """Return the vocabulary of a question's message, which is read after the step's input."""
     return names.after(filled(step.input, names))
 
 
-def _request(step: Hitl, names: Vocabulary) -> str:
+def _request(step: HitlFields, names: Vocabulary) -> str:
     message, subject = _message(step, names), filled(step.input, names)
     is_about_more = step.message != PREVIOUS and message != subject
     template = step.ask_kind.choice if step.options else step.ask_kind.request
@@ -119,7 +87,7 @@ def _request(step: Hitl, names: Vocabulary) -> str:
     )
 
 
-def _wanted(step: Hitl) -> str:
+def _wanted(step: HitlFields) -> str:
     """Return the description of the answer: text, a form, or secrets."""
     if step.ask_kind.hidden:
         return "a secret" if step.input_schema is None else _secrets(step.input_schema)
@@ -137,7 +105,7 @@ def _secrets(schema: dict[str, Any]) -> str:
     return f"the secret{'s' if len(labels) > 1 else ''} {listed(labels)}"
 
 
-def _how_many(step: Hitl) -> str:
+def _how_many(step: HitlFields) -> str:
     match step.multiple:
         case True:
             return " one or more"
@@ -146,7 +114,7 @@ def _how_many(step: Hitl) -> str:
     return ""
 
 
-def _choices_sentence(step: Hitl, names: Vocabulary) -> str:
+def _choices_sentence(step: HitlFields, names: Vocabulary) -> str:
     if not step.options:
         return ""
     if isinstance(step.options, str):
@@ -173,7 +141,7 @@ def _option(option: Option, names: Vocabulary) -> str:
     return one_line(option.id, 60) + (f" ({'; '.join(details)})" if details else "")
 
 
-def _assignees(step: Hitl, names: Vocabulary) -> str:
+def _assignees(step: HitlFields, names: Vocabulary) -> str:
     excluded = _people(step.not_by, names)
     but = f" (but not {excluded})" if excluded else ""
     return (_people(step.assignees, names) or "a person") + but
@@ -199,14 +167,14 @@ def person(name: str, names: Vocabulary) -> str:
     return unquoted(name.removeprefix(USER), names)
 
 
-def _quorum_sentence(step: Hitl) -> str:
+def _quorum_sentence(step: HitlFields) -> str:
     if step.quorum == 1:
         return ""
     same = "choose the same" if step.options else "agree"
     return f"{step.quorum} different people must {same}."
 
 
-def _deadline_sentences(step: Hitl, names: Vocabulary) -> list[str]:
+def _deadline_sentences(step: HitlFields, names: Vocabulary) -> list[str]:
     sentences = [f"Reminded every {_interval(step.remind_every)}."] if step.remind_every is not None else []
     for rung in step.escalate:
         assignees = _people(rung.assignees, names)
@@ -229,7 +197,7 @@ def _interval(seconds: float) -> str:
     return text.removeprefix("1 ") if text.count(" ") == 1 else text
 
 
-def _timeout_clause(step: Hitl, then: str | None, names: Vocabulary) -> str:
+def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> str:
     match then:
         case "default" | "skip" if step.ask_kind.is_pause:
             return "the run goes on"
@@ -242,7 +210,7 @@ def _timeout_clause(step: Hitl, then: str | None, names: Vocabulary) -> str:
     return "the step fails"
 
 
-def _decline_sentence(step: Hitl) -> str:
+def _decline_sentence(step: HitlFields) -> str:
     if step.ask_kind.declining:
         return step.ask_kind.declining
     match step.on_decline:

@@ -12,7 +12,7 @@ from jinja2 import Environment, nodes
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
-from holdfast.blueprint.kinds.question_kinds import ASK_KINDS
+from holdfast.blueprint.question_kinds import ASK_KINDS
 
 LONGEST = 240
 """The most characters shown of one text of the author."""
@@ -440,3 +440,12 @@ def counted(number: int, noun: str) -> str:
     ('1 request', '4,020 requests')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def json_list(text: str) -> list[Any] | None:
+    """Return the list that a text is as JSON, else None."""
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        return None
+    return listed if isinstance(listed, list) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.explain.words import constant, listed, one_line
+from holdfast.blueprint.words.text import constant, listed, one_line
 
 _TYPES = {
     "object": "an object",

@@ -1,0 +1,147 @@
+"""What a kind says of itself to people: words for `explain`, a drawing for `graph`, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.blueprint.kinds.agents import Agent, AgentTool
+from holdfast.blueprint.words.amounts import Amount
+from holdfast.blueprint.words.text import Vocabulary
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import AnyStep
+
+PREVIOUS = "{{ previous_step }}"
+"""The input of a step whose author gives none."""
+RESCUE = ("retry", "edit", "skip", "abort")
+"""The choices of a person about a failure."""
+MORE = ("more", "finish", "fail")
+"""The choices of a person at a limit."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question that a run may ask; `step` and `at` are its step's name and number in the explanation."""
+
+    kind: str
+    message: str | None = None
+    """The message in words; None if only the run knows it."""
+    choices: tuple[str, ...] = ()
+    who: tuple[str, ...] = ("anyone",)
+    quorum: int = 1
+    by: float | None = None
+    """Seconds after the question is asked."""
+    on_timeout: str | None = None
+    on_decline: str | None = "fail"
+    remind_every: float | None = None
+    step: str = ""
+    at: str = ""
+
+    def at_step(self, step: str, at: str) -> Ask:
+        return replace(self, step=step, at=at)
+
+    def to_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        return {"step": fields.pop("step"), "at": fields.pop("at"), **fields}
+
+
+@dataclass(frozen=True)
+class NestedSteps:
+    """Steps nested in a step, with the title above them."""
+
+    title: str
+    steps: Sequence[AnyStep]
+    names: Vocabulary
+    label: str | None = None
+    """The name of a branch, for a drawing; None if the steps are drawn without a frame of their own."""
+    key: str | None = None
+    """The key of a branch; None if it has none, such as a default."""
+
+
+@dataclass(frozen=True)
+class AgentUse:
+    """The use of an agent by a plan."""
+
+    agent: str | Agent | None
+    """None for the default model."""
+    owner: str
+    """The name to use if the agent has none of its own."""
+    tools: tuple[str, ...] = ()
+    """The tools it calls; if empty, it works in turns."""
+    driven: bool = False
+    """True if an agent drives the plan and so asks on behalf of its steps."""
+    read: bool = False
+    """True if the plan is known only when it runs."""
+
+
+@dataclass(frozen=True)
+class PlanUnitDescription:
+    """The description of a step or a loop of a plan."""
+
+    id: str
+    name: str
+    text: str
+    parts: tuple[PlanUnitDescription, ...] = ()
+    """The body of a loop."""
+    asks: tuple[Ask, ...] = ()
+    work: AgentUse | None = None
+
+
+@dataclass(frozen=True)
+class StepDescription:
+    """The description of a step: its sentences, and all that a page collects from it."""
+
+    text: str
+    inner: tuple[NestedSteps, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    agent: str | Agent | None = None
+    registry: tuple[AgentTool, ...] | None = None
+    """The tools of a planner."""
+    runs: str | None = None
+    """The alias of the import it runs."""
+    calls: bool = False
+    """True if it calls a tool, which may ask questions of its own."""
+    parts: tuple[PlanUnitDescription, ...] = ()
+    """The steps and loops of a plan."""
+    work: AgentUse | None = None
+    """The agent that drives a plan, or works on one that is known only when it runs."""
+
+
+Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork", "store"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a step stands in a flowchart: its node, and the way through the steps inside it."""
+
+    shape: Shape = "plain"
+    lines: Sequence[str] = ()
+    """The lines of the node's label; the name and the condition are above them unless it is framed."""
+    framed: bool = False
+    """The node and the steps inside stand in a frame, which has the step's name."""
+    enters: str = ""
+    """The label of the edge from the node to the steps inside."""
+    skips: str | None = None
+    """The label of an edge that goes on from the node itself; None if all ways lead through the steps inside."""
+    repeats: Literal["", "node", "body"] = ""
+    """Where the steps inside lead: on, back to the node before them, or to a node after them that may start again."""
+    helper: str = ""
+    """The label of the edge to the step's agent, drawn beside it; "" where the node is the agent, or there is none."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step may request of models: its own requests, and those of what it holds, so many times."""
+
+    own: Amount = Amount()
+    times: int | None = 1
+    """None if nothing bounds the number; `why` says why."""
+    why: str = ""
+    alternatives: bool = False
+    """Only one of the blocks runs."""
+    includes_agents: bool = False
+    """The requests of the step's agents are among its own."""
+    turns: int | None = None
+    """The turns of a planner."""

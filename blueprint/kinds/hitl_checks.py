@@ -1,0 +1,260 @@
+"""Rules of `hitl`: the question can be answered, a deadline has a consequence, its people can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.findings import Findings, is_literal
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
+from holdfast.blueprint.people import REQUESTER, USER, is_person, name_hint
+from holdfast.blueprint.positions import parts_of
+
+SHORTEST_REMINDER = 15 * 60
+_LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"
+_ANNOTATIONS = ("title", "description")
+_NEVER_SECRET = {
+    "options": "what can be chosen from is no secret",
+    "multiple": "what can be chosen from is no secret",
+    "default": "a value in the blueprint is no secret; it would stand in every history",
+    "quorum": "nobody can see whether two secrets are the same",
+}
+
+
+def check_hitl(step: HitlFields, path: str, findings: Findings) -> None:
+    if isinstance(step.message, str) and not step.message.strip():
+        message = "the message is empty: a person must see what is asked"
+        findings.add(f"{path}.message", "bad_value", message, "leave it out to show the previous output")
+    if isinstance(step.options, str) and is_literal(step.options):
+        hint = 'write a list, or a template of one: "{{ … }}"'
+        findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
+    if step.ask_kind.hidden:
+        _secret(step, path, findings)
+    elif not step.ask_kind.takes_options:
+        for key, value in (("options", step.options), ("multiple", step.multiple)):
+            if value:
+                message = f"{key!r} belongs to questions with a choice; what a {step.ask} takes is fixed"
+                findings.add_key(f"{path}.{key}", "conflict", message, "remove it, or write ask: decision")
+    if step.options and step.input_schema is not None and not step.ask_kind.hidden:
+        message = "'options' and 'input_schema' both describe the answer"
+        findings.add_key(f"{path}.input_schema", "conflict", message, "keep one of them")
+    if not isinstance(step.multiple, bool) and step.multiple < 1:
+        findings.add(f"{path}.multiple", "bad_value", f"'multiple' must be at least 1, not {step.multiple}")
+    if not isinstance(step.options, str):
+        _distinct(step.options, path, findings)
+    _deadline(step, path, findings)
+    _check_people(step, path, findings)
+    if step.default is None or step.ask_kind.hidden:
+        return
+    if is_literal(step.default) and (reason := _misfit(step)):
+        findings.add(f"{path}.default", "bad_value", f"the default is not a valid answer: {reason}")
+
+
+# Checks of the question
+
+
+def _secret(step: HitlFields, path: str, findings: Findings) -> None:
+    for key, reason in _NEVER_SECRET.items():
+        if step.model_dump(include={key}, exclude_defaults=True):
+            findings.add_key(
+                f"{path}.{key}", "conflict", f"{key!r} does not go with ask: secret: {reason}", "remove it"
+            )
+    if step.on_timeout == "default":
+        message = "'on_timeout: default' does not go with ask: secret: a secret has no default"
+        findings.add(f"{path}.on_timeout", "conflict", message, "write on_timeout: skip, or remove it")
+    if step.input_schema is not None:
+        _names(step.input_schema, f"{path}.input_schema", findings)
+
+
+def _names(schema: dict[str, Any], path: str, findings: Findings) -> None:
+    """Check that the schema of a secret only names values: no value is ever seen that could be validated."""
+    hint = "write {type: object, required: [NAME], properties: {NAME: {type: string, description: …}}}"
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, dict) or not properties:
+        message = "the input_schema of ask: secret must be an object of the names that are asked for"
+        findings.add(path, "bad_value", message, hint)
+        return
+    for key in schema:
+        if key not in ("type", "properties", "required", *_ANNOTATIONS):
+            message = f"{key!r} cannot be checked: nothing but tools gets to see a secret"
+            findings.add_key(f"{path}.{key}", "bad_value", message, hint)
+    required = schema.get("required")
+    for name in required if isinstance(required, list) else []:
+        if name not in properties:
+            findings.add(f"{path}.required", "bad_value", f"{name!r} is required, but none of the properties", hint)
+    for name, field in properties.items():
+        if not isinstance(field, dict) or field.get("type") != "string" or field.keys() - {"type", *_ANNOTATIONS}:
+            message = (
+                f"{name!r} must be {{type: string}}, with a title or description: nothing else of it can be checked"
+            )
+            findings.add(f"{path}.properties.{name}", "bad_value", message)
+
+
+def _deadline(step: HitlFields, path: str, findings: Findings) -> None:
+    if step.default is not None and step.timeout is None:
+        message = "a default needs a deadline: without 'timeout' it is never used"
+        findings.add_key(f"{path}.default", "conflict", message, "add timeout: 2d, or remove the default")
+    elif step.on_timeout not in (None, "escalate") and step.timeout is None:
+        message = "'on_timeout' needs a deadline: without 'timeout' it never happens"
+        findings.add_key(f"{path}.on_timeout", "conflict", message, "add timeout: 2d, or remove it")
+    if step.on_timeout == "default" and step.default is None:
+        message = "'on_timeout: default' needs a 'default'"
+        findings.add(f"{path}.on_timeout", "missing_key", message, "add the default, or write on_timeout: skip")
+
+
+def _distinct(options: list[Option], path: str, findings: Findings) -> None:
+    """Check that each id and label means one option, in any case: an answer may give either."""
+    taken: dict[str, int] = {}
+    for index, option in enumerate(options):
+        for key, text in (("id", option.id), ("label", option.label)):
+            if text and taken.setdefault(_folded(text), index) != index:
+                option_path = f"{path}.options[{index}].{key}"
+                hint = f"the same as option {taken[_folded(text)] + 1}"
+                findings.add(option_path, "duplicate_name", f"the option {text!r} appears twice", hint)
+                break
+
+
+def _misfit(step: HitlFields) -> str | None:
+    """Return why the default would be refused as an answer, or None."""
+    if step.ask_kind.refusal is not None:
+        key, value = step.ask_kind.refusal
+        write = f"it may not approve: write {{{key}: {text_of(value)}, reason: …}}"
+        return None if step.ask_kind.refuses(step.default) else write
+    if step.input_schema is not None:
+        return _schema_misfit(step.input_schema, step.default)
+    if isinstance(step.options, str):
+        return None
+    if not step.multiple or step.multiple == 1 and step.multiple is not True:
+        return _choice_misfit(step.default, step)
+    if not isinstance(step.default, list) or not step.default:
+        return "it must be a list of options"
+    most = len(step.options) if step.multiple is True else step.multiple
+    if step.options and len(step.default) > most:
+        return f"at most {most} options"
+    return next((reason for choice in step.default if (reason := _choice_misfit(choice, step))), None)
+
+
+def _schema_misfit(schema: dict[str, Any], value: Any) -> str | None:
+    try:
+        return next((f"{path} {reason}".strip() for path, reason in problems_of(schema, value)), None)
+    except BadSchema:
+        return None  # reported at the schema
+
+
+def _choice_misfit(value: Any, step: HitlFields) -> str | None:
+    if not isinstance(value, str):
+        return "it must be text"
+    options = step.options if isinstance(step.options, list) else []
+    if step.takes_own_words or not options or not all(is_literal(option.label) for option in options):
+        return None
+    accepted = {_folded(text) for option in options for text in (option.id, option.label)}
+    ids = ", ".join(option.id for option in options)
+    return None if _folded(value) in accepted else f"{value!r} is none of {ids}"
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()
+
+
+# Checks of its people
+
+
+def _check_people(step: HitlFields, path: str, findings: Findings) -> None:
+    if step.ask_kind.is_pause:
+        _check_hold(step, path, findings)
+        return
+    for key, names in _lists(step):
+        _forms(names, key, f"{path}.{key}", findings)
+    _quorum(step, path, findings)
+    _ladder(step, path, findings)
+    if step.remind_every is not None and step.remind_every < SHORTEST_REMINDER:
+        message = f"reminders must be at least 15m apart, not {step.remind_every:g}s"
+        findings.add(f"{path}.remind_every", "bad_value", message)
+
+
+def _check_hold(step: HitlFields, path: str, findings: Findings) -> None:
+    reason = "a hold asks nobody"
+    for key in ("assignees", "not_by", "quorum", "remind_every", "escalate"):
+        if step.model_dump(include={key}, exclude_defaults=True):
+            findings.add_key(f"{path}.{key}", "conflict", f"{key!r} does not go with ask: hold: {reason}", "remove it")
+    if step.on_timeout == "escalate":
+        findings.add(f"{path}.on_timeout", "conflict", f"'on_timeout: escalate' does not go with ask: hold: {reason}")
+
+
+def _lists(step: HitlFields) -> Iterator[tuple[str, Sequence[str] | str]]:
+    yield "assignees", step.assignees
+    yield "not_by", step.not_by
+    for index, rung in enumerate(step.escalate):
+        yield f"escalate[{index}].assignees", rung.assignees
+
+
+def _forms(names: Sequence[str] | str, key: str, path: str, findings: Findings) -> None:
+    if isinstance(names, str):
+        if is_literal(names):
+            message = f"{key} must be a list, not {names[:40]!r}"
+            findings.add(path, "bad_value", message, 'write [user:ana], or a template of a list: "{{ … }}"')
+        return
+    for index, name in enumerate(names):
+        if is_literal(name) and not is_person(name) and not (key == "not_by" and name == REQUESTER):
+            findings.add(
+                f"{path}[{index}]", "bad_value", f"{name[:40]!r} is neither a user nor a group", name_hint(name, key)
+            )
+
+
+def _quorum(step: HitlFields, path: str, findings: Findings) -> None:
+    """Check that enough people may answer; only possible if all are plain users."""
+    if not step.assignees or not all(_are_users(names) for key, names in _lists(step) if key != "not_by"):
+        return
+    named = {name for key, names in _lists(step) if key != "not_by" for name in names}
+    allowed = named - (set() if isinstance(step.not_by, str) else set(step.not_by))
+    if len(allowed) < step.quorum:
+        listed = ", ".join(sorted(allowed)) or "nobody"
+        key = "quorum" if step.quorum > 1 else "not_by"
+        message = f"a quorum of {step.quorum} cannot be reached: {listed} may answer"
+        findings.add(f"{path}.{key}", "bad_value", message, "name more people, or lower the quorum")
+
+
+def _are_users(names: Sequence[str] | str) -> bool:
+    return not isinstance(names, str) and all(is_literal(name) and name.startswith(USER) for name in names)
+
+
+def _ladder(step: HitlFields, path: str, findings: Findings) -> None:
+    climbs = step.on_timeout == "escalate"
+    if climbs and not step.escalate and not _was_repaired(f"{path}.escalate", findings):
+        findings.add(f"{path}.on_timeout", "missing_key", "'on_timeout: escalate' needs a ladder", f"add {_LADDER}")
+    if step.escalate and not climbs:
+        hint = "write on_timeout: escalate, or remove the ladder"
+        findings.add_key(f"{path}.escalate", "conflict", "'escalate' needs on_timeout: escalate", hint)
+    for index, rung in enumerate(step.escalate):
+        if not rung.assignees:
+            message = "a rung must say who is asked"
+            findings.add(f"{path}.escalate[{index}].assignees", "bad_value", message, "name a user or a group")
+    for index in range(1, len(step.escalate)):
+        before, after = step.escalate[index - 1].after, step.escalate[index].after
+        if after <= before:
+            message = f"each rung must come after the one before: {after:g}s is not later than {before:g}s"
+            findings.add(
+                f"{path}.escalate[{index}].after", "bad_value", message, "`after` counts from the start of the question"
+            )
+    if climbs and step.escalate:
+        _end_of_ladder(step, path, findings)
+
+
+def _was_repaired(path: str, findings: Findings) -> bool:
+    """Return whether something inside was repaired, so that the rest is not what the author wrote."""
+    parts = parts_of(findings.tree, path)
+    return any(repaired[: len(parts)] == parts for repaired in findings.repaired)
+
+
+def _end_of_ladder(step: HitlFields, path: str, findings: Findings) -> None:
+    first, last = step.escalate[0].after, step.escalate[-1].after
+    ends = step.timeout is not None and step.timeout > last
+    if step.timeout is not None and not ends and step.timeout != first:
+        message = "with a ladder the timeout is its end: it must be later than the last rung"
+        hint = "make it later, or leave it out: then the last ones are waited for as long as it takes"
+        findings.add(f"{path}.timeout", "conflict", message, hint)
+    elif step.default is not None and step.timeout is not None and not ends:
+        message = "with a ladder a default needs a timeout that is later than the last rung"
+        findings.add_key(f"{path}.default", "conflict", message, "add timeout: 7d, or remove the default")

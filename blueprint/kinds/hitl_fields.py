@@ -1,0 +1,132 @@
+"""The keys of the `hitl` kind: the question, its options, its people, its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
+from holdfast.blueprint.people import GROUP
+from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind
+
+
+class Option(Part):
+    """One of the answers offered."""
+
+    id: str = Field(min_length=1, description="What the answer is, if it is chosen.", examples=["pay"])
+    label: str = Field("", description="What a person reads; default: the id.", examples=["Pay it"])
+    description: str | None = Field(None, description="What it means.", examples=["The invoice is paid today."])
+    recommended: bool = Field(False, description="Whether it is the one to take, all being equal.")
+    risk: str | None = Field(None, description="What may go wrong, or how much.", examples=["The money is gone"])
+    cost: str | None = Field(None, description="What it costs.", examples=["40 EUR"])
+    time: str | None = Field(None, description="How long it takes.", examples=["10 minutes"])
+    risks: list[str] = Field(
+        [], description="What may go wrong, one by one.", examples=[["The money is gone", "It may be a duplicate"]]
+    )
+
+
+class Escalation(Part):
+    """One rung of the ladder."""
+
+    after: Seconds = Field(description="From the moment of asking.", examples=["1d"])
+    assignees: list[str] = Field(description="Who may answer from then on.", examples=[["group:leads"]])
+
+    def requires(self) -> Iterator[Requirement]:
+        yield from _groups(self.assignees, "assignees")
+
+
+def _groups(names: list[str] | str, key: str) -> Iterator[Requirement]:
+    for index, name in enumerate(names if isinstance(names, list) else []):
+        if name.startswith(GROUP):
+            yield Requirement("group", name.removeprefix(GROUP), (key, index))
+
+
+class HitlFields(Step):
+    """The keys of `hitl`, apart from what the kind does with them."""
+
+    kind: Literal["hitl"]
+    message: Template = Field(
+        "{{ previous_step }}",
+        description="The question; default: the previous output.",
+        examples=["Is this right? {{ steps.draft.output }}"],
+    )
+    ask: Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"] = Field(
+        "input",
+        description="input: text or a form; clarification: suggestions; decision: a choice with weight; "
+        "permission: an explicit yes; review: look at the input, change it; secret: values that only tools get to see; "
+        "hold: a pause without a question.",
+    )
+    options: list[Option] | str = Field(
+        [],
+        description="Texts or objects with id and label, or a template of a list.",
+        examples=[
+            ["warm", "cool"],
+            [{"id": "pay", "label": "Pay it", "risk": "The money is gone"}],
+            "{{ steps.find.output }}",
+        ],
+    )
+    allow_custom: bool | None = Field(None, description="May a person answer in their own words beside the options?")
+    multiple: bool | int = Field(
+        False, description="Several options at once; a number is the most of them.", examples=[True, 2]
+    )
+    default: Template | None = Field(
+        None, description="The answer if nobody answers by the deadline.", examples=["refuse"]
+    )
+    timeout: Seconds | None = Field(
+        None, description="The deadline, from the moment of asking. None: no deadline.", examples=["2d"]
+    )
+    on_timeout: Literal["fail", "default", "skip", "escalate"] | None = Field(
+        None,
+        description="At the deadline: fail, take the default, or go on with null; escalate: ask others, rung by rung.",
+    )
+    assignees: list[str] | str = Field(
+        [],
+        description="Who may answer: `user:x`, `group:y`, or a template of a list; default: anyone.",
+        examples=[["user:ana", "group:editors"], "{{ context.owners }}"],
+    )
+    quorum: int = Field(1, ge=1, le=100, description="How many different people must accept.", examples=[2])
+    not_by: list[str] | str = Field(
+        [],
+        description="Who may not answer: `requester` (who started the run), `user:x`, `group:y`, or a template.",
+        examples=[["requester"], ["user:ana"]],
+    )
+    remind_every: Seconds | None = Field(
+        None, description="Reminders while nobody answers; at least 15m apart.", examples=["1d"]
+    )
+    escalate: list[Escalation] = Field(
+        [],
+        description="The ladder: who is asked instead, after how long.",
+        examples=[[{"after": "1d", "assignees": ["group:leads"]}]],
+    )
+    on_decline: Literal["fail", "continue", "abort"] = Field(
+        "fail", description="If declined: fail the step, go on with null, or fail the run whatever `on_error` says."
+    )
+
+    @property
+    def ask_kind(self) -> AskKind:
+        return ASK_KINDS[self.ask]
+
+    @property
+    def takes_own_words(self) -> bool:
+        """True if a person may answer in their own words beside the options."""
+        return self.ask_kind.own_words if self.allow_custom is None else self.allow_custom
+
+    def requires(self) -> Iterator[Requirement]:
+        yield from _groups(self.assignees, "assignees")
+        yield from _groups(self.not_by, "not_by")
+
+    def reads(self) -> Mapping[str, Template]:
+        rungs = [{"assignees": rung.assignees} for rung in self.escalate]
+        people = {"assignees": self.assignees, "not_by": self.not_by, "escalate": rungs}
+        asked = {"message": self.message, "options": self._option_texts(), "default": self.default}
+        return {**super().reads(), **asked, **people}
+
+    def _option_texts(self) -> Template:
+        return self.options if isinstance(self.options, str) else [option.model_dump() for option in self.options]
+
+    @property
+    def escalations(self) -> Sequence[float]:
+        return [rung.after for rung in self.escalate]

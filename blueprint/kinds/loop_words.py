@@ -1,0 +1,36 @@
+"""The words for what stands under `loop:`: its conversation, and the input of its rounds."""
+
+from __future__ import annotations
+
+from holdfast.blueprint.kinds.loop_block import LoopBlock
+from holdfast.blueprint.kinds.phrases import agent_phrase
+from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
+
+
+def conversation_sentence(block: LoopBlock) -> str:
+    """Return the sentence about the conversation a loop keeps."""
+    source = f" and of {block.ai_turn_source}" if block.ai_turn_source is not None else ""
+    kept = f"It keeps the conversation: the turns of the person{source}"
+    shorter = block.history_management
+    if shorter is None:
+        return f"{kept}."
+    amounts = [counted(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
+    amounts += [counted(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
+    summary = f"{agent_phrase(shorter.agent or '')} summarises what is older"
+    rest = summary if shorter.strategy == "summarize" else "what is older is dropped"
+    return f"{kept}; of more than {listed(amounts, 'or')} {rest}."
+
+
+def next_input_sentences(block: LoopBlock, names: Vocabulary) -> list[str]:
+    """Return the sentence about the input of later rounds, unless it is the previous result."""
+    if block.iteration_input_mapper is not None:
+        return [f"Each further round begins with what {block.iteration_input_mapper} makes."]
+    match block.propagation.next_input:
+        case "previous_output":
+            return []
+        case "context":
+            return ["Each further round begins with the context."]
+        case "auto":
+            return ["Each further round begins with the context if a step writes it, else with the last result."]
+        case template:
+            return [f"Each further round begins with {filled(template, names)}."]

@@ -1,0 +1,70 @@
+"""Phrases that several kinds share: agents, attempts, writes to the context, results, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.operations import Operation
+from holdfast.blueprint.kinds.parts import Retry
+from holdfast.blueprint.kinds.references import model
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, counted, duration, filled, listed, one_line
+
+AT_MOST = {
+    "fail": "if that is not enough, it fails",
+    "finish": "then it goes on with what there is",
+    "ask": "then a person says whether to go on",
+}
+"""What happens at a limit."""
+
+
+def agent_phrase(agent: str | Agent) -> str:
+    return f"the agent {agent}" if isinstance(agent, str) else f"an agent ({model(agent.model)})"
+
+
+def attempts(timeout: float | None, retry: Retry | None) -> str:
+    if retry is None:
+        return f" It may take {duration(timeout)}." if timeout is not None else ""
+    each = f" of {duration(timeout)}" if timeout is not None else ""
+    limit = f"{counted(retry.attempts, 'attempt')}{each} at most"
+    return f" {limit}."
+
+
+def result_sentences(template: str | None, output: Any, mapper: str | None, names: Vocabulary) -> list[str]:
+    if mapper is not None:
+        return [f"It gives what {mapper} makes."]
+    if template is None and output is None:
+        return []
+    return [as_sentence(f"It gives {filled(output if template is None else template, names)}")]
+
+
+def writes_sentences(operations: Sequence[Operation], when: str, names: Vocabulary) -> list[str]:
+    if not operations:
+        return []
+    return [f"{when} it {listed([_write_phrase(operation, names) for operation in operations])}."]
+
+
+def _write_phrase(operation: Operation, names: Vocabulary) -> str:
+    path, new_value = context_path(operation.write.target), filled(operation.write.value, names)
+    name = names.keys.get(("context", *path.split(".")))
+    place = name or f"{path} in the context"
+    match operation.verb:
+        case "set":
+            return f"sets {place} to {new_value}"
+        case "append":
+            return f"adds {new_value} to {place}"
+        case "merge":
+            return f"merges {new_value} into {place}"
+
+
+def context_path(path: str) -> str:
+    return one_line(path.removeprefix("context."), 60)
+
+
+def colon_or_nothing(steps: Sequence[object]) -> str:
+    return ":" if steps else ": nothing."
+
+
+def capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""Plain words for expressions, templates, schemas and amounts. Kinds describe themselves with them."""
