@@ -27,7 +27,7 @@ from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import check_bytes, check_value
-from holdfast.protocol.questions import Asked, Input
+from holdfast.protocol.questions import QUESTION_KINDS, Asked, Input
 
 Data = TypeVar("Data")
 State = TypeVar("State")
@@ -194,7 +194,11 @@ def _collect(
 
 
 def _check_question(asked: Asked, tool: str) -> None:
-    """Refuse a question without a message, or with an invalid schema: no answer could ever fit it."""
+    """Refuse a question that no workflow can read, or that no answer could ever fit."""
+    if QUESTION_KINDS.get(asked.kind) is not type(asked):
+        # Its own fields would be unknown to the kind that it calls itself, and the workflow would wait for ever.
+        text = f"{type(asked).__name__} is no kind of question: give the class a `kind` of its own"
+        raise wrong("bad_interrupt", f"{tool}: {text}")
     _json(asked.model_dump(), tool)
     if not asked.message.strip():
         raise wrong("bad_interrupt", f"{tool}: the question has no message")

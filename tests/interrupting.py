@@ -20,6 +20,12 @@ class Kept(BaseModel):
     price: int
 
 
+class Seat(Input):
+    """A question with a field of its own, but no kind."""
+
+    row: int = 1
+
+
 @tool
 def book(folder: str, flight: str) -> str:
     """Book a flight."""
@@ -172,6 +178,8 @@ def says(what: str) -> Any:
             raise Interrupt("Go?", {"price": float("nan")})
         case "blank":
             raise Interrupt(Input(message=" "))
+        case "kind":
+            raise Interrupt(Seat(message="Which seat?"))
     raise OSError(half)
 
 

@@ -228,6 +228,7 @@ async def test_a_group_of_tasks_with_a_failure_tells_it(house: Harness) -> None:
         ("state", "bad_interrupt", "no JSON"),
         ("nan", "bad_interrupt", "no JSON"),
         ("blank", "bad_interrupt", "has no message"),
+        ("kind", "bad_interrupt", "Seat is no kind of question"),
         ("failure", "tool_error", "OSError: ?"),
     ],
 )
