@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client, WorkflowHistory
 
 from holdfast.activities import tool
 from holdfast.client.connection import converter
 from holdfast.client.payloads import THRESHOLD
 from holdfast.client.payloads.directory import PayloadDirectory
+from holdfast.protocol.runs import HistoryLimits
 from tests.agents.test_turns import agent, call, turn
 from tests.client.test_payloads import replay, storing
 from tests.conftest import Harness, worker_for
@@ -35,11 +37,11 @@ async def house_of(client: Client, folder: Path) -> AsyncIterator[Harness]:
         yield harness
 
 
-async def converse(house: Harness, turns: int) -> str:
+async def converse(house: Harness, turns: int, limits: HistoryLimits) -> str:
     """A run whose agent has read so many pages, each in a turn, and has ended."""
     pages = [turn(call("read_page", folder=str(house.folder), number=n)) for n in range(turns)]
     text = agent(house, [*pages, "the end"], tools=["read_page"], max_turns=turns + 1)
-    run = await house.start(text, "Read all the pages.")
+    run = await house.start(text, "Read all the pages.", history_limits=limits)
     assert await house.output(run) == "the end"
     return run
 
@@ -53,14 +55,15 @@ def sizes(history: WorkflowHistory) -> list[int]:
     return [event.ByteSize() for event in history.events]
 
 
-async def test_200_turns_with_8_kb_results_leave_small_payloads_and_small_histories(
-    temporal: Client, tmp_path: Path
+@pytest.mark.parametrize(("turns", "rounds"), [(20, 8), pytest.param(200, 50, marks=pytest.mark.slow)])
+async def test_turns_with_8_kb_results_leave_small_payloads_and_small_histories(
+    temporal: Client, tmp_path: Path, turns: int, rounds: int
 ) -> None:
     folder = PayloadDirectory(tmp_path / "payloads")
     place = f"dir:{folder.folder}"
     async with house_of(storing(temporal, place), tmp_path) as house:
-        run = await converse(house, 200)
-        assert_read_once(tmp_path, 200)
+        run = await converse(house, turns, HistoryLimits(rounds=rounds))
+        assert_read_once(tmp_path, turns)
         assert max(stat.st_size for _, stat in folder.files()) < 2 * MEGABYTE
         histories = await house.histories(run)
         assert len(histories) > 2  # the run, and an agent that continued as new
@@ -70,13 +73,14 @@ async def test_200_turns_with_8_kb_results_leave_small_payloads_and_small_histor
         await replay(house, run, converter(place, store=False))
 
 
+@pytest.mark.parametrize(("turns", "most"), [(18, 400_000), pytest.param(60, 4_000_000, marks=pytest.mark.slow)])
 async def test_without_a_place_for_large_payloads_an_agent_continues_as_new_by_size(
-    temporal: Client, tmp_path: Path
+    temporal: Client, tmp_path: Path, turns: int, most: int
 ) -> None:
     async with house_of(temporal, tmp_path) as house:
-        run = await converse(house, 60)
-        assert_read_once(tmp_path, 60)
+        run = await converse(house, turns, HistoryLimits(bytes=most))
+        assert_read_once(tmp_path, turns)
         histories = await house.histories(run)
         assert len(histories) > 3  # more than its turns alone would make
-        assert max(sum(sizes(history)) for history in histories) < 10 * MEGABYTE
+        assert max(sum(sizes(history)) for history in histories) < 2.5 * most
         await house.replay()

@@ -9,6 +9,7 @@ import yaml
 
 from holdfast.client.errors import BadInput
 from holdfast.protocol.agents import Message, ToolCall
+from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows.agent import conversation as talk
 from tests.agents.test_turns import DONE, agent, call, document, turn
 from tests.conftest import Harness, until
@@ -70,24 +71,26 @@ async def test_an_agent_is_told_by_the_name_of_its_step_and_the_names_are_said(h
 
 
 async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) -> None:
-    turns = [*(look(house, f"w{n}") for n in range(60)), turn(call("request_user_info", question="Enough?")), DONE]
-    run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99), "Go")
+    turns = [*(look(house, f"w{n}") for n in range(6)), turn(call("request_user_info", question="Enough?")), DONE]
+    text = agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99)
+    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=5))
     question = await house.one(run)
-    assert question.address == "pipeline:test;agent:boss;tool:request_user_info:61"
+    assert question.address == "pipeline:test;agent:boss;tool:request_user_info:7"
     await house.answer(run, "yes", question)
     assert await house.output(run) == "done: yes"
     agent_id = f"{run}/agent:boss"
     view = await house.runs.tree.view(agent_id)
     assert view.previous_run is not None
-    assert view.usage.requests == 62
+    assert view.usage.requests == 8
     events = await house.runs.events(run)
     assert [one.offset for one in events] == list(range(len(events)))
-    assert sum(one.type == "tool.called" and "look_up" in one.address for one in events) == 60
+    assert sum(one.type == "tool.called" and "look_up" in one.address for one in events) == 6
 
 
 async def test_the_turn_limit_and_the_repeated_call_guard_survive_continue_as_new(house: Harness) -> None:
-    turns = [*(look(house, f"w{n}") for n in range(48)), *(look(house, "same") for _ in range(9))]
-    run = await house.start(agent(house, turns, tools=["look_up"], max_turns=99), "Go")
+    turns = [*(look(house, f"w{n}") for n in range(3)), *(look(house, "same") for _ in range(9))]
+    text = agent(house, turns, tools=["look_up"], max_turns=99)
+    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=5))
     assert (await house.result(run)).error.type == "doom_loop"
     assert calls(house.folder, "look_up-same") == 2
 

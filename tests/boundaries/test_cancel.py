@@ -9,6 +9,7 @@ import pytest
 import yaml
 from temporalio.client import WorkflowExecutionStatus
 
+from holdfast.protocol.runs import HistoryLimits
 from tests.agents.test_turns import agent, call, turn
 from tests.boundaries.test_history import limits
 from tests.conftest import Harness, until
@@ -97,9 +98,10 @@ async def test_loops_nested_four_deep(house: Harness) -> None:
 
 
 async def test_an_agent(house: Harness) -> None:
-    looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(51)]
+    looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(6)]
     turns = [*looks, turn(call("request_user_info", question="Go on?")), "done"]
-    run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99), "Go")
+    text = agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99)
+    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=5))
     await house.one(run)
     assert await has_continued(house, f"{run}/agent:boss")
     await ends(house, run)

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from holdfast.protocol.answers import Answer
+from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows import RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.test_turns import call, turn
@@ -123,7 +124,8 @@ async def test_a_plan_ends_in_a_loop_that_has_continued_as_new(house: Harness) -
     house.script(json.dumps({"1": {"output": [f"i{n}" for n in range(500)]}, "2": "done"}))
     steps = [{"id": "1", "instruction": "list"}, {"id": "2", "instruction": "CURRENT_ITEM"}]
     plan = {"goal": "A test", "agent": "scripted:replies.yaml", "steps": steps}
-    run = await house.start(json.dumps({**plan, "loop_blocks": {"l": {"over": "RESULT_FROM_1", "steps": ["2"]}}}))
+    text = json.dumps({**plan, "loop_blocks": {"l": {"over": "RESULT_FROM_1", "steps": ["2"]}}})
+    run = await house.start(text, history_limits=HistoryLimits(rounds=5))
     continued = f"WorkflowId STARTS_WITH '{run}/' AND ExecutionStatus = 'ContinuedAsNew'"
 
     async def over_a_boundary() -> bool:
@@ -135,11 +137,12 @@ async def test_a_plan_ends_in_a_loop_that_has_continued_as_new(house: Harness) -
 
 async def test_a_question_that_is_asked_again_behind_a_boundary_has_another_id(house: Harness) -> None:
     """An answer that comes late must not reach it."""
-    looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(120)]
+    looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(24)]
     house.script(yaml.safe_dump({"boss": looks}))
-    limits = {"model_calls": 40, "on_limit": "ask"}
+    limits = {"model_calls": 8, "on_limit": "ask"}
     boss = {"model": "scripted:replies.yaml", "tools": ["look_up"], "max_turns": 200, "limits": limits}
-    run = await house.start(written({"name": "boss", "agent": "boss"}, agents={"boss": boss}))
+    text = written({"name": "boss", "agent": "boss"}, agents={"boss": boss})
+    run = await house.start(text, history_limits=HistoryLimits(rounds=10))
     first = await house.one(run)
     await house.answer(run, "more", first)
     second = await house.one(run)
@@ -148,12 +151,11 @@ async def test_a_question_that_is_asked_again_behind_a_boundary_has_another_id(h
 
 
 async def test_a_plan_that_an_agent_drives_ends_after_it_has_continued_as_new(house: Harness) -> None:
-    turns = [turn(call("update_state", **{f"vars.v{n}": n})) for n in range(55)]
+    turns = [turn(call("update_state", **{f"vars.v{n}": n})) for n in range(7)]
     house.script(yaml.safe_dump({"plan": [*turns, turn(call("request_user_info", question="Go on?"))]}))
     steps = [{"id": "1", "instruction": "Do it"}]
-    run = await house.start(
-        json.dumps({"goal": "A test", "agent": "scripted:replies.yaml", "driver": "agent", "steps": steps})
-    )
+    plan = {"goal": "A test", "agent": "scripted:replies.yaml", "driver": "agent", "steps": steps}
+    run = await house.start(json.dumps(plan), history_limits=HistoryLimits(rounds=5))
     question = await house.one(run)
     assert await has_continued(house, question.owner)
     await ends(house, run)

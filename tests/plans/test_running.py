@@ -12,6 +12,7 @@ from holdfast.client.states import Outcome
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key
+from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
@@ -125,7 +126,12 @@ async def test_a_question_in_a_loop_knows_its_item(plans: Plans) -> None:
     assert [one["steps"]["2"]["status"] for one in items] == ["completed", "skipped"]
 
 
-async def test_a_plan_of_a_thousand_items_continues_as_new_and_gives_the_same(plans: Plans) -> None:
+@pytest.mark.parametrize(
+    ("size", "parts", "rounds"), [(120, 6, 10), pytest.param(1_000, 20, 50, marks=pytest.mark.slow)]
+)
+async def test_a_plan_of_many_items_continues_as_new_and_gives_the_same(
+    plans: Plans, size: int, parts: int, rounds: int
+) -> None:
     def plan(sizes: list[int]) -> Json:
         begins = [sum(sizes[:n]) for n in range(len(sizes))]
         blocks = {
@@ -135,16 +141,17 @@ async def test_a_plan_of_a_thousand_items_continues_as_new_and_gives_the_same(pl
         return {"steps": [step(f"s{n}", "item CURRENT_ITEM") for n in range(len(sizes))], "loop_blocks": blocks}
 
     script = "{{ messages[-1].content }}"
-    whole = await plans.start(plan([1_000]), [script])
-    parts = await plans.start(plan([50] * 20), [script])
-    outcome, other = await result(plans.harness, whole), await result(plans.harness, parts)
-    assert outcome.output["steps"]["s0"]["data"] == [f"item {n}" for n in range(1_000)]
-    together = [value for n in range(20) for value in other.output["steps"][f"s{n}"]["data"]]
+    limits = HistoryLimits(rounds=rounds)
+    whole = await plans.start(plan([size]), [script], history_limits=limits)
+    several = await plans.start(plan([size // parts] * parts), [script], history_limits=limits)
+    outcome, other = await result(plans.harness, whole), await result(plans.harness, several)
+    assert outcome.output["steps"]["s0"]["data"] == [f"item {n}" for n in range(size)]
+    together = [value for n in range(parts) for value in other.output["steps"][f"s{n}"]["data"]]
     assert together == outcome.output["steps"]["s0"]["data"]
     histories = await plans.harness.histories(whole)
     continued = [one for one in histories if one.workflow_id.endswith("loop:l0")]
-    assert len(continued) > 10
-    assert max(len(one.events) for one in histories) < 1_500
+    assert len(continued) > size // rounds // 2
+    assert max(len(one.events) for one in histories) < 30 * rounds
 
 
 async def result(house: Harness, run: str) -> Outcome:
