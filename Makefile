@@ -3,9 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test format lint typecheck contracts check bench fuzz measure picture all clean
+.PHONY: demo test test-all format lint typecheck contracts check bench fuzz measure picture all clean
 
-all: check test
+all: check test-all
 
 .venv/made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -19,8 +19,14 @@ demo: .venv/made
 	{ code=$$?; test $$code -eq 3 || exit $$code; \
 	echo "The run waits, and nothing is lost. The commands above work after: . $(BIN)/activate" >&2; }
 
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
+# Everything but what takes long: true sizes, killed processes, the embedded server, the fuzz, a guest project.
 test: .venv/made
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+	$(PYTEST) -m "not slow"
+
+test-all: .venv/made
+	$(PYTEST)
 
 format: .venv/made
 	$(BIN)/ruff format .

@@ -60,6 +60,8 @@ class ConfiguredRuns:
 class TestEnvironment:
     """A test server with its workers; `close` stops them."""
 
+    __test__ = False  # pytest would collect it, for its name
+
     def __init__(self, exits: AsyncExitStack, folder: Path, environment: WorkflowEnvironment) -> None:
         self._exits, self._environment = exits, environment
         self.folder = folder

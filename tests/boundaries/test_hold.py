@@ -43,6 +43,7 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
     made.stop()
 
 
+@pytest.mark.slow
 async def test_workers_on_hold_take_answers_and_nothing_is_called_or_started(machines: Machines) -> None:
     machines.start_worker()
     house = await machines.house()

@@ -108,6 +108,7 @@ def test_schema_version_and_an_unknown_command(holdfast: Holdfast) -> None:
     assert (unknown.code, "Did you mean 'answer'" in unknown.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_down_stops_and_the_next_command_finds_every_run(embedded: Process) -> None:
     run = embedded.park(LOOP)["run"]
     assert embedded("down", "--json").json == {"stopped": True}

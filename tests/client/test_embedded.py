@@ -21,6 +21,8 @@ from holdfast.client.embedded.server import find_server, start_server
 from holdfast.client.embedded.worker import ROOT, find_workers
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE
 
+pytestmark = pytest.mark.slow
+
 # It leaves at once: the SDK sometimes aborts at the interpreter's exit.
 ENSURE = (
     "import asyncio, os; from holdfast.client import config, embedded; "

@@ -547,6 +547,7 @@ async def test_gc_refuses_a_folder_that_another_namespace_refers_to(
 # The command line
 
 
+@pytest.mark.slow
 def test_a_large_value_of_the_embedded_server_lies_in_its_folder_and_replays(embedded: Process) -> None:
     embedded.write("large.txt", LARGE)
     ran = embedded("run", embedded.write("titled.yaml", TITLE), "--input", "@large.txt", "--id", "large", typed="Ten\n")
@@ -555,6 +556,7 @@ def test_a_large_value_of_the_embedded_server_lies_in_its_folder_and_replays(emb
     assert embedded("replay", "large").code == 0
 
 
+@pytest.mark.slow
 def test_gc_says_what_it_removed_and_kept(embedded: Process) -> None:
     directory = PayloadDirectory(embedded.folder / "state" / "payloads")
     asyncio.run(stored(directory, "left by nobody"))
@@ -593,6 +595,7 @@ def test_gc_without_anything_outside_says_so(tmp_path: Path) -> None:
     assert "nothing to remove" in ran.err
 
 
+@pytest.mark.slow
 def test_the_embedded_worker_gets_the_folder_of_the_command(tmp_path: Path) -> None:
     holdfast = Process(tmp_path)
     try:

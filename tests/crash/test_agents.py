@@ -13,6 +13,8 @@ from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked, ended, more
 from tests.tools import calls
 
+pytestmark = pytest.mark.slow
+
 
 @pytest_asyncio.fixture
 async def provider() -> AsyncIterator[Provider]:

@@ -6,12 +6,16 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from holdfast.client.errors import NothingSent
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
 from tests.conftest import PATIENCE, Harness
 from tests.crash.machines import Machines
+
+pytestmark = pytest.mark.slow
 
 ITEMS = ["a", "b", "c"]
 LOST = "plan_update was lost in mid-call"

@@ -156,6 +156,7 @@ async def test_the_set_up_raises_how_long_closed_runs_are_kept_and_never_lowers_
         assert await kept(bare.client, namespace) == after
 
 
+@pytest.mark.slow
 async def test_a_worker_of_a_project_with_folders_named_like_ours_gets_healthy(
     bare: WorkflowEnvironment, tmp_path: Path
 ) -> None:

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.test_architecture import HOME
+
+pytestmark = pytest.mark.slow
 
 SECONDS = "15"
 

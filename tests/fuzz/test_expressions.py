@@ -14,6 +14,8 @@ from tests.fuzz.expressions import Verdict, beyond, is_template, judging, smalle
 from tests.fuzz.growing import WORLD, Grown, grown
 from tests.test_architecture import HOME
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_second_of_it_finds_nothing() -> None:
     command = [sys.executable, "-m", "tests.fuzz.expressions", "1"]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HOME = Path(__file__).parents[2]
 NAMES = ("activities", "client", "protocol", "workflows")
 TOOL = "from holdfast import tool\n\n@tool\ndef double(n: int) -> int:\n    return 2 * n\n"

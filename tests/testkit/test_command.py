@@ -10,6 +10,8 @@ import pytest
 
 from tests.client.command import Process, Ran
 
+pytestmark = pytest.mark.slow
+
 FLOW = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 1d, default: nobody}, {name: say, uses: shout}]"
 TOOL = """
 from holdfast.activities import tool

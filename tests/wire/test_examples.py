@@ -70,7 +70,12 @@ class WiredStage(TestEnvironment):
         return [Wired(models, self.fake).call_model if one.__name__ == "call_model" else one for one in found]
 
 
-@pytest_asyncio.fixture(scope="module", params=list(APIS))
+FIRST, *OTHERS = APIS
+
+
+@pytest_asyncio.fixture(
+    scope="module", params=[FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+)
 async def wired(request: pytest.FixtureRequest) -> AsyncIterator[WiredStage]:
     stage = await WiredStage.open()
     async with Fake(APIS[request.param]) as fake:
