@@ -88,8 +88,8 @@ async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, ext
     frame = within_own_limits(frame, asking)
     if not asking.agent.works_in_turns and asking.registry is None:
         return AgentResult(output=await _single(asking, instructions, opening, frame), turns=1)
-    state = AgentState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
-    result: AgentResult = await frame.run_child(agent_definition(asking, instructions, opening, frame), state)
+    definition = agent_definition(asking, instructions, opening, frame)
+    result: AgentResult = await frame.run_child(definition, AgentState())
     frame.note(AgentCompleted(turns=result.turns, output=result.output))
     return result
 

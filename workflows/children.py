@@ -100,6 +100,8 @@ class Children:
         if isinstance(definition, DrivenDefinition) and definition.loop is not None:
             event = LoopStarted
         address = address_of(definition)
+        # Only now, for a pause may have been waited for: no signal tells a child of a guarded run that it has ended.
+        state = state.model_copy(update={"paused": host.paused, "permits": host.permits})
         start = partial(
             workflow.start_child_workflow,
             name,

@@ -186,7 +186,11 @@ class Frame:
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Run a child, return its result, and count what it spent and requested here, too."""
-        handed_on = {"request_counts": dict(self.request_counts.counted), "speakers": self._speakers_for(definition)}
+        handed_on = {
+            "budgets": self.meter.budgets,
+            "request_counts": dict(self.request_counts.counted),
+            "speakers": self._speakers_for(definition),
+        }
         begun = state.model_copy(update=handed_on)
         try:
             result = await self.host.run_child(definition, begun)

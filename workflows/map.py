@@ -88,22 +88,14 @@ class MapWorkflow(ChildWorkflow):
             place = within(self.definition.address, "page", f"{begin}-{begin + len(page) - 1}")
             definition = self.definition.model_copy(update={"items": page, "first": begin, "pages": place})
             inside = replace(frame, request_counts=fork())
-            result: MapResult = await run_items(definition, self._state(frame), inside)
+            state = MapState(context=self.store.value, resume_input=frame.scope.resume_input)
+            result: MapResult = await run_items(definition, state, inside)
             outputs += result.outputs
             if self._alone:
                 frame.write(result.context)
             else:
                 self.changed[f"items {begin} to {begin + len(page) - 1}"] = _changes(result.changes)
         return outputs
-
-    def _state(self, frame: Frame) -> MapState:
-        return MapState(
-            context=self.store.value,
-            resume_input=frame.scope.resume_input,
-            paused=self.paused,
-            permits=self.permits,
-            budgets=self.meter.budgets,
-        )
 
     def _result(self, outputs: list[Any]) -> MapResult:
         is_page = self.definition.pages is not None

@@ -197,13 +197,12 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         """Give the conversation to the workflow of the active loop, and take it back when the loop is over."""
         while (loop := self._loop_below(state)) is not None:
             fields = {key: value for key, value in self._handed_over().__dict__.items() if key in HANDED_OVER}
-            own = DrivenState(**fields, paused=self.paused, permits=self.permits, budgets=self.meter.budgets)
             self.told.clear()
             address = scope_around(state, loop).frame.address
             here = replace(self._frame(), address=address).at("loop", loop)
             definition = self.definition.model_copy(update={"address": here.address, "loop": loop})
             self._below = True
-            result: DrivenResult = await here.run_child(definition, own)
+            result: DrivenResult = await here.run_child(definition, DrivenState(**fields))
             self._below = False
             assert result.state is not None
             self.advance(**{key: value for key, value in result.state.__dict__.items() if key in HANDED_OVER})

@@ -47,5 +47,4 @@ def define_loop(
         known=needed_outside(unit, scope),
         around=list(scope.around),
     )
-    state = PlanLoopState(paused=here.host.paused, permits=here.host.permits, budgets=here.meter.budgets)
-    return child, state
+    return child, PlanLoopState()

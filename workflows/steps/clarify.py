@@ -27,7 +27,6 @@ async def run_clarify(step: Clarify, frame: Frame) -> Any:
         place=frame.summary(step.name),
         iteration=frame.iteration,
     )
-    state = ClarifyState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
-    result: ClarifyResult = await frame.run_child(definition, state)
+    result: ClarifyResult = await frame.run_child(definition, ClarifyState())
     frame.scope.answered(result.output)
     return result.output

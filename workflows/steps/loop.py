@@ -24,7 +24,4 @@ def _first_state(step: Loop, frame: Frame) -> LoopState:
         context=frame.store.value,
         input=frame.input_of(step),
         resume_input=frame.scope.resume_input,
-        paused=frame.host.paused,
-        permits=frame.host.permits,
-        budgets=frame.meter.budgets,
     )

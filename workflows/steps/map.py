@@ -42,13 +42,7 @@ async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
         conversing=frame.conversing,
         history_management=frame.history_management,
     )
-    state = MapState(
-        context=frame.store.value,
-        resume_input=frame.scope.resume_input,
-        paused=frame.host.paused,
-        permits=frame.host.permits,
-        budgets=frame.meter.budgets,
-    )
+    state = MapState(context=frame.store.value, resume_input=frame.scope.resume_input)
     result = await run_items(definition, state, frame)
     frame.write(result.context)
     return result.outputs

@@ -51,8 +51,13 @@ async def run_plan(step: Plan, frame: Frame) -> Any:
     value = frame.input_of(step)
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
     task = _task(step, value, frame)
-    drive = _driven if step.plan.driver == "agent" else _by_engine
-    result: PlanResult | DrivenResult = await frame.run_child(*drive(step, source, task, frame))
+    result: PlanResult | DrivenResult
+    if step.plan.driver == "agent":
+        driver = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
+        definition = _driven(step, driver, source, task, frame)
+        result = await within_own_limits(frame, driver).run_child(definition, DrivenState())
+    else:
+        result = await frame.run_child(_by_engine(step, source, task, frame), ScheduledState())
     if result.status in ("failed", "cancelled"):
         raise raised(_failure(step, result, frame))
     return result.output
@@ -71,10 +76,10 @@ def _task(step: Plan, value: Any, frame: Frame) -> Any:
     return "\n".join(lines) or None
 
 
-def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[PlanDefinition, ScheduledState]:
+def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> PlanDefinition:
     planner = planner_of(step, frame)
     fields = alone(_bare(step), frame)
-    definition = PlanDefinition(
+    return PlanDefinition(
         **{**fields, "blueprint": _with_reach(fields["blueprint"], planner, frame)},
         given=source,
         planner=planner,
@@ -83,22 +88,18 @@ def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[PlanDe
         iteration=frame.iteration,
         **_read(step, frame),
     )
-    state = ScheduledState(paused=frame.host.paused, permits=frame.host.permits, budgets=frame.meter.budgets)
-    return definition, state
 
 
-def _driven(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[DrivenDefinition, DrivenState]:
-    asking = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
-    agent = asking.agent.model_copy(
-        update=_ROOM | asking.agent.model_dump(include=asking.agent.model_fields_set & _ROOM.keys())
-    )
+def _driven(step: Plan, driver: AgentCall, source: Any, task: Any, frame: Frame) -> DrivenDefinition:
+    written = driver.agent.model_dump(include=driver.agent.model_fields_set & _ROOM.keys())
+    agent = driver.agent.model_copy(update=_ROOM | written)
     instructions = f"{text_of(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
-    base = agent_definition(replace(asking, agent=agent), instructions, [], frame)
+    base = agent_definition(replace(driver, agent=agent), instructions, [], frame)
     reach = reach_of([step], frame.blueprint)
     planner = planner_of(step, frame)
     blueprint = base.blueprint.model_copy(update={"agents": reach.agents, "imports": reach.imports})
     blueprint = _with_reach(blueprint, planner, frame)
-    definition = DrivenDefinition(
+    return DrivenDefinition(
         **{**base.__dict__, "blueprint": blueprint},
         author=step.plan,
         given=source,
@@ -106,9 +107,6 @@ def _driven(step: Plan, source: Any, task: Any, frame: Frame) -> tuple[DrivenDef
         task=task,
         plan_address=frame.address,
     )
-    budgets = within_own_limits(frame, asking).meter.budgets
-    state = DrivenState(paused=frame.host.paused, permits=frame.host.permits, budgets=budgets)
-    return definition, state
 
 
 def _with_reach(blueprint: Blueprint, planner: PlannerCall | None, frame: Frame) -> Blueprint:
