@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.blueprint.expressions import text_of
 from holdfast.protocol.agents import ToolCall, ToolSpec
 
 RUN_AGENT, ASK_HUMAN, FINISH = "run_agent", "ask_human", "finish"
+LONGEST_LOGGED = 2_000
 
 
 def commands_for(registry: Sequence[ToolSpec]) -> list[ToolSpec]:
@@ -40,3 +42,9 @@ def inner_call(call: ToolCall) -> ToolCall:
     """Return the tool call that a `run_agent` command stands for."""
     value = call.args["input"]
     return ToolCall(id=call.id, name=call.args["agent"], args=value if isinstance(value, dict) else {"input": value})
+
+
+def log_value(value: Any) -> Any:
+    """Return a value as the log keeps it: shortened, as the log is part of the state that continue-as-new carries."""
+    text = text_of(value)
+    return value if len(text) <= LONGEST_LOGGED else f"{text[:LONGEST_LOGGED]}… ({len(text)} characters)"

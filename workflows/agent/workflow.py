@@ -6,30 +6,27 @@ Started as a child by `workflows.agents.run_agent`; `workflows.plan.agent_workfl
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
-from holdfast.blueprint.jsonschemas import BadSchema, misfit
+from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AgentHistory
-from holdfast.protocol import guard
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
-from holdfast.protocol.answers import Refusal
-from holdfast.protocol.events import AgentTold, ToolDenied, ToolFailed
-from holdfast.protocol.runs import AGENT_WORKFLOW, TELL, AgentDefinition, AgentResult, AgentState, Command, ToldText
+from holdfast.protocol.events import ToolDenied, ToolFailed
+from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult, AgentState, Command
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent import conversation as talk
-from holdfast.workflows.agents import BAD_REPLIES, MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
+from holdfast.workflows.agent.checks import BadCall, Result, check_question, checked
+from holdfast.workflows.agent.handlers import AgentHandlers
+from holdfast.workflows.agent.shortening import BAD_TYPES, shortened, summary_request
+from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
 from holdfast.workflows.approvals import Denied, approved, ask_approval, with_defaults
-from holdfast.workflows.base import refused
-from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled, together
-from holdfast.workflows.door import NOTHING, one_argument, value_in
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.loop_guard import repeats, with_call, without_call
@@ -41,39 +38,16 @@ FINAL_RESULT = "final_result"
 """Name of the tool by which a model gives an output that has a schema."""
 MOST_BAD_CALLS = 5
 MOST_OVERFLOWS = 5
-LONGEST_LOGGED = 2_000
-
-
-_BAD_TYPES = [type_ for type_, _ in BAD_REPLIES.values()]
-_SUMMARISE = "Summarise this part of a conversation in which an assistant works with tools. Keep every fact, decision, \
-number, name and open question that later work may need. Write nothing else."
-
-
-class BadCall(Exception):
-    """A call that cannot be made; the message is for the model."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """The result of one tool call, as the model receives it."""
-
-    content: Any
-    bad: bool = False
-    """True if the call could not be made at all."""
 
 
 @workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class AgentWorkflow(ChildWorkflow):
+class AgentWorkflow(AgentHandlers):
     """A workflow that runs one agent."""
-
-    definition: AgentDefinition
-    state: AgentState
 
     @workflow.init
     def __init__(self, definition: AgentDefinition, state: AgentState) -> None:
-        super().__init__(definition, state, definition.history_limits.rounds)
+        super().__init__(definition, state)
         self.agent = definition.agent
-        self.told = list(state.told)
         self.asking = AgentCall(
             definition.agent, definition.name, definition.step, definition.timeout, definition.retry
         )
@@ -330,7 +304,7 @@ class AgentWorkflow(ChildWorkflow):
             raise Denied("not taken: give it alone, once the other calls have their results")
         spec = checked(call, self.toolbox.spec(call.name), self.toolbox.names())
         if spec.reference == ASK_PERSON:
-            _check_question(call)
+            check_question(call)
             async with self._one_question_at_a_time:
                 return await ask_person(call, frame)
         return await self._run_tool(call, spec, frame)
@@ -360,7 +334,7 @@ class AgentWorkflow(ChildWorkflow):
         checked(call, spec, [spec.name for spec in self._offered()])
         match call.name:
             case commands.ASK_HUMAN:
-                _check_question(call)
+                check_question(call)
                 result = await ask_person(call, self._frame().at("tool", call.name, call.id))
             case commands.FINISH:
                 if self.told and self.state.turn < self.agent.max_turns:
@@ -377,7 +351,9 @@ class AgentWorkflow(ChildWorkflow):
         return result
 
     def _log(self, command: str, args: dict[str, Any], result: Any) -> None:
-        entry = Command(turn=self.state.turn, command=command, args=_log_value(args), result=_log_value(result))
+        entry = Command(
+            turn=self.state.turn, command=command, args=commands.log_value(args), result=commands.log_value(result)
+        )
         self.advance(log=[*self.state.log, entry])
 
     # The conversation
@@ -394,125 +370,22 @@ class AgentWorkflow(ChildWorkflow):
         rule = self.agent.history_management
         before = len(self.state.messages)
         if rule is not None and talk.is_long(self.state.messages, rule):
-            self.advance(messages=await self._shortened(rule))
+            self.advance(messages=await shortened(self.state.messages, rule, self._summary))
         self.advance(messages=talk.bounded(self.state.messages))
         if len(self.state.messages) != before:
             self.advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
 
-    async def _shortened(self, rule: AgentHistory) -> list[Message]:
-        match rule.strategy:
-            case "truncate_turns":
-                return talk.without_old_turns(self.state.messages, rule)
-            case "truncate_results":
-                return talk.with_short_results(self.state.messages, rule.keep_turns)
-            case "summarize":
-                return await self._summarised(rule)
-
-    async def _summarised(self, rule: AgentHistory) -> list[Message]:
-        """Return the conversation with its older turns as one message, written by a model."""
-        head, turns = talk.split(self.state.messages)
-        old, new = turns[: -rule.keep_turns], turns[-rule.keep_turns :]
-        if not old:
-            return self.state.messages
+    async def _summary(self, rule: AgentHistory, old: list[Message]) -> str | None:
+        """Return a summary of these messages by a model; None if it gives none."""
         agent = self.agent if rule.agent is None else self.definition.blueprint.agents[rule.agent]
-        request = ModelRequest(
-            step=rule.agent or f"{self.definition.step}-summary",
-            agent=rule.agent,
-            model=agent.model,
-            instructions=f"{agent.instructions}\n\n{_SUMMARISE}".strip() if rule.agent else _SUMMARISE,
-            messages=[Message(role="user", content=talk.transcript(talk.joined(head[1:], old)))],
-            settings=agent.settings,
-        )
+        step = rule.agent or f"{self.definition.step}-summary"
+        request = summary_request(agent, rule.agent, step, old)
         try:
             reply = await ask_model(
                 request, AgentCall(agent, rule.agent, self.definition.step), self._frame(), "summary"
             )
         except (ActivityError, ApplicationError) as error:
-            if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in _BAD_TYPES):
+            if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in BAD_TYPES):
                 raise
-            # A failed summary must not end the agent: drop the older half instead.
-            return talk.halved(self.state.messages) or self.state.messages
-        summary = Message(role="user", content=f"What happened so far, in short:\n{text_of(reply.output)}")
-        return talk.joined([*head[:1], summary], new)
-
-    # Steering
-
-    @property
-    def hears(self) -> bool:
-        """See base class."""
-        return self.ended is None
-
-    @workflow.update(name=TELL, description="Say something to the agent, for its next turn.")
-    def tell(self, payload: RawValue) -> None:
-        self.history.updates += 1
-        message = value_in(payload, None)
-        try:
-            if self.steered_before(TELL, message):
-                return
-        except Refusal as refusal:
-            raise refused(refusal) from None
-        self.steered(TELL, message)
-        self.told.append(_message_from(message))
-        self.note(self.address, AgentTold(text=self.told[-1].text, by=self.told[-1].by))
-
-    @tell.validator
-    def _check_tell(self, payload: RawValue) -> None:
-        try:
-            self.check_busy()
-            message = value_in(payload, guard.DEPLOYMENT.limits.answer)
-            _message_from(message)
-            self.check_steering(TELL, message)
-            if self.ended is not None:
-                raise Refusal("run_closed", "the agent has finished; it no longer accepts messages")
-        except Refusal as refusal:
-            raise refused(refusal) from None
-
-    @workflow.signal(name=TELL)
-    @one_argument
-    def tell_signal(self, payload: RawValue = NOTHING) -> None:
-        self.history.signals += 1
-        try:
-            self.check_signal()
-            self.told.append(_message_from(value_in(payload, self.size_limits.answer)))
-        except Refusal as refusal:
-            self.refuse_signal(refusal)
-
-    def progress(self) -> dict[str, Any]:
-        """See base class."""
-        return {"told": list(self.told)}
-
-
-def checked(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:
-    """Return the tool of a call. Raises `BadCall` if there is none, or if the arguments do not fit its schema."""
-    if spec is None:
-        raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(names) or 'none'}")
-    if call.unreadable is not None:
-        raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
-    try:
-        wrong = misfit(spec.parameters, call.args)
-    except BadSchema as error:
-        raise BadCall(f"{call.name} cannot be called: its arguments have no valid schema ({error})") from None
-    if wrong:
-        raise BadCall(f"the arguments of {call.name} do not fit: {wrong}")
-    return spec
-
-
-def _check_question(call: ToolCall) -> None:
-    if not call.args["question"].strip():
-        raise BadCall(f"the arguments of {call.name} do not fit: question is empty")
-
-
-def _log_value(value: Any) -> Any:
-    """Return a value as the log keeps it: shortened, as the log is part of the state that continue-as-new carries."""
-    text = text_of(value)
-    return value if len(text) <= LONGEST_LOGGED else f"{text[:LONGEST_LOGGED]}… ({len(text)} characters)"
-
-
-def _message_from(payload: Any) -> ToldText:
-    match payload:
-        case {"text": str(text), **more} if text.strip():
-            by = more.get("by")
-            return ToldText(text=text, by=by if isinstance(by, str) else None)
-        case str(text) if text.strip():
-            return ToldText(text=text)
-    raise Refusal("invalid_answer", 'say some text: {"text": "…", "by": "user:ana"}')
+            return None  # it must not end the agent
+        return text_of(reply.output)

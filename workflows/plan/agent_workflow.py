@@ -19,7 +19,8 @@ from holdfast.protocol.events import PlanCompleted, ToolDenied
 from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenResult, DrivenState, fitting
 from holdfast.protocol.runs import ToldText
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.agent.workflow import AgentWorkflow, BadCall, Result, checked
+from holdfast.workflows.agent.checks import BadCall, Result, checked
+from holdfast.workflows.agent.workflow import AgentWorkflow
 from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
