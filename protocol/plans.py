@@ -32,8 +32,9 @@ LONGEST_KEPT = 100_000
 UNFINISHED = "unfinished"
 """Error type of a step or a loop that was running when its plan failed or was cancelled."""
 
-StepStatus = Literal["pending", "running", "waiting_input", "completed", "skipped", "failed", "cancelled"]
-LoopStatus = Literal["completed", "completed_with_errors", "failed", "skipped", "cancelled"]
+UnitStatus = Literal[
+    "pending", "running", "waiting_input", "completed", "completed_with_errors", "skipped", "failed", "cancelled"
+]
 IterationStatus = Literal["completed", "failed", "skipped", "cancelled"]
 PlanStatus = Literal["completed", "completed_with_errors", "failed", "cancelled"]
 EndedEarly = Literal["", "failed", "cancelled"]
@@ -42,10 +43,10 @@ OVER = ("completed", "completed_with_errors", "skipped", "failed", "cancelled")
 """The states in which a step, a loop or a plan has ended."""
 
 
-class StepResult(Value):
-    """The state of a step, and its result."""
+class UnitResult(Value):
+    """The state of a step or a loop of a plan, and its result."""
 
-    status: StepStatus
+    status: UnitStatus
     response: Any = None
     """Text for a person or a model."""
     data: Any = None
@@ -53,31 +54,45 @@ class StepResult(Value):
     error: dict[str, Any] | None = None
     """`type` and `message`."""
     reason: str | None = None
-    """Why the step was skipped."""
+    """Why it was skipped, or why a loop had no items."""
     tool_results: list[dict[str, Any]] = []
     """For a step with several tools, one object a call: `tool`, `parameters` and `data`."""
     called: list[str] = []
     """Tools whose calls have begun, whatever their result; in the output only of a step that did not complete."""
     tries: dict[str, int] = {}
     """For a running step: number of retries, by kind of error."""
+    iterations: list[Iteration] | None = None
+    """For a loop: its items that are done; None for a step."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in OVER
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in ("completed", "completed_with_errors")
 
     @property
     def value(self) -> Any:
-        """The value of a reference to the step: its data, else its response; None unless it is completed."""
-        if self.status != "completed":
+        """The value of a reference: of a loop its items, of a step its data, else its response; None if it failed."""
+        if self.iterations is not None:
+            return [iteration.to_output() for iteration in self.iterations]
+        if not self.succeeded:
             return None
         return self.response if self.data is None else self.data
 
     def to_output(self) -> dict[str, Any]:
-        """Return the step as the output of the plan has it."""
-        always = {"status": self.status, "response": self.response, "data": self.data, "error": self.error}
+        """Return the step or loop as the output of the plan has it."""
         reason = {} if self.reason is None else {"reason": self.reason}
+        error = {} if self.error is None else {"error": self.error}
+        if self.iterations is not None:
+            return {"status": self.status, "iteration_results": self.value, **error, **reason}
+        always = {"status": self.status, "response": self.response, "data": self.data, "error": self.error}
         return {**always, **reason, **self._tool_fields()}
 
     def _tool_fields(self) -> dict[str, Any]:
-        completed = self.status == "completed"
-        fields: dict[str, Any] = {"called": self.called} if self.called and not completed else {}
-        if len(self.tool_results) > (1 if completed else 0):
+        fields: dict[str, Any] = {"called": self.called} if self.called and not self.succeeded else {}
+        if len(self.tool_results) > (1 if self.succeeded else 0):
             fields["tool_results"] = self.tool_results
         return fields
 
@@ -90,43 +105,20 @@ class Iteration(Value):
     item: Any = None
     status: IterationStatus
     """`skipped`: it failed, and a person chose to go on without it."""
-    steps: dict[str, StepResult] = {}
-    loops: dict[str, LoopOutcome] = {}
+    results: dict[str, UnitResult] = {}
 
     def to_output(self) -> dict[str, Any]:
         """Return the iteration as the output of the plan has it."""
-        return {
-            "index": self.index,
-            "item": self.item,
-            "status": self.status,
-            "steps": {id_: result.to_output() for id_, result in self.steps.items()},
-            **({"loops": {id_: outcome.to_output() for id_, outcome in self.loops.items()}} if self.loops else {}),
-        }
+        own = {"index": self.index, "item": self.item, "status": self.status}
+        steps, loops = outputs(self.results)
+        return {**own, "steps": steps, **({"loops": loops} if loops else {})}
 
 
-class LoopOutcome(Value):
-    """The result of a loop."""
-
-    status: LoopStatus
-    iterations: list[Iteration] = []
-    error: dict[str, Any] | None = None
-    reason: str | None = None
-
-    def to_output(self) -> dict[str, Any]:
-        """Return the loop as the output of the plan has it."""
-        return {
-            "status": self.status,
-            "iteration_results": [iteration.to_output() for iteration in self.iterations],
-            **({} if self.error is None else {"error": self.error}),
-            **({} if self.reason is None else {"reason": self.reason}),
-        }
-
-
-class OutsideResult(Value):
-    """The result of a step outside a loop, as the steps of the loop may refer to it."""
-
-    status: StepStatus
-    value: Any = None
+def outputs(results: Mapping[str, UnitResult]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the outputs of the steps, and of the loops."""
+    steps = {id_: result.to_output() for id_, result in results.items() if result.iterations is None}
+    loops = {id_: result.to_output() for id_, result in results.items() if result.iterations is not None}
+    return steps, loops
 
 
 class ItemOf(Value):
@@ -145,10 +137,8 @@ class ActiveLoop(Value):
     index: int = 0
     """Index of the current item."""
     done: list[Iteration] = []
-    steps: dict[str, StepResult] = {}
+    results: dict[str, UnitResult] = {}
     """Results of the current iteration, by id."""
-    loops: dict[str, LoopOutcome] = {}
-    """Loops in the current iteration that have ended, by id."""
 
 
 class Revision(Value):
@@ -166,8 +156,8 @@ class PlanProgress(Value):
     plan: PlanBody | None = None
     """None before it is read and approved."""
     revisions: list[Revision] = []
-    steps: dict[str, StepResult] = {}
-    loops: dict[str, LoopOutcome] = {}
+    results: dict[str, UnitResult] = {}
+    """By id, of the steps and loops that have begun outside every loop."""
     active: dict[str, ActiveLoop] = {}
     """The loops that an agent has started, in that order."""
     vars: dict[str, Any] = {}
@@ -229,7 +219,7 @@ class PlanLoopDefinition(PlanDefinition):
     loop: str
     """Id of the loop in the plan."""
     items: list[Any] = []
-    known: dict[str, OutsideResult] = {}
+    known: dict[str, UnitResult] = {}
     """Results of the steps outside that the loop refers to, by id."""
     around: list[ItemOf] = []
     """The enclosing loops, outermost first."""
@@ -245,7 +235,7 @@ class PlanLoopState(Carried):
 class PlanLoopResult(ChildResult):
     """The result of a loop."""
 
-    outcome: LoopOutcome
+    result: UnitResult
 
 
 class DrivenDefinition(AgentDefinition):
@@ -329,9 +319,9 @@ class PlanView(Value):
     """True if this workflow holds the plan now, and takes changes of it; False while an active loop does."""
 
 
-def progress_of(steps: Mapping[str, StepResult]) -> dict[str, Any]:
+def progress_of(steps: Mapping[str, UnitResult]) -> dict[str, Any]:
     """Return the numbers of ended and of all steps, as `completed_steps` and `total_steps`."""
-    ended = [result for result in steps.values() if result.status in OVER]
+    ended = [result for result in steps.values() if result.is_over]
     return {"completed_steps": len(ended), "total_steps": len(steps)}
 
 
@@ -362,4 +352,4 @@ def said(value: Any) -> str:
     return "" if value is None else text_of(value)
 
 
-Iteration.model_rebuild()
+UnitResult.model_rebuild()

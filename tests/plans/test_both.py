@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from typing import Any
 
@@ -273,3 +274,17 @@ async def test_a_failed_plan_fails_the_run_and_tells_what_it_gave(plans: Plans, 
     assert outcome.error is not None and outcome.error.type == "plan_failed"
     assert outcome.output["status"] == "failed"
     assert statuses(outcome.output) == {"1": "completed", "2": "failed", "3": "completed"}
+
+
+async def test_a_limit_of_steps_is_reached_at_the_same_step(plans: Plans, driver: str) -> None:
+    steps = [step(id_, "Send", tools=["plan_send"]) for id_ in ("1", "2", "3")]
+    agent = {"model": "scripted:replies.yaml"}
+    plan = {"goal": "A test", "agent": agent, "driver": driver, "steps": steps}
+    turns = [turn for id_ in "123" for turn in (plans.runs(id_, "plan_send", to=id_), finish(id_))]
+    plans.harness.script(json.dumps({"plan": turns, **{id_: plans.wants("plan_send", to=id_) for id_ in "123"}}))
+    run_of_plan = {"kind": "plan", "name": "plan", "input": None, "plan": plan}
+    started = await plans.harness.start(json.dumps({"limits": {"steps": 3}, "steps": [run_of_plan]}))
+    outcome = await plans.harness.result(started)
+    assert outcome.error is not None and outcome.error.type == "limit_reached"
+    assert outcome.error.address.endswith(";step:3")
+    assert [call["to"] for call in plans.calls()] == ["1", "2"]  # the run's own step is the first of the three

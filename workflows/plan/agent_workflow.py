@@ -15,8 +15,8 @@ from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
-from holdfast.protocol.events import PlanCompleted, ToolDenied
-from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenResult, DrivenState, fitting
+from holdfast.protocol.events import ToolDenied
+from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenResult, DrivenState
 from holdfast.protocol.runs import ToldText
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.agent.checks import BadCall, Result, checked
@@ -25,17 +25,17 @@ from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.approval import approved_change, begin
+from holdfast.workflows.plan.approval import approved_change
 from holdfast.workflows.plan.catalogue import Catalogue
-from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.control import Control
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from holdfast.workflows.plan.handlers import PlanHandlers
 from holdfast.workflows.plan.navigation import ControlError, scope_around, what_is_next
-from holdfast.workflows.plan.outcome import note_of, output_of
+from holdfast.workflows.plan.outcome import output_of
 from holdfast.workflows.plan.results import Ending
 from holdfast.workflows.plan.revision import check_new_tools, check_questions_stay, needs_approval
-from holdfast.workflows.plan.state import PlanScope, PlanState
+from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.state import PlanState
 
 SAME_CALLS = 3
 """How often the same call may be made with nothing changed by it or in between."""
@@ -94,13 +94,12 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return self._below and (is_cancelled(error) or _has_steps(failure_of(error, self.address).output))
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
-        if self.plan_state is None or self._reported_below(error):
-            return {}
-        return {"output": fitting(output_of(self.plan_state.root, "failed"))}
+        """See base class."""
+        return {} if self._reported_below(error) else super().kept_of_a_failure(error)
 
     async def _drive(self) -> PlanScope:
         if self.state.progress.plan is None:
-            await self._begin_plan()
+            await self._open_conversation()
         state = self._take_up()
         while not self._over(state):
             await self.until_resumed()
@@ -110,31 +109,29 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             await self._take(await self._reply())
             state = await self._hand_over(state)
         if self.definition.loop is None:
-            self.note(self.address, PlanCompleted(status=state.root.plan_status(), note=note_of(state.root)))
+            self.note_end(state.root)
         return state.root
 
-    async def _begin_plan(self) -> None:
-        """Read the plan, and have it approved where the author wants that; it is the agent's first message."""
-        definition = self.definition
-        plan, catalogue = await begin(self.author, definition.given, self._frame(), definition.planner, definition.task)
+    async def _open_conversation(self) -> None:
+        """Begin the plan; it is the agent's first message, with what is known of its tools."""
+        catalogue = await self.begin_plan(self._frame())
         self.specs |= catalogue.specs
-        task = {} if definition.task is None else {"input": definition.task}
+        plan, task = self.state.progress.plan, self.definition.task
+        assert plan is not None
         tools = {"tools": catalogue.described()} if catalogue.specs else {}
-        message = Message(role="user", content={**plain_plan(plan), **tools, **task})
-        progress = self.state.progress.model_copy(update={"plan": plan})
-        self.advance(progress=progress, tools=list(CONTROL_TOOLS), messages=[message])
+        content = {**plain_plan(plan), **tools, **({} if task is None else {"input": task})}
+        self.advance(tools=list(CONTROL_TOOLS), messages=[Message(role="user", content=content)])
 
     def _take_up(self) -> PlanState:
-        """Go on from the carried state."""
-        plan, definition = self.state.progress.plan, self.definition
-        assert plan is not None
-        context = PlanContext(plan, self.author, definition.blueprint, definition.task)
-        context.specs = self.specs
-        frame = replace(self._frame(), address=definition.plan_address)
-        self.plan_state = PlanState(PlanScope(context, frame), self.state.progress)
-        self.control = Control(self.plan_state, self._change_by_agent)
-        self.plan_state.settle()
-        return self.plan_state
+        """Go on from the carried progress, in this workflow or after a loop in another."""
+        state = self.take_up(self._plan_frame(), self.specs)
+        self.specs = state.context.specs
+        self.control = Control(state, self._change_by_agent)
+        state.settle()
+        return state
+
+    def _plan_frame(self) -> Frame:
+        return replace(self._frame(), address=self.definition.plan_address)
 
     def _over(self, state: PlanState) -> bool:
         loop = self.definition.loop
@@ -151,7 +148,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     def _conclude(self, reply: ModelReply) -> None:
         """See base class: text without calls does not end a plan."""
-        self._correct(reply, f"the plan is not over; {what_is_next(self._state())}")
+        self._correct(reply, f"the plan is not over; {what_is_next(self.current_state())}")
 
     async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
         frame = self._frame().at("tool", call.name, call.id)
@@ -173,7 +170,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     async def _made_by_control(self, call: ToolCall, frame: Frame) -> dict[str, Any]:
         assert self.control is not None
-        if self._over(self._state()):
+        if self._over(self.current_state()):
             raise ControlError("plan_over", "every step is over; nothing is left to do")
         spec = next((spec for spec in CONTROL_TOOLS if spec.name == call.name), None)
         checked(call, spec, [spec.name for spec in CONTROL_TOOLS])
@@ -182,7 +179,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     async def _check_repeats(self, call: ToolCall, frame: Frame) -> None:
         """Ask a person about a call that is repeated though nothing changes by it; without a person, stop the plan."""
-        changes = self._state().context.changes
+        changes = self.current_state().context.changes
         if changes != self._changes:
             self._changes = changes
             self._repeats.clear()
@@ -221,11 +218,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     def _handed_over(self) -> DrivenState:
         """Return the state with the plan's progress, and the messages that were not yet heard."""
-        return self.state.model_copy(update={"progress": self._state().progress(), "told": list(self.told)})
-
-    def progress(self) -> dict[str, Any]:
-        """See base class."""
-        return {**super().progress(), "progress": self._state().progress()}
+        return self.state.model_copy(update={"progress": self.current_state().progress(), "told": list(self.told)})
 
     # Revision
 
@@ -237,20 +230,19 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         payload: dict[str, Any] = {"plan": new_plan}
         by, by_model = f"agent:{self.definition.name or self.definition.step}", True
         plan = self.checked_change(payload, by_model=True)
-        catalogue = await check_new_tools(plan, self._state())
+        catalogue = await check_new_tools(plan, self.current_state())
         plan = self.checked_change(payload, by_model=True)  # a person may have changed it meanwhile
         self.specs |= catalogue.specs
-        check_questions_stay(plan, self._state())
+        check_questions_stay(plan, self.current_state())
         if self._needs_approval(plan):
-            frame = replace(self._frame(), address=self.definition.plan_address)
-            payload["plan"], person = await approved_change(plan, self.author, frame, reason, catalogue)
+            payload["plan"], person = await approved_change(plan, self.author, self._plan_frame(), reason, catalogue)
             by, by_model = person or by, False
         plan = self.checked_change(payload, by_model=by_model)
-        return self._state().revise(plan, by, reason)
+        return self.current_state().revise(plan, by, reason)
 
     def _needs_approval(self, plan: PlanBody) -> bool:
         listed = [tool.name for tool in self.agent.tools]
-        return self.author.confirm or needs_approval(self._state().context.plan, plan, listed)
+        return self.author.confirm or needs_approval(self.current_state().context.plan, plan, listed)
 
     def plan_changed(self, number: int, payload: dict[str, Any], catalogue: Catalogue) -> None:
         """See base class: tell the agent."""

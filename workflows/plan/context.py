@@ -22,13 +22,21 @@ class PlanContext:
         author: The plan as its author wrote it. Steps written since, by a model or a person, loosen none of its rules.
         blueprint: The blueprint, with the agents that the plan may name.
         task: The input of the plan's step.
+        specs: The descriptions of tools that are known already.
     """
 
-    def __init__(self, plan: PlanBody, author: PlanBody, blueprint: Blueprint, task: object = None) -> None:
+    def __init__(
+        self,
+        plan: PlanBody,
+        author: PlanBody,
+        blueprint: Blueprint,
+        task: object = None,
+        specs: dict[str, ToolSpec] | None = None,
+    ) -> None:
         self.author, self.blueprint, self.task = author, blueprint, task
         self.one_question = asyncio.Lock()
         """Held while a question is open: a plan asks one at a time."""
-        self.specs: dict[str, ToolSpec] = {}
+        self.specs = dict(specs or {})
         """The descriptions of tools, by the names that the plan has for them."""
         self.changes = 0
         """Number of changes of the state so far: by it, calls that change nothing are noticed."""

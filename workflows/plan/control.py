@@ -14,7 +14,7 @@ from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.blueprint.plan.lists import list_in, structured
 from holdfast.protocol.agents import FindTool, ToolCall
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.plans import OVER, LoopOutcome, StepResult, progress_of
+from holdfast.protocol.plans import UnitResult, progress_of
 from holdfast.protocol.questions import Clarification
 from holdfast.workflows.failures import failure_of
 from holdfast.workflows.frame import Frame
@@ -108,7 +108,7 @@ class Control:
         unit = self._context.layout.find(step_id)
         if not isinstance(unit, StepUnit):
             return {"step_id": step_id, **step_named(self.state, step_id).result.to_output()}
-        results = [scope.result_anywhere(unit.id) for scope in reversed(list(self.state.scopes()))]
+        results = [scope.step_result(unit.id) for scope in reversed(list(self.state.scopes()))]
         result = next((result for result in results if result.status != "pending"), results[-1])
         return {"step_id": step_id, **result.to_output()}
 
@@ -124,8 +124,8 @@ class Control:
     def _ended_loop(self, unit: LoopUnit) -> Json:
         """Return the end of a loop. Raises `ControlError` for one that has not begun."""
         scope = scope_around(self.state, unit.id)
-        if unit.id in scope.loops:
-            return _ended(unit, scope.loops[unit.id])
+        if scope.is_over(unit.id):
+            return _ended(unit, scope.result(unit.id))
         raise ControlError("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
 
     def _described(self, tools: Iterable[str]) -> Json:
@@ -140,7 +140,7 @@ class Control:
         step = step_named(self.state, step_id)
         unit, scope = step
         result = step.result
-        if result.status in OVER:
+        if result.is_over:
             reason = f" ({result.reason})" if result.reason else ""
             text = f"step {unit.id!r} is {result.status}{reason}; {self._next()}"
             raise ControlError("already_finished", text, status=result.status)
@@ -155,7 +155,7 @@ class Control:
         if step.result.status == "pending":
             await step.scope.start(step.unit)
 
-    def _end(self, step: LocatedStep, result: StepResult) -> None:
+    def _end(self, step: LocatedStep, result: UnitResult) -> None:
         step.scope.finish(step.unit, result)
         self.state.settle()
 
@@ -237,7 +237,7 @@ class Control:
         await self._begin(step)
         data = before.tool_results[-1]["data"] if before.tool_results else before.data
         text = before.response if asks(unit.step) and not unit.step.tools else response
-        self._end(step, StepResult(status="completed", response=text, data=items if data is None else data))
+        self._end(step, UnitResult(status="completed", response=text, data=items if data is None else data))
 
     def _list_for_loop(self, step: LocatedStep, response: Any) -> Any:
         """Return the list in the response, where a loop goes through the step's result; else None."""
@@ -261,17 +261,17 @@ class Control:
             return await self._ask_freely(question, options or [], frame)
         unit, scope = step
         await self._begin(step)
-        scope.record(unit, status="waiting_input")
+        scope.mark(unit, status="waiting_input")
         try:
             answer = await ask(unit, scope, question, options or [])
         except ApplicationError as error:
             answer = failed(failure_of(error, frame.address).type, error.message)
-        scope.record(unit)
+        scope.mark(unit)
         if answer.status == "completed" and (not unit.step.tools or lets_tools_run(unit.step, answer)):
-            scope.record(unit, data=answer.data, response=answer.response)
+            scope.mark(unit, data=answer.data, response=answer.response)
             return {"response": answer.response, "step_id": unit.id}
         if answer.status == "completed":
-            answer = StepResult(status="skipped", reason=DECLINED, response=answer.response)
+            answer = UnitResult(status="skipped", reason=DECLINED, response=answer.response)
         self._end(step, answer)
         ended = {"response": answer.response, "step_id": unit.id, "step_status": answer.status}
         return {**ended, "to_do": self._next()}
@@ -307,8 +307,8 @@ class Control:
         if unit.id in self.state.active:
             return position_of(self.state.active[unit.id], already_started=True)
         scope = scope_around(self.state, unit.id)
-        if unit.id in scope.loops:
-            return _ended(unit, scope.loops[unit.id])
+        if scope.is_over(unit.id):
+            return _ended(unit, scope.result(unit.id))
         if scope.readiness(unit) != "run":
             missing = [id_ for id_ in unit.waits if not scope.is_over(id_)]
             text = f"the loop {unit.id!r} waits for {', '.join(missing)}; {self._next()}"
@@ -316,10 +316,10 @@ class Control:
         if items := await start_loop(unit, scope):
             return position_of(self.state.begin_items(unit, scope, items))
         self.state.settle()
-        outcome = scope.loops[unit.id]
-        if outcome.status == "completed":
-            return {**_ended(unit, outcome), "current_item": None, "to_do": self._next()}
-        error = outcome.error or {"type": CANCELLED, "message": f"a person cancelled the question of {unit.id}"}
+        end = scope.result(unit.id)
+        if end.status == "completed":
+            return {**_ended(unit, end), "current_item": None, "to_do": self._next()}
+        error = end.error or {"type": CANCELLED, "message": f"a person cancelled the question of {unit.id}"}
         return {"loop_id": unit.id, "should_continue": False, "error": error, "to_do": self._next()}
 
     async def _advance_loop(self, loop_id: str, expected_iteration: int | None = None) -> Json:
@@ -342,8 +342,8 @@ class Control:
                 self.state.repeat_item(run, item, done)
                 return position_of(run, note=f"a person wants this item to be done once more; {self._next()}")
             case ItemDone(iteration=iteration, ended=ended):
-                outcome = self.state.advance(run, iteration, ended)
-                return position_of(run) if outcome is None else {**_ended(unit, outcome), "to_do": self._next()}
+                end = self.state.advance(run, iteration, ended)
+                return position_of(run) if end is None else {**_ended(unit, end), "to_do": self._next()}
 
     # Changing
 
@@ -353,7 +353,7 @@ class Control:
         own = {key.removeprefix("vars."): value for key, value in updates.items() if _is_own(key)}
         changes = [(id_, self._change_of(id_, fields)) for id_, fields in _step_fields(updates).items()]
         for id_, change in changes:
-            if step_named(self.state, id_).result.status not in OVER:
+            if not step_named(self.state, id_).result.is_over:
                 await change()
         self.state.vars |= own
         return {"success": True, "to_do": self._next()}
@@ -364,7 +364,7 @@ class Control:
         if status not in ("skipped", "failed", "completed", None):
             raise ControlError("not_allowed", f"a status is skipped, failed or completed, not {status!r}")
         step = step_named(self.state, id_)
-        if step.result.status in OVER and status in (step.result.status, None) and set(fields) == {"status"}:
+        if step.result.is_over and status in (step.result.status, None) and set(fields) == {"status"}:
             return partial(self._set, step, step.result)  # the state has it already: the step was skipped
         step = self._workable(id_)
         if asks(step.unit.step) and status != "completed":
@@ -372,7 +372,7 @@ class Control:
             raise ControlError("not_allowed", text)
         match status:
             case "skipped":
-                return partial(self._set, step, StepResult(status="skipped", reason="skipped_by_agent"))
+                return partial(self._set, step, UnitResult(status="skipped", reason="skipped_by_agent"))
             case "failed":
                 message = str(fields.get("error") or fields.get("response") or "the agent says so")
                 return partial(self._set, step, failed("agent", message, response=fields.get("response")))
@@ -382,7 +382,7 @@ class Control:
         text = f"step {id_!r}: a response or an error alone says nothing; add step_{id_}_status"
         raise ControlError("not_allowed", text)
 
-    async def _set(self, step: LocatedStep, result: StepResult) -> None:
+    async def _set(self, step: LocatedStep, result: UnitResult) -> None:
         self._end(step, result)
 
     async def _update_plan(self, new_plan: Json, reason: str) -> Json:
@@ -456,13 +456,13 @@ def _is_own(key: str) -> bool:
     return key.startswith("vars.") and len(key) > len("vars.")
 
 
-def _short(result: StepResult) -> Json:
+def _short(result: UnitResult) -> Json:
     error = {} if result.error is None else {"error": result.error}
     return {"status": result.status, **error, **({} if result.reason is None else {"reason": result.reason})}
 
 
-def _ended(unit: LoopUnit, outcome: LoopOutcome) -> Json:
+def _ended(unit: LoopUnit, result: UnitResult) -> Json:
     """Return the end of a loop, as the control tools report it."""
-    end: Json = {"loop_id": unit.id, "should_continue": False, "completed": True, "status": outcome.status}
-    reason = {} if outcome.reason is None else {"reason": outcome.reason}
-    return {**end, "total_iterations": len(outcome.iterations), **reason}
+    end: Json = {"loop_id": unit.id, "should_continue": False, "completed": True, "status": result.status}
+    reason = {} if result.reason is None else {"reason": result.reason}
+    return {**end, "total_iterations": len(result.iterations or []), **reason}

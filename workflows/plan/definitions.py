@@ -10,7 +10,7 @@ from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoop
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.plan.items import needed_outside
-from holdfast.workflows.plan.state import PlanScope
+from holdfast.workflows.plan.scope import PlanScope
 
 
 def frame_of(host: ChildWorkflow, definition: PlanDefinition) -> Frame:

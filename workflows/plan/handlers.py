@@ -1,4 +1,4 @@
-"""The handlers of a workflow that holds a plan, whoever drives it: the plan's view, its output, and its revision."""
+"""The part of a plan's workflow that both drivers share: its start, its view, its output, and its revision."""
 
 from __future__ import annotations
 
@@ -9,20 +9,37 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol import guard
+from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.plans import PLAN, PLAN_OUTPUT, PlanView
+from holdfast.protocol.events import PlanCompleted
+from holdfast.protocol.plans import (
+    PLAN,
+    PLAN_OUTPUT,
+    DrivenDefinition,
+    DrivenState,
+    PlanDefinition,
+    PlanView,
+    ScheduledState,
+    fitting,
+)
 from holdfast.workflows.base import refused
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.door import value_in
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.approval import begin
 from holdfast.workflows.plan.catalogue import Catalogue
-from holdfast.workflows.plan.outcome import output_of, results_in_short, view_of
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.outcome import note_of, output_of, results_in_short, view_of
 from holdfast.workflows.plan.revision import check_new_tools, checked_change
+from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
 
 class PlanHandlers(ChildWorkflow):
-    """The part of a plan's workflow that clients talk to."""
+    """The base class of the workflows that hold a plan."""
 
+    definition: PlanDefinition | DrivenDefinition
+    state: ScheduledState | DrivenState
     author: PlanBody
     """The plan as its step has it."""
     plan_state: PlanState | None = None
@@ -35,6 +52,39 @@ class PlanHandlers(ChildWorkflow):
 
     def plan_changed(self, number: int, payload: dict[str, Any], catalogue: Catalogue) -> None:
         """Take note of a change by a person. For subclasses."""
+
+    async def begin_plan(self, frame: Frame) -> Catalogue:
+        """Read the plan, unless it was read before; have it approved where the author wants that."""
+        progress, definition = self.state.progress, self.definition
+        if progress.plan is not None:
+            return Catalogue()
+        plan, catalogue = await begin(self.author, definition.given, frame, definition.planner, definition.task)
+        self.advance(progress=progress.model_copy(update={"plan": plan}))
+        return catalogue
+
+    def take_up(self, frame: Frame, specs: dict[str, ToolSpec]) -> PlanState:
+        """Go on from the carried progress."""
+        progress, definition = self.state.progress, self.definition
+        assert progress.plan is not None
+        context = PlanContext(progress.plan, self.author, definition.blueprint, definition.task, specs)
+        self.plan_state = PlanState(PlanScope(context, frame), progress)
+        return self.plan_state
+
+    def note_end(self, scope: PlanScope) -> None:
+        self.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
+
+    def progress(self) -> dict[str, Any]:
+        """See base class."""
+        return {**super().progress(), "progress": self.current_state().progress()}
+
+    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+        """See base class: the output."""
+        return {} if self.plan_state is None else {"output": fitting(output_of(self.plan_state.root, "failed"))}
+
+    def current_state(self) -> PlanState:
+        """Return the state of a plan that has begun."""
+        assert self.plan_state is not None
+        return self.plan_state
 
     def current_context(self) -> dict[str, Any]:
         return {} if self.plan_state is None else {"steps": results_in_short(self.plan_state.root)}
@@ -55,17 +105,17 @@ class PlanHandlers(ChildWorkflow):
         try:
             payload = value_in(raw, None)
             if self.steered_before(PLAN, payload):
-                return self._state().revision
+                return self.current_state().revision
             plan = self.checked_change(payload)
-            catalogue = await check_new_tools(plan, self._state())
+            catalogue = await check_new_tools(plan, self.current_state())
             if self.steered_before(PLAN, payload):  # meanwhile
-                return self._state().revision
+                return self.current_state().revision
             plan = self.checked_change(payload)  # more may have begun meanwhile
         except Refusal as refusal:
             raise refused(refusal) from None
         self.steered(PLAN, payload)
-        self._state().context.specs.update(catalogue.specs)
-        number = self._state().revise(plan, payload.get("by"), str(payload.get("reason") or ""))
+        self.current_state().context.specs.update(catalogue.specs)
+        number = self.current_state().revise(plan, payload.get("by"), str(payload.get("reason") or ""))
         self.plan_changed(number, payload, catalogue)
         return number
 
@@ -89,7 +139,3 @@ class PlanHandlers(ChildWorkflow):
         if not self.holds_plan:
             raise Refusal("not_allowed", "a loop of the plan is active: send the change to the loop's workflow")
         return checked_change(payload, self.plan_state, by_model=by_model)
-
-    def _state(self) -> PlanState:
-        assert self.plan_state is not None  # or `checked_change` has refused
-        return self.plan_state

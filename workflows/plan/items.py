@@ -12,12 +12,12 @@ from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks
 from holdfast.blueprint.plan.lists import list_in, spoken_items
 from holdfast.blueprint.plan.references import whole_reference
-from holdfast.protocol.plans import EndedEarly, Iteration, LoopOutcome, OutsideResult, PlanProgress
+from holdfast.protocol.plans import EndedEarly, Iteration, UnitResult
 from holdfast.protocol.questions import Input
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import judged
-from holdfast.workflows.plan.results import EMPTY_LOOP, completed_part, first_error
-from holdfast.workflows.plan.state import PlanScope
+from holdfast.workflows.plan.results import EMPTY_LOOP, failed, first_error
+from holdfast.workflows.plan.scope import PlanScope
 
 NO_LIST = "loop_over_text"
 """Error type of a loop over a text that is no list."""
@@ -39,12 +39,10 @@ async def start_loop(unit: LoopUnit, scope: PlanScope) -> list[Any] | None:
     try:
         items = await _items_for(unit, scope)
     except NotAList as error:
-        outcome = LoopOutcome(status="failed", error={"type": error.type, "message": str(error)})
-        cancelled = LoopOutcome(status="cancelled", reason=CANCELLED)
-        scope.finish_loop(unit, cancelled if error.type == CANCELLED else outcome)
+        scope.finish(unit, failed(error.type, str(error), iterations=[]))
         return None
     if not items:
-        scope.finish_loop(unit, LoopOutcome(status="completed", reason=EMPTY_LOOP))
+        scope.finish(unit, UnitResult(status="completed", reason=EMPTY_LOOP, iterations=[]))
     return items or None
 
 
@@ -147,7 +145,8 @@ class Repeat(NamedTuple):
     """An item that is done once more, perhaps as another value."""
 
     item: Any
-    done: PlanProgress
+    done: dict[str, UnitResult]
+    """Results that stay."""
 
 
 async def after_item(unit: LoopUnit, scope: PlanScope) -> ItemDone | Repeat:
@@ -163,9 +162,10 @@ async def after_item(unit: LoopUnit, scope: PlanScope) -> ItemDone | Repeat:
     decision = await judged(cause, iteration.item, scope.frame, takes_value=False)
     match decision.action:
         case "retry":
-            return Repeat(iteration.item, completed_part(iteration))
+            done = {id_: result for id_, result in iteration.results.items() if result.status == "completed"}
+            return Repeat(iteration.item, done)
         case "edit":
-            return Repeat(decision.content, PlanProgress())
+            return Repeat(decision.content, {})
         case "skip":
             return ItemDone(iteration.model_copy(update={"status": "skipped"}))
     return ItemDone(iteration, "failed")
@@ -174,11 +174,12 @@ async def after_item(unit: LoopUnit, scope: PlanScope) -> ItemDone | Repeat:
 # For a workflow of the loop's own
 
 
-def needed_outside(loop: LoopUnit, scope: PlanScope) -> dict[str, OutsideResult]:
-    """Return the results of the steps outside a loop that its steps refer to."""
+def needed_outside(loop: LoopUnit, scope: PlanScope) -> dict[str, UnitResult]:
+    """Return the results of the steps outside a loop that its steps refer to, with no more than a reference sees."""
     inside = {unit.id for unit in _units_in(loop)}
     needed = {id_ for unit in _units_in(loop) for id_ in unit.needs if id_ not in inside and id_ != loop.id}
-    return {id_: scope.lookup(id_) for id_ in sorted(needed)}
+    results = {id_: scope.lookup(id_) for id_ in sorted(needed)}
+    return {id_: UnitResult(status=result.status, data=result.value) for id_, result in results.items()}
 
 
 def _units_in(loop: LoopUnit) -> Iterator[Unit]:

@@ -14,10 +14,10 @@ from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
     PLAN_OUTPUT,
     EndedEarly,
-    LoopOutcome,
     PlanLoopDefinition,
     PlanLoopResult,
     PlanLoopState,
+    UnitResult,
 )
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import together
@@ -25,9 +25,10 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import author_of, frame_of
 from holdfast.workflows.plan.items import ItemDone, Repeat, after_item
-from holdfast.workflows.plan.results import Ending, failure_output, outcome_of, unfinished_loop
+from holdfast.workflows.plan.results import Ending, failure_output, loop_result, unfinished_loop
 from holdfast.workflows.plan.scheduler import Scheduler
-from holdfast.workflows.plan.state import PlanScope, PlanState
+from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.state import PlanState
 
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -55,27 +56,27 @@ class PlanLoopWorkflow(ChildWorkflow):
 
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
-        outcome: LoopOutcome = await self.live(self._work())
-        return PlanLoopResult(outcome=outcome, **self.handed_back())
+        result: UnitResult = await self.live(self._work())
+        return PlanLoopResult(result=result, **self.handed_back())
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
-        """See base class: the outcome, with what became of the items."""
+        """See base class: the result, with the items so far."""
         items = [self._at_work[index].iteration("failed") for index in sorted(self._at_work)]
-        outcome = unfinished_loop(self.loop, Ending.of(error, self.address), [*self.state.done, *items])
-        return {"output": failure_output(outcome)}
+        result = unfinished_loop(self.loop, Ending.of(error, self.address), [*self.state.done, *items])
+        return {"output": failure_output(result)}
 
     @workflow.query(name=PLAN_OUTPUT, description="Null: the plan's own workflow has its output.")
     def plan_output(self) -> None:
         return None
 
-    async def _work(self) -> LoopOutcome:
+    async def _work(self) -> UnitResult:
         items = self.definition.items
         while len(self.state.done) < len(items) and not self.state.ended:
             await self.next_round()
             await self._next_items()
-        outcome = outcome_of(self.state.done, self.state.ended, len(items))
-        self.note(self.address, LoopCompleted(reason=outcome.status, iterations=len(self.state.done)))
-        return outcome
+        result = loop_result(self.state.done, self.state.ended, len(items))
+        self.note(self.address, LoopCompleted(reason=result.status, iterations=len(self.state.done)))
+        return result
 
     async def _next_items(self) -> None:
         """Run one item, or several at once, as many as the loop allows."""

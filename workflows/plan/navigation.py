@@ -6,8 +6,9 @@ import re
 from typing import Any, NamedTuple
 
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
-from holdfast.protocol.plans import StepResult
-from holdfast.workflows.plan.state import LoopRun, PlanScope, PlanState
+from holdfast.protocol.plans import UnitResult
+from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.state import LoopRun, PlanState
 
 _KEY = re.compile(r"(?P<loop>[A-Za-z0-9_]+?)_iter_(?P<index>\d+)_(?P<rest>.+)")
 
@@ -27,7 +28,7 @@ class LocatedStep(NamedTuple):
     scope: PlanScope
 
     @property
-    def result(self) -> StepResult:
+    def result(self) -> UnitResult:
         return self.scope.result(self.unit.id)
 
     @property
@@ -87,8 +88,8 @@ def scope_around(state: PlanState, id_: str) -> PlanScope:
     """Return the scope that a unit stands in now. Raises `ControlError` where a loop around it is not active."""
     scope = state.root
     for loop in state.context.layout.loops_of(id_):
-        if loop in scope.loops:
-            text = f"the loop {loop!r} is over ({scope.loops[loop].status}), and {id_!r} with it"
+        if scope.is_over(loop):
+            text = f"the loop {loop!r} is over ({scope.result(loop).status}), and {id_!r} with it"
             raise ControlError("loop_over", text)
         if loop not in state.active:
             text = f"{id_!r} stands in the loop {loop!r}, which is not active: call start_loop first"
@@ -106,15 +107,15 @@ def next_units(state: PlanState) -> list[tuple[Unit, PlanScope]]:
         (unit, scope)
         for scope in reversed(list(state.scopes()))
         for unit in scope.units
-        if scope.result(unit.id).status in ("running", "waiting_input")
-        or (unit.id not in scope.begun() and scope.readiness(unit) == "run")
+        if (isinstance(unit, StepUnit) and scope.result(unit.id).status in ("running", "waiting_input"))
+        or (unit.id not in scope.results and scope.readiness(unit) == "run")
     ]
 
 
 def current_id(state: PlanState) -> str | None:
     """Return the step that is running, else the step or loop that is next; None if there is none."""
     units = next_units(state)
-    begun = [unit.id for unit, scope in units if unit.id in scope.steps]
+    begun = [unit.id for unit, scope in units if unit.id in scope.results]
     return next(iter(begun or [unit.id for unit, _ in units]), None)
 
 
@@ -129,9 +130,9 @@ def what_is_next(state: PlanState) -> str:
     return f"next: {', '.join(names)}" if names else "nothing is left"
 
 
-def current_results(state: PlanState) -> dict[str, StepResult]:
+def current_results(state: PlanState) -> dict[str, UnitResult]:
     """Return the result of every step; of one in an active loop that of the current iteration."""
-    results = state.root.results()
+    results = state.root.all_steps()
     for run in state.active.values():
         results |= {unit.id: run.scope.result(unit.id) for unit in run.unit.body if isinstance(unit, StepUnit)}
     return results

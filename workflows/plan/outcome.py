@@ -8,11 +8,11 @@ from temporalio import workflow
 
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
-from holdfast.blueprint.plan import LoopUnit
-from holdfast.protocol.plans import LoopOutcome, PlanView, StepResult, nothing_done
+from holdfast.protocol.plans import PlanView, UnitResult, nothing_done, outputs
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.journal import preview
-from holdfast.workflows.plan.state import PlanScope, PlanState
+from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.state import PlanState
 
 
 def output_of(scope: PlanScope, ended: str | None = None) -> dict[str, Any]:
@@ -23,25 +23,22 @@ def output_of(scope: PlanScope, ended: str | None = None) -> dict[str, Any]:
     note = note_of(scope)
     return {
         "status": ended or (scope.plan_status() if scope.all_over() else "running"),
-        "steps": _outputs(scope),
-        "loops": {id_: outcome.to_output() for id_, outcome in scope.loops.items()},
+        "steps": outputs(scope.all_steps())[0],
+        "loops": outputs(scope.results)[1],
         **({} if note is None else {"note": note}),
     }
 
 
 def note_of(scope: PlanScope) -> str | None:
     """Return the note on a plan that ended and did nothing, or None."""
-    return nothing_done(scope.layout, _outputs(scope)) if scope.all_over() else None
-
-
-def _outputs(scope: PlanScope) -> dict[str, dict[str, Any]]:
-    return {id_: result.to_output() for id_, result in scope.results().items()}
+    return nothing_done(scope.layout, outputs(scope.all_steps())[0]) if scope.all_over() else None
 
 
 def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, holds: bool) -> PlanView:
     """Return the answer to the query `plan`; of a plan that has not begun, the author's."""
     plan = author if state is None else state.context.plan
-    steps, loops = ({}, {}) if state is None else _statuses(state.root)
+    steps = {} if state is None else results_in_short(state.root)
+    loops = {} if state is None else _in_short({id_: state.root.results[id_] for id_ in _loops_of(state.root)})
     return PlanView(
         workflow=workflow.info().workflow_id,
         address=host.address,
@@ -57,27 +54,20 @@ def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, ho
     )
 
 
-def _statuses(scope: PlanScope) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Return the steps and the loops of a plan in short, also those that are running."""
-    steps, loops = results_in_short(scope), {id_: _loop_in_short(outcome) for id_, outcome in scope.loops.items()}
-    for id_ in sorted(scope.under_way):
-        if isinstance(scope.layout.units_by_id[id_], LoopUnit):
-            loops[id_] = {"status": "running"}
-        else:
-            steps[id_]["status"] = "running"
-    return {id_: step for id_, step in steps.items() if id_ not in loops}, loops
-
-
 def results_in_short(scope: PlanScope) -> dict[str, Any]:
-    """Return the results of a plan, large values by their beginning."""
-    return {id_: _in_short(result) for id_, result in scope.results().items()}
+    """Return the results of a plan's steps, large values by their beginning."""
+    return _in_short(scope.all_steps())
 
 
-def _in_short(result: StepResult) -> dict[str, Any]:
-    output = result.to_output()
-    output.pop("tool_results", None)
-    return {**output, "response": preview(result.response), "data": preview(result.data)}
+def _loops_of(scope: PlanScope) -> list[str]:
+    return [id_ for id_, result in scope.results.items() if result.iterations is not None]
 
 
-def _loop_in_short(outcome: LoopOutcome) -> dict[str, Any]:
-    return {key: value for key, value in outcome.to_output().items() if key != "iteration_results"}
+def _in_short(results: dict[str, UnitResult]) -> dict[str, Any]:
+    return {id_: _result_in_short(result) for id_, result in results.items()}
+
+
+def _result_in_short(result: UnitResult) -> dict[str, Any]:
+    left_out = ("tool_results", "iteration_results")
+    output = {key: value for key, value in result.to_output().items() if key not in left_out}
+    return output | {key: preview(output[key]) for key in ("response", "data") if key in output}

@@ -10,11 +10,11 @@ from holdfast.blueprint.kinds import Option, PlanOption, PlanStep
 from holdfast.blueprint.plan import StepUnit, answer_of, informs, options_of, question_text, wants_a_yes
 from holdfast.blueprint.plan.agreement import words_of
 from holdfast.blueprint.plan.answers import OUTCOMES, REFUSE
-from holdfast.protocol.plans import StepResult
+from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.questions import Asked, Choice, Decision, Input
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.state import PlanScope
+from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.questions import Reply
 
 DECLINED = "declined"
@@ -22,7 +22,7 @@ LONGEST_QUOTED = 200
 """Most characters of an answer that the question after it repeats."""
 
 
-async def ask(unit: StepUnit, scope: PlanScope, message: str | None = None, offered: Sequence[str] = ()) -> StepResult:
+async def ask(unit: StepUnit, scope: PlanScope, message: str | None = None, offered: Sequence[str] = ()) -> UnitResult:
     """Ask a step's question; return the step's result.
 
     A model may add words of its own to the plan's, and suggest answers where the plan names none. Where a yes is
@@ -48,7 +48,7 @@ async def ask(unit: StepUnit, scope: PlanScope, message: str | None = None, offe
 
 async def _answer(
     unit: StepUnit, scope: PlanScope, asked: Asked, options: list[PlanOption]
-) -> tuple[Reply, StepResult]:
+) -> tuple[Reply, UnitResult]:
     step, here = unit.step, scope.at(unit)
     await here.host.until_resumed()
     reply = await here.ask(asked, timeout=step.timeout, takes_default=step.on_timeout == "default")
@@ -97,48 +97,48 @@ def _option_meant(default: str | None, options: list[PlanOption]) -> str | None:
     return next((one.text for one in options if one.text.strip().casefold() == default.strip().casefold()), default)
 
 
-def _result(step: PlanStep, reply: Reply, options: list[PlanOption]) -> StepResult:
+def _result(step: PlanStep, reply: Reply, options: list[PlanOption]) -> UnitResult:
     match reply.status:
         case "answered":
             return _answered(step, reply.content, options)
         case "expired" if step.on_timeout == "default":
             return _answered(step, _option_meant(step.default, options), options)
         case "expired" if step.on_timeout == "skip":
-            return StepResult(status="skipped", reason="timeout")
+            return UnitResult(status="skipped", reason="timeout")
         case "expired":
             return failed("question_expired", f"nobody answered {step.id} in time")
         case "cancelled":
-            return StepResult(status="cancelled", reason="cancelled")
+            return UnitResult(status="cancelled", reason="cancelled")
     comment = reply.comment or "declined"
     data = {"response": comment, "outcome": "cancelled", "option_index": None, "option_type": REFUSE}
-    return StepResult(status="completed", response=comment, data=data)
+    return UnitResult(status="completed", response=comment, data=data)
 
 
-def _answered(step: PlanStep, content: Any, options: list[PlanOption]) -> StepResult:
+def _answered(step: PlanStep, content: Any, options: list[PlanOption]) -> UnitResult:
     text = text_of(content)
     data = answer_of(text, options, by_words=not informs(step))
-    return StepResult(status="completed", response=text, data=data)
+    return UnitResult(status="completed", response=text, data=data)
 
 
-def _is_unclear(result: StepResult, reply: Reply) -> bool:
+def _is_unclear(result: UnitResult, reply: Reply) -> bool:
     """Return whether a person answered in words of their own that are neither a yes nor a no."""
     if reply.status != "answered":
         return False
     return bool(result.data["outcome"] == "other" and result.data["option_index"] is None)
 
 
-def _unclear(result: StepResult, scope: PlanScope) -> str:
+def _unclear(result: UnitResult, scope: PlanScope) -> str:
     text = str(result.response)
     quoted = text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}…"
     return words_of(scope.context.plan.language).unclear.format(quoted)
 
 
-def _as_refused(result: StepResult) -> StepResult:
+def _as_refused(result: UnitResult) -> UnitResult:
     """Return the answer as a no, in its own words."""
     return result.model_copy(update={"data": {**result.data, "outcome": OUTCOMES[REFUSE], "option_type": REFUSE}})
 
 
-def lets_tools_run(step: PlanStep, result: StepResult) -> bool:
+def lets_tools_run(step: PlanStep, result: UnitResult) -> bool:
     """Return whether a question's tools may run: after a yes, where it asks for one; else unless it was declined."""
     outcome = result.data["outcome"]
     return bool(outcome == "confirmed" if wants_a_yes(step) else outcome != "cancelled")

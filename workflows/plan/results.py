@@ -14,32 +14,28 @@ from holdfast.protocol.plans import (
     UNFINISHED,
     EndedEarly,
     Iteration,
-    LoopOutcome,
-    LoopStatus,
-    PlanProgress,
-    StepResult,
-    StepStatus,
+    UnitResult,
+    UnitStatus,
 )
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure_of
 
 EMPTY_LOOP = "empty_loop"
-_OUTCOME = "loop_outcome"
 
 
-def failed(type_: str, message: str, **more: Any) -> StepResult:
-    """Return the result of a step that failed; a question that a person cancelled leaves it cancelled."""
+def failed(type_: str, message: str, **more: Any) -> UnitResult:
+    """Return the result of a step or loop that failed; a question that a person cancelled leaves it cancelled."""
     if type_ == "cancelled":
-        return StepResult(status="cancelled", reason="cancelled")
-    return StepResult(status="failed", error={"type": type_, "message": message}, **more)
+        return UnitResult(status="cancelled", reason="cancelled", **more)
+    return UnitResult(status="failed", error={"type": type_, "message": message}, **more)
 
 
 # Loops
 
 
-def outcome_of(done: list[Iteration], ended: EndedEarly = "", total: int | None = None) -> LoopOutcome:
-    """Return how a loop ended.
+def loop_result(done: list[Iteration], ended: EndedEarly = "", total: int | None = None) -> UnitResult:
+    """Return the result of a loop.
 
     Args:
         done: Its iterations.
@@ -47,16 +43,16 @@ def outcome_of(done: list[Iteration], ended: EndedEarly = "", total: int | None 
         total: The number of its items; by default all of them are done.
     """
     bad = [iteration for iteration in done if iteration.status == "failed"]
-    status: LoopStatus = "completed"
     if ended == "failed" or (bad and len(bad) == len(done)):
-        status = "failed"
-    elif any(map(_has_errors, done)):
-        status = "completed_with_errors"
-    error = None
-    if status == "failed":
-        error = {"type": ITEMS_FAILED, "message": f"{_counted(len(bad), len(done), total)}: {first_error(bad)}"}
-    reason = None if done else EMPTY_LOOP
-    return LoopOutcome(status=ended or status, iterations=done, error=error, reason=reason)
+        message = f"{_counted(len(bad), len(done), total)}: {first_error(bad)}"
+        result = failed(ITEMS_FAILED, message, iterations=done)
+    else:
+        errors = any(one.status in _ERRORS for iteration in done for one in iteration.results.values())
+        result = UnitResult(status="completed_with_errors" if errors else "completed", iterations=done)
+    return result.model_copy(update={"status": "cancelled", "error": None}) if ended == "cancelled" else result
+
+
+_ERRORS = ("completed_with_errors", "failed")
 
 
 def _counted(bad: int, done: int, total: int | None) -> str:
@@ -65,75 +61,51 @@ def _counted(bad: int, done: int, total: int | None) -> str:
     return text if not rest else f"{text}; {rest} {'was' if rest == 1 else 'were'} not begun"
 
 
-def _has_errors(iteration: Iteration) -> bool:
-    """Return whether anything failed for an item, optional or not."""
-    return any(result.status == "failed" for result in iteration.steps.values()) or any(
-        outcome.status in ("completed_with_errors", "failed") for outcome in iteration.loops.values()
-    )
-
-
-def completed_part(iteration: Iteration) -> PlanProgress:
-    """Return the part of an item that a retry does not repeat: the steps and loops that completed."""
-    return PlanProgress(
-        steps={id_: result for id_, result in iteration.steps.items() if result.status == "completed"},
-        loops={id_: outcome for id_, outcome in iteration.loops.items() if outcome.status == "completed"},
-    )
-
-
 def first_error(bad: list[Iteration]) -> str:
     for iteration in bad:
-        for id_, result in iteration.steps.items():
+        for id_, result in iteration.results.items():
             if result.error is not None:
-                return f"item {iteration.index}, step {id_}: {result.error['message']}"
-        for loop, outcome in iteration.loops.items():
-            if outcome.error is not None:
-                return f"item {iteration.index}, loop {loop}: {outcome.error['message']}"
+                kind = "step" if result.iterations is None else "loop"
+                return f"item {iteration.index}, {kind} {id_}: {result.error['message']}"
     return "see its items"
 
 
 # A step of a loop, seen from outside
 
 
-def values_of(outcome: LoopOutcome, id_: str, layout: Layout) -> list[Any]:
+def values_of(loop: UnitResult, id_: str, layout: Layout) -> list[Any]:
     """Return the value of a step or loop for each item; None where it has none. A loop around it gives lists."""
     values: list[Any] = []
-    for iteration in outcome.iterations:
-        if id_ in iteration.steps:
-            values.append(iteration.steps[id_].value)
-        elif id_ in iteration.loops:
-            values.append([inner.to_output() for inner in iteration.loops[id_].iterations])
+    for iteration in loop.iterations or []:
+        inner = next((one for one in layout.loops_of(id_) if one in iteration.results), None)
+        if id_ in iteration.results:
+            values.append(iteration.results[id_].value)
         else:
-            loop = next((loop for loop in layout.loops_of(id_) if loop in iteration.loops), None)
-            values.append(None if loop is None else values_of(iteration.loops[loop], id_, layout))
+            values.append(None if inner is None else values_of(iteration.results[inner], id_, layout))
     return values
 
 
-def over_items(outcome: LoopOutcome, id_: str, layout: Layout) -> StepResult:
+def over_items(loop: UnitResult, id_: str, layout: Layout) -> UnitResult:
     """Return one result for a step that ran once for each item."""
-    statuses = set(_statuses(outcome, id_, layout))
-    data = values_of(outcome, id_, layout)
+    statuses = set(_statuses(loop, id_, layout))
+    data = values_of(loop, id_, layout)
     if "cancelled" in statuses:
-        return StepResult(status="cancelled", data=data)
+        return UnitResult(status="cancelled", data=data)
     if "completed" in statuses:
-        return StepResult(status="completed", data=data)
+        return UnitResult(status="completed", data=data)
     if "failed" in statuses:
         return failed(ITEMS_FAILED, f"{id_} failed for every item that it ran for", data=data)
-    ended = {"failed": "loop_failed", "cancelled": "plan_cancelled"}.get(outcome.status)
-    return StepResult(status="skipped", reason=outcome.reason or ended or ("items_skipped" if data else EMPTY_LOOP))
+    ended = {"failed": "loop_failed", "cancelled": "plan_cancelled"}.get(loop.status)
+    return UnitResult(status="skipped", reason=loop.reason or ended or ("items_skipped" if data else EMPTY_LOOP))
 
 
-def _statuses(outcome: LoopOutcome, id_: str, layout: Layout) -> Iterator[StepStatus]:
-    for iteration in outcome.iterations:
-        if id_ in iteration.steps:
-            yield iteration.steps[id_].status
-        for loop in layout.loops_of(id_):
-            if loop in iteration.loops:
-                yield from _statuses(iteration.loops[loop], id_, layout)
-
-
-def as_step(status: LoopStatus) -> StepStatus:
-    """Return the status of a loop as that of a dependency."""
-    return "completed" if status == "completed_with_errors" else status
+def _statuses(loop: UnitResult, id_: str, layout: Layout) -> Iterator[UnitStatus]:
+    for iteration in loop.iterations or []:
+        if id_ in iteration.results:
+            yield iteration.results[id_].status
+        for inner in layout.loops_of(id_):
+            if inner in iteration.results:
+                yield from _statuses(iteration.results[inner], id_, layout)
 
 
 def is_optional(unit: Unit) -> bool:
@@ -164,37 +136,35 @@ class Ending(NamedTuple):
         return f"plan_{self.status}"
 
 
-def unfinished(before: StepResult, ending: Ending) -> StepResult:
+def unfinished(before: UnitResult, ending: Ending) -> UnitResult:
     """Return the result of a step that was running: a step that has called a tool was not cancelled, but failed."""
     called = before.called
     if ending.status == "cancelled" and not called:
-        return StepResult(status="cancelled", reason="cancelled")
+        return UnitResult(status="cancelled", reason="cancelled")
     calls = f"{', '.join(called)} {'was' if len(called) == 1 else 'were'} called; " if called else ""
     data = before.tool_results[-1]["data"] if before.tool_results else before.data
-    return failed(
-        UNFINISHED, f"{calls}the step was not finished: {ending.message}", response=before.response, data=data
-    )
+    message = f"{calls}the step was not finished: {ending.message}"
+    return failed(UNFINISHED, message, response=before.response, data=data)
 
 
-def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration]) -> LoopOutcome:
-    """Return the outcome of a loop that was running, with its known items."""
+def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration]) -> UnitResult:
+    """Return the result of a loop that was running, with its known items."""
     if ending.status == "cancelled":
-        return LoopOutcome(status="cancelled", iterations=done, reason=ending.reason)
-    error = {"type": UNFINISHED, "message": f"{loop.id} was not finished: {ending.message}"}
-    return LoopOutcome(status="failed", iterations=done, error=error)
+        return UnitResult(status="cancelled", iterations=done, reason=ending.reason)
+    return failed(UNFINISHED, f"{loop.id} was not finished: {ending.message}", iterations=done)
 
 
-def failure_output(outcome: LoopOutcome) -> dict[str, Any]:
+def failure_output(result: UnitResult) -> dict[str, Any]:
     """Return the output that the failure of a loop's workflow carries to its plan."""
-    value = outcome.model_dump(mode="json")
+    value = result.model_dump(mode="json")
     if len(text_of(value)) > LONGEST_KEPT:
-        value = outcome.model_copy(update={"iterations": []}).model_dump(mode="json")
-    return {_OUTCOME: value}
+        value = result.model_copy(update={"iterations": []}).model_dump(mode="json")
+    return {"loop_result": value}
 
 
-def outcome_in(cause: Failure) -> LoopOutcome | None:
-    """Return the outcome of a loop whose workflow failed, if its failure carries it."""
+def result_in(cause: Failure) -> UnitResult | None:
+    """Return the result of a loop whose workflow failed, if its failure carries it."""
     match cause.output:
-        case {"loop_outcome": dict(value)}:
-            return LoopOutcome.model_validate(value)
+        case {"loop_result": dict(value)}:
+            return UnitResult.model_validate(value)
     return None

@@ -35,7 +35,7 @@ def checked_change(payload: Any, state: PlanState, *, by_model: bool = False) ->
         new = read_plan(payload["plan"], context.author, context.blueprint.agents, changing=True, by_model=by_model)
     except BlueprintError as error:
         raise _refusal(error.problems) from None
-    if problems := list(_changes_of_begun(context.plan, new, context.layout, state.root.begun())):
+    if problems := list(_changes_of_begun(context.plan, new, context.layout, set(state.root.results))):
         raise _refusal(problems)
     return new
 
@@ -89,7 +89,7 @@ async def check_new_tools(new: PlanBody, state: PlanState) -> Catalogue:
 
 def check_questions_stay(new: PlanBody, state: PlanState) -> None:
     """Refuse a change by which an agent would take a question from a person, or word it anew."""
-    steps, begun = {step.id: step for step in new.steps}, state.root.begun()
+    steps, begun = {step.id: step for step in new.steps}, state.root.results
     for step in state.context.plan.steps:
         if asks(step) and step.id not in begun and steps.get(step.id) != step:
             raise Refusal("not_allowed", f"{_STAYS} step {step.id!r} is a question to a person, and stays as it is")

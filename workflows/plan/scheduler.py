@@ -11,12 +11,14 @@ from temporalio import workflow
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
 from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
-from holdfast.workflows.concurrency import end, is_cancelled
+from holdfast.workflows.concurrency import end as end_tasks
+from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.plan.definitions import define_loop
 from holdfast.workflows.plan.items import start_loop
-from holdfast.workflows.plan.results import Ending, outcome_in
-from holdfast.workflows.plan.state import PlanScope, PlanState
+from holdfast.workflows.plan.results import Ending, result_in
+from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.plan.step_runner import run_step
 
 
@@ -56,7 +58,7 @@ class Scheduler:
                 await workflow.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
                 self._collect()
         except (asyncio.CancelledError, *HANDLED) as error:
-            await end(self._running.values())
+            await end_tasks(self._running.values())
             self.state.break_off(Ending.of(error, self.scope.frame.address))
             raise
 
@@ -67,7 +69,7 @@ class Scheduler:
             if self._is_full() or self.state.stopped(scope):
                 return
             if scope.readiness(unit) == "run" and not self._would_ask_twice(unit):
-                scope.under_way.add(unit.id)
+                scope.mark(unit)
                 self._running[unit.id] = asyncio.create_task(self._run(unit))
 
     def _is_full(self) -> bool:
@@ -92,12 +94,12 @@ class Scheduler:
         """Run a loop's child workflow, and take its outcome, also out of a failure."""
         here = self.scope.at(unit)
         try:
-            result: PlanLoopResult = await here.run_child(*define_loop(self._definition, unit, self.scope, items))
+            end: PlanLoopResult = await here.run_child(*define_loop(self._definition, unit, self.scope, items))
         except HANDLED as error:
             cause = failure_of(error, here.address)
             if not is_cancelled(error):
                 here.note(StepFailed(name=unit.id, kind="loop", error=cause.type, message=cause.message))
-            if (outcome := outcome_in(cause)) is not None:
-                self.scope.close_loop(unit, outcome)
+            if (result := result_in(cause)) is not None:
+                self.scope.close(unit, result)
             raise
-        self.scope.finish_loop(unit, result.outcome)
+        self.scope.finish(unit, end.result)

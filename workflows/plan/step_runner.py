@@ -11,13 +11,13 @@ from holdfast.blueprint.plan.lists import LIST_OUTPUT
 from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
 from holdfast.protocol.events import StepRetrying
-from holdfast.protocol.plans import StepResult, said
+from holdfast.protocol.plans import UnitResult, said
 from holdfast.workflows.agents import AgentCall, ask_model, misfit_told, run_agent, within_own_limits
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.plan.questions import DECLINED, ask, lets_tools_run
 from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.state import PlanScope
+from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.tool_calls import CallError, StepTools
 from holdfast.workflows.toolbox import ASK_PERSON, ask_person, person
 
@@ -40,18 +40,18 @@ async def run_step(unit: StepUnit, scope: PlanScope) -> None:
     scope.finish(unit, result)
 
 
-async def _result(unit: StepUnit, scope: PlanScope) -> StepResult:
+async def _result(unit: StepUnit, scope: PlanScope) -> UnitResult:
     step = unit.step
     if asks(step):
         answer = await ask(unit, scope)
         if answer.status != "completed" or not step.tools:
             return answer
         if not lets_tools_run(step, answer):
-            return StepResult(status="skipped", reason=DECLINED, response=answer.response)
+            return UnitResult(status="skipped", reason=DECLINED, response=answer.response)
     return await _ToolStep(unit, scope).run() if step.tools else await _agents_work(unit, scope)
 
 
-async def _agents_work(unit: StepUnit, scope: PlanScope) -> StepResult:
+async def _agents_work(unit: StepUnit, scope: PlanScope) -> UnitResult:
     """Return what an agent gives for the instruction: a text, or data."""
     opening = [Message(role="user", content=scope.fill(unit.step.instruction))]
     call = scope.context.restricted_call(unit.step)
@@ -65,8 +65,8 @@ async def _agents_work(unit: StepUnit, scope: PlanScope) -> StepResult:
             raise
         output = cause.output  # still no list: the loop asks a person for its items, or fails, or has one item
     if isinstance(output, str):
-        return StepResult(status="completed", response=output)
-    return StepResult(status="completed", response=said(output), data=output)
+        return UnitResult(status="completed", response=output)
+    return UnitResult(status="completed", response=said(output), data=output)
 
 
 def _asking_for_list(call: AgentCall) -> AgentCall:
@@ -93,7 +93,7 @@ def surroundings(unit: StepUnit, scope: PlanScope) -> str:
         lines.append(f"It runs once an item; this is item {item.index}: {_shown(item.item)}")
     for id_ in unit.needs:
         need = scope.lookup(id_)
-        if f"RESULT_FROM_{id_}" not in referred and need.status == "completed":
+        if f"RESULT_FROM_{id_}" not in referred and need.succeeded:
             lines.append(f"Result of {id_}: {_shown(need.value)}")
     return "\n".join(lines)
 
@@ -106,7 +106,7 @@ def _shown(value: Any) -> str:
 class _Ended(Exception):
     """The end of a step in the middle of a reply's calls."""
 
-    def __init__(self, result: StepResult) -> None:
+    def __init__(self, result: UnitResult) -> None:
         super().__init__(result.status)
         self.result = result
 
@@ -134,7 +134,7 @@ class _ToolStep:
             return f"A person has agreed to this: {text_of(instruction)}"
         return instruction or f"Call {', '.join(self.step.tools)}."
 
-    async def run(self) -> StepResult:
+    async def run(self) -> UnitResult:
         """Return how the step ends."""
         try:
             while self.open:
@@ -142,7 +142,7 @@ class _ToolStep:
         except _Ended as end:
             return end.result
         data = self.tools.returned[-1]["data"]
-        return StepResult(status="completed", response=self.text or said(data), data=data)
+        return UnitResult(status="completed", response=self.text or said(data), data=data)
 
     async def _turn(self) -> None:
         """Ask the model for calls, and make them."""

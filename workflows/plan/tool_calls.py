@@ -16,7 +16,7 @@ from holdfast.blueprint.plan import StepUnit
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import StepRetrying, ToolDenied
-from holdfast.protocol.plans import StepResult
+from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
 from holdfast.workflows.approvals import Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled
@@ -25,7 +25,7 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.permissions import policies_of
 from holdfast.workflows.plan.questions import ask_to_reconnect
 from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.state import PlanScope
+from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.toolbox import Toolbox, described_here
 
 RETRIES: dict[ErrorKind, int] = {
@@ -61,7 +61,7 @@ class Outcome:
 
     data: Any = None
     error: CallError | None = None
-    ending: StepResult | None = None
+    ending: UnitResult | None = None
 
 
 class StepTools:
@@ -91,7 +91,7 @@ class StepTools:
         if tries[kind] >= RETRIES[kind] or tries.total() >= MOST_RETRIES:
             return False
         tries[kind] += 1
-        self._scope.record(self._unit, tries=dict(tries))
+        self._scope.mark(self._unit, tries=dict(tries))
         return True
 
     async def look_up(self, tool: str) -> CallError | None:
@@ -134,10 +134,10 @@ class StepTools:
         if isinstance(made, CallError):
             return Outcome(error=made, ending=self.ending(made))
         call = {"tool": tool, "parameters": args, "data": made.data}
-        self._scope.record(self._unit, tool_results=[*self.returned, call])
+        self._scope.mark(self._unit, tool_results=[*self.returned, call])
         return made
 
-    def ending(self, error: CallError) -> StepResult | None:
+    def ending(self, error: CallError) -> UnitResult | None:
         """Return how the step ends by an error; None if the model may call again, which is counted."""
         if error.kind is None:
             return failed(error.type, error.message)
@@ -146,7 +146,7 @@ class StepTools:
             return None
         if error.kind == "timeout" and self.step.optional:
             what = {"type": error.kind, "message": error.message}
-            return StepResult(status="skipped", reason="timeout", error=what)
+            return UnitResult(status="skipped", reason="timeout", error=what)
         return failed(error.kind, error.message)
 
     async def _authorised(self, tool: str, args: dict[str, Any]) -> Outcome | CallError:
@@ -185,7 +185,7 @@ class StepTools:
         policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
         allowed = await approved(with_defaults(call, spec), spec, policies, here)
         called = dict.fromkeys([*self._scope.result(self.step.id).called, tool])
-        self._scope.record(self._unit, called=list(called))
+        self._scope.mark(self._unit, called=list(called))
         return await box.run(allowed, spec, here)
 
 

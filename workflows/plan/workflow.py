@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.protocol.events import PlanCompleted
-from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState, fitting
-from holdfast.workflows.plan.approval import begin
-from holdfast.workflows.plan.context import PlanContext
+from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState
 from holdfast.workflows.plan.definitions import author_of, frame_of
 from holdfast.workflows.plan.handlers import PlanHandlers
-from holdfast.workflows.plan.outcome import note_of, output_of
+from holdfast.workflows.plan.outcome import output_of
 from holdfast.workflows.plan.scheduler import Scheduler
-from holdfast.workflows.plan.state import PlanScope, PlanState
+from holdfast.workflows.plan.scope import PlanScope
 
 
 @workflow.defn(name=PLAN_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -33,30 +28,11 @@ class PlanWorkflow(PlanHandlers):
     @workflow.run
     async def run(self, definition: PlanDefinition, state: ScheduledState) -> PlanResult:
         scope: PlanScope = await self.live(self._work())
-        return PlanResult(
-            status=scope.plan_status(),
-            output=output_of(scope),
-            **self.handed_back(),
-        )
-
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
-        return {} if self.plan_state is None else {"output": fitting(output_of(self.plan_state.root, "failed"))}
+        return PlanResult(status=scope.plan_status(), output=output_of(scope), **self.handed_back())
 
     async def _work(self) -> PlanScope:
-        definition, plan, specs = self.definition, self.state.progress.plan, {}
-        frame = frame_of(self, definition)
-        if plan is None:
-            plan, catalogue = await begin(self.author, definition.given, frame, definition.planner, definition.task)
-            specs = catalogue.specs
-        context = PlanContext(plan, self.author, definition.blueprint, definition.task)
-        context.specs.update(specs)
-        self.plan_state = PlanState(PlanScope(context, frame), self.state.progress)
-        await Scheduler(self.plan_state, definition, wants_rest=lambda: self.history.is_long).run(self.next_round)
-        scope = self.plan_state.root
-        self.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
-        return scope
-
-    def progress(self) -> dict[str, Any]:
-        """See base class."""
-        assert self.plan_state is not None
-        return {"progress": self.plan_state.progress()}
+        frame = frame_of(self, self.definition)
+        plan_state = self.take_up(frame, (await self.begin_plan(frame)).specs)
+        await Scheduler(plan_state, self.definition, wants_rest=lambda: self.history.is_long).run(self.next_round)
+        self.note_end(plan_state.root)
+        return plan_state.root

@@ -1,0 +1,358 @@
+"""The steps and loops of one list of a plan, their results, and the verbs that change them; see `PlanState`.
+
+Each verb notes its own events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.comparisons import is_answer
+from holdfast.blueprint.plan import (
+    Layout,
+    LoopUnit,
+    Reference,
+    StepUnit,
+    Unit,
+    asks,
+    filled,
+    informs,
+    known_id,
+)
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
+from holdfast.protocol.plans import ItemOf, Iteration, IterationStatus, PlanStatus, UnitResult
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.results import (
+    EMPTY_LOOP,
+    Ending,
+    failed,
+    is_optional,
+    over_items,
+    unfinished,
+    unfinished_loop,
+    values_of,
+)
+
+PENDING = UnitResult(status="pending")
+
+
+class Skip(NamedTuple):
+    """A unit that is not to run, and the reason."""
+
+    reason: str
+
+
+class Fail(NamedTuple):
+    """A unit that cannot run."""
+
+    type: str
+    message: str
+
+
+Readiness = Literal["wait", "run"] | Skip | Fail
+
+
+@dataclass
+class PlanScope:
+    """The steps and loops of one list, with their results: the whole plan's, or those of a loop's body for one item."""
+
+    context: PlanContext
+    frame: Frame
+    """At the plan, or at the item."""
+    around: list[ItemOf] = field(default_factory=list)
+    """The current items of the loops around, outermost first; the last loop is the one whose body this is."""
+    outer: PlanScope | None = None
+    outside: Mapping[str, UnitResult] = field(default_factory=dict)
+    """Results from another workflow, where this one runs a loop of the plan."""
+    results: dict[str, UnitResult] = field(default_factory=dict)
+    """By id, of the steps and loops that have begun."""
+
+    @property
+    def layout(self) -> Layout:
+        return self.context.layout
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return self.context.loop(self.around[-1].loop).body if self.around else self.layout.units
+
+    def at(self, unit: Unit) -> Frame:
+        """Return the frame of a unit."""
+        return self.frame.at(segment_of(unit), unit.id)
+
+    def item_scope(self, loop: LoopUnit, item: Any, index: int) -> PlanScope:
+        """Return a scope for one item of a loop; its address counts iterations from 1, as in every loop."""
+        here = self.frame.at("loop", loop.id, index + 1)
+        frame = replace(here, iteration=index + 1, place=f"{loop.id} {index + 1}")
+        return PlanScope(self.context, frame, [*self.around, ItemOf(loop=loop.id, item=item, index=index)], self)
+
+    # References
+
+    def lookup(self, id_: str) -> UnitResult:
+        """Return the result of a step or loop anywhere; of one in another loop with a value for each item."""
+        if id_ in self.results:
+            return self.results[id_]
+        for loop in self.layout.loops_of(id_):
+            if self.is_over(loop):
+                result = self.results[loop]
+                return UnitResult(status=result.status, data=values_of(result, id_, self.layout))
+        if id_ in self.outside:
+            return self.outside[id_]
+        return PENDING if self.outer is None else self.outer.lookup(id_)
+
+    def value_of(self, reference: Reference) -> Any:
+        """Return the value of a reference: of a question the words; None for a step that was skipped or failed."""
+        if reference.kind == "result":
+            unit, value = self._referred(reference)
+            return _words(value) if isinstance(unit, StepUnit) and asks(unit.step) else value
+        item = self._item_of(reference.name)
+        if item is None:
+            return None
+        return item.item if reference.kind == "item" else item.index
+
+    def _referred(self, reference: Reference) -> tuple[Unit | None, Any]:
+        unit = self.layout.find(reference.name or "")
+        return unit, None if unit is None else self.lookup(unit.id).value
+
+    def _item_of(self, loop: str | None) -> ItemOf | None:
+        """Return the current item of a loop around; of the innermost, if none is named."""
+        if not self.around:
+            return None
+        if loop is None:
+            return self.around[-1]
+        id_ = known_id(loop, [item.loop for item in self.around])
+        return next((item for item in self.around if item.loop == id_), None)
+
+    def fill(self, value: Any) -> Any:
+        """Return a text, or a value with texts in it, with the references filled in; values are not read again."""
+        match value:
+            case str():
+                return filled(value, self.value_of)
+            case list():
+                return [self.fill(part) for part in value]
+            case dict():
+                return {key: self.fill(part) for key, part in value.items()}
+        return value
+
+    # What may run
+
+    def result(self, id_: str) -> UnitResult:
+        return self.results.get(id_, PENDING)
+
+    def is_over(self, id_: str) -> bool:
+        return self.result(id_).is_over
+
+    def pending(self) -> list[Unit]:
+        """Return the units that have not begun."""
+        return [unit for unit in self.units if unit.id not in self.results]
+
+    def all_over(self) -> bool:
+        return all(self.is_over(unit.id) for unit in self.units)
+
+    def readiness(self, unit: Unit) -> Readiness:
+        """Return whether a unit may run now, has to wait, or never runs."""
+        if any(not self.is_over(id_) for id_ in unit.waits):
+            return "wait"
+        needs = {id_: self.lookup(id_) for id_ in unit.needs}
+        condition = unit.condition
+        asked = condition.left.name if condition is not None and condition.left.kind == "result" else None
+        if any(need.status in ("failed", "cancelled") for id_, need in needs.items() if id_ != asked):
+            return Skip("dependency_failed")
+        if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
+            return unmet
+        # A skipped step is no reason to skip this one, if this one asks whether there is a result, or loops over it:
+        # nothing is an empty list.
+        excused = {asked} if condition is not None and condition.allows_missing else set()
+        if isinstance(unit, LoopUnit):
+            excused |= {
+                id_ for id_, need in needs.items() if need.status == "skipped" and self.layout.goes_through(unit, id_)
+            }
+        statuses = [need.status for id_, need in needs.items() if id_ not in excused]
+        if statuses and all(status == "skipped" for status in statuses):
+            return Skip("dependency_skipped")
+        return "run"
+
+    def _unmet_condition(self, unit: Unit, need: UnitResult | None) -> Skip | Fail | None:
+        """Return why a unit's condition keeps it from running; None if it does not."""
+        condition = unit.condition
+        if condition is None:
+            return None
+        missing_allowed = need is not None and need.status == "skipped" and condition.allows_missing
+        if need is not None and not need.succeeded and not missing_allowed:
+            return Skip("condition_unresolved")
+        try:
+            holds = condition.holds(self._compared(condition.left))
+        except ExpressionError as error:
+            return Fail("condition_type", f"{condition.text}: {error.message}")
+        return None if holds else Skip("condition_false")
+
+    def _compared(self, left: Reference) -> Any:
+        """Return the value that a condition compares: of what a person told, the words, which are no yes and no no."""
+        if left.kind != "result":
+            return self.value_of(left)
+        unit, value = self._referred(left)
+        return _words(value, "other") if isinstance(unit, StepUnit) and informs(unit.step) else value
+
+    # Verbs
+
+    def begin_item(self) -> None:
+        """Begin the item, or begin it anew."""
+        self.context.changes += 1
+        item = self.around[-1]
+        self.frame.note(LoopIteration(iteration=item.index + 1, item=item.item))
+
+    def restart(self, item: Any, done: dict[str, UnitResult]) -> None:
+        """Forget the item's results but for these, and perhaps take another value in its place."""
+        self.around = [*self.around[:-1], self.around[-1].model_copy(update={"item": item})]
+        self.results = dict(done)
+
+    def mark(self, unit: Unit, **changes: Any) -> None:
+        """Change the record of a unit that is under way."""
+        before = self.result(unit.id) if isinstance(unit, StepUnit) else UnitResult(status="running", iterations=[])
+        self.close(unit, before.model_copy(update={"status": "running", **changes}))
+
+    def close(self, unit: Unit, result: UnitResult) -> None:
+        """Set a unit's result, without an event."""
+        self.results[unit.id] = result
+        self.context.changes += 1
+
+    async def start(self, unit: StepUnit) -> None:
+        """Begin a step, if the limits allow one more."""
+        here = self.at(unit)
+        here.note(StepStarted(name=unit.id, kind=segment_of(unit), title=unit.step.title))
+        self.mark(unit)
+        await here.within_limits()
+        here.meter.count(Usage(steps=1))
+        here.host.count(Usage(steps=1))
+
+    def start_loop(self, unit: LoopUnit) -> None:
+        """Begin a loop."""
+        self.mark(unit)
+        self.at(unit).note(StepStarted(name=unit.id, kind="loop"))
+
+    def finish(self, unit: Unit, result: UnitResult) -> None:
+        """End a unit with a result, to which the results of a step's tools are added."""
+        result = self._with_calls(unit, result)
+        self.close(unit, result)
+        here, kind, is_step = self.at(unit), segment_of(unit), result.iterations is None
+        match result.status:
+            case "skipped":
+                here.note(StepSkipped(name=unit.id, kind=kind, reason=result.reason))
+            case "failed" | "cancelled" if is_step or result.error is not None:
+                error = result.error or {"type": result.status, "message": f"{unit.id} was {result.status}"}
+                here.note(StepFailed(name=unit.id, kind=kind, error=error["type"], message=error["message"]))
+            case status:
+                output = result.value if is_step else [] if result.reason == EMPTY_LOOP else status
+                here.note(StepCompleted(name=unit.id, kind=kind, output=output))
+
+    def _with_calls(self, unit: Unit, result: UnitResult) -> UnitResult:
+        before = self.result(unit.id)
+        returned = [{"tool": call["tool"], "data": call["data"]} for call in before.tool_results]
+        called = [] if result.succeeded else before.called
+        return result.model_copy(update={"tool_results": returned, "called": called})
+
+    def skip(self, unit: Unit, reason: str) -> None:
+        """Skip a unit, with everything in it."""
+        self.finish(unit, _skipped(unit, reason))
+
+    def fail(self, unit: Unit, type_: str, message: str) -> None:
+        """Fail a unit that has not begun."""
+        self.finish(unit, failed(type_, message, iterations=_no_items(unit)))
+
+    def settle(self, stopped: str = "") -> None:
+        """Skip or fail the units that cannot run any more, until nothing follows from it; `stopped`: skip all."""
+        changed = True
+        while changed:
+            changed = False
+            for unit in self.pending():
+                match Skip(stopped) if stopped else self.readiness(unit):
+                    case Skip(reason=reason):
+                        self.skip(unit, reason)
+                    case Fail(type=type_, message=message):
+                        self.fail(unit, type_, message)
+                    case _:
+                        continue
+                changed = True
+
+    def break_off(self, ending: Ending) -> None:
+        """End every unit, as the plan has ended before them: what had begun is unfinished, the rest is skipped.
+
+        Only a failed step has an event: where a run has ended, the trace shows all else as cancelled or not begun, and
+        a loop's own workflow has noted its end.
+        """
+        for unit in self.units:
+            result = self.result(unit.id)
+            if result.status == "pending":
+                self.close(unit, _skipped(unit, ending.reason))
+            elif not result.is_over and isinstance(unit, LoopUnit):
+                self.close(unit, unfinished_loop(unit, ending, []))
+            elif not result.is_over:
+                end = unfinished(result, ending)
+                (self.finish if end.status == "failed" else self.close)(unit, end)
+
+    # Results
+
+    def has_failed(self, unit: Unit) -> bool:
+        """Return whether a unit has failed that is not optional."""
+        return self.result(unit.id).status == "failed" and not is_optional(unit)
+
+    def any_failed(self) -> bool:
+        return any(map(self.has_failed, self.units))
+
+    def was_cancelled(self) -> bool:
+        """Return whether a person cancelled a question of this list, or of a loop in it."""
+        return any(result.status == "cancelled" for result in self.results.values())
+
+    def iteration(self, ended: IterationStatus | None = None) -> Iteration:
+        """Return the results of this item; `ended`: how the plan ended during it."""
+        status: IterationStatus = "failed" if self.any_failed() else "completed"
+        status = ended or ("cancelled" if self.was_cancelled() else status)
+        item = self.around[-1]
+        results = {unit.id: self.results[unit.id] for unit in self.units if unit.id in self.results}
+        return Iteration(index=item.index, item=item.item, status=status, results=results)
+
+    def plan_status(self) -> PlanStatus:
+        """Return how the plan ended."""
+        if self.was_cancelled():
+            return "cancelled"
+        if self.any_failed():
+            return "failed"
+        errors = any(result.status in ("completed_with_errors", "failed") for result in self.results.values())
+        return "completed_with_errors" if errors else "completed"
+
+    def all_steps(self) -> dict[str, UnitResult]:
+        """Return the result of every step of the plan in its order; of one in a loop, over all items."""
+        return {unit.id: self.step_result(unit.id) for unit in self.layout.steps()}
+
+    def step_result(self, id_: str) -> UnitResult:
+        """Return the result of a step of this list, or of a loop in it."""
+        loop = next((loop for loop in self.layout.loops_of(id_) if self.is_over(loop)), None)
+        if id_ in self.results or loop is None:
+            return self.result(id_)
+        return over_items(self.results[loop], id_, self.layout)
+
+
+def segment_of(unit: Unit) -> str:
+    """Return the type of a unit's address segment."""
+    if isinstance(unit, StepUnit):
+        return "hitl" if asks(unit.step) else "step"
+    return "loop"
+
+
+def _skipped(unit: Unit, reason: str) -> UnitResult:
+    return UnitResult(status="skipped", reason=reason, iterations=_no_items(unit))
+
+
+def _no_items(unit: Unit) -> list[Iteration] | None:
+    return [] if isinstance(unit, LoopUnit) else None
+
+
+def _words(answer: Any, outcome: str | None = None) -> Any:
+    """Return the words of an answer without its outcome; with an outcome, only of answers that have it."""
+    if isinstance(answer, list):
+        return [_words(part, outcome) for part in answer]
+    return answer["response"] if is_answer(answer) and outcome in (None, answer["outcome"]) else answer
