@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
+from pydantic import Field
+
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolSpec, Usage
@@ -77,14 +79,14 @@ class HistoryLimits(Value):
     Fixed when the run starts: a changed value would change a replay.
     """
 
-    events: int = 1_000
-    bytes: int = 4_000_000
+    events: int = Field(1_000, ge=1)
+    bytes: int = Field(4_000_000, ge=1)
     """The requests of an agent hold its whole conversation: 40 turns with results of 8 kB took 7.5 MB inline."""
-    commands: int = 1_000
+    commands: int = Field(1_000, ge=1)
     """Updates and signals. Below `busy_from` of a deployment, so that a workflow is never busy for long."""
-    rounds: int = 50
+    rounds: int = Field(50, ge=1)
     """Turns of an agent, items of a plan's loop; a loop has `checkpoint_every` instead."""
-    items: int = 50
+    items: int = Field(50, ge=2)
     """Items of a map in one history. They begin in one activation: 1,000 that each copied a context of 175 kB tripped
     the deadlock detector, 100 did not."""
 

@@ -9,7 +9,7 @@ from holdfast.blueprint import defaults
 from holdfast.protocol.agents import ToolCall, ToolSpec
 from holdfast.protocol.questions import Permission, Review
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.permissions import Decision, Policy, decide, permit_of
+from holdfast.workflows.permissions import CallDecision, Policy, decide, permit_of
 
 
 class Denied(Exception):
@@ -33,7 +33,7 @@ async def approved(call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], f
 
 def _decide(
     call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], frame: Frame, *, reviewed: bool = False
-) -> Decision:
+) -> CallDecision:
     permits = frame.host.permits
     permitted = bool(permits) and permit_of(spec, frame.blueprint) in permits
     return decide(call.args, spec, policies, permitted=permitted, reviewed=reviewed)

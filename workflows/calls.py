@@ -57,7 +57,7 @@ class Activities:
         self, request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
-        call = _Call(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
+        call = _ActivityCall(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
         reply: ModelReply = await self._made(call)
         self._count(reply.usage)
         return reply
@@ -68,24 +68,24 @@ class Activities:
         """Call a tool once. The activity itself refuses a further attempt of a tool that is not idempotent."""
         # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
         ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-        call = _Call(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY, ends)
+        call = _ActivityCall(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY, ends)
         outcome: ToolOutcome = await self._made(call)
         return outcome
 
     async def look_up(self, key: str) -> CacheHit:
         """Return the cache's entry for a key."""
-        call = _Call(CACHE_GET, CacheLookup(key=key), CacheHit, key, CACHE_SECONDS, TOOL_RETRY)
+        call = _ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key, CACHE_SECONDS, TOOL_RETRY)
         hit: CacheHit = await self._made(call)
         return hit
 
     async def keep(self, entry: CacheEntry) -> None:
         """Put a value into the cache."""
-        await self._made(_Call(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY))
+        await self._made(_ActivityCall(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY))
 
     async def find_tool(self, request: FindTool) -> str | None:
         """Return the name of the tool that fits best, if any does."""
         summary = f"find a tool: {request.service or request.instruction}"
-        call = _Call(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        call = _ActivityCall(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
         tool: FoundTool = await self._made(call)
         return tool.name
 
@@ -95,11 +95,11 @@ class Activities:
         With `lenient` also while the run is paused: a look-up is no work of the run, and a paused plan may be changed.
         """
         request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
-        call = _Call(DESCRIBE_TOOLS, request, list[ToolSpec], summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary, DESCRIBE_SECONDS, MODEL_RETRY)
         specs: list[ToolSpec] = await self._made(call, at_once=lenient)
         return specs
 
-    async def _made(self, call: _Call, *, at_once: bool = False) -> Any:
+    async def _made(self, call: _ActivityCall, *, at_once: bool = False) -> Any:
         if not at_once:
             await self._ready()
         self.under_way += 1
@@ -112,11 +112,11 @@ class Activities:
 async def look_up_names(request: LookUp) -> LookedUp:
     """Return the names that the worker does not have; tried once, as a person waits for it."""
     once = Retry(attempts=1)
-    result: LookedUp = await _Call(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once).result()
+    result: LookedUp = await _ActivityCall(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once).result()
     return result
 
 
-class _Call(NamedTuple):
+class _ActivityCall(NamedTuple):
     activity: str
     request: Any
     result_type: Any

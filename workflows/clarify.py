@@ -17,7 +17,7 @@ from holdfast.workflows.agents import AgentCall, ask_model
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.limits import UsedUp
+from holdfast.workflows.limits import ExhaustedLimit
 from holdfast.workflows.questions import Reply
 
 MOST_READINGS = 3
@@ -132,7 +132,7 @@ class ClarifyWorkflow(ChildWorkflow):
         if self.asked < most + self.granted:
             return True
         name, lacking = self.step.name, ", ".join(self._lacking()) or "an object that fits"
-        limit = UsedUp(
+        limit = ExhaustedLimit(
             type="max_questions",
             key="max_questions",
             address=self.address,

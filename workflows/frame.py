@@ -28,7 +28,7 @@ from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.history import History
-from holdfast.workflows.limits import Before, Meter, UsedUp
+from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.turns import Speakers, messages_of
@@ -166,12 +166,12 @@ class Frame:
     async def within_limits(self, before: Before = "step") -> None:
         """Fail, or ask a person for more if the author says so, if a limit on what is about to start is used up."""
         while (reached := self.meter.reached(before)) is not None:
-            limit = self.meter.used_up(*reached, self.address)
+            limit = self.meter.exhausted(*reached, self.address)
             self.note(LimitReached(limit=reached.limit, message=limit.message))
             if await self.go_beyond(limit):
                 self.meter.grant(*reached, limit.amount)
 
-    async def go_beyond(self, limit: UsedUp) -> bool:
+    async def go_beyond(self, limit: ExhaustedLimit) -> bool:
         """Return whether a person grants as much again; False where what there is is enough. Else raise a failure."""
         if limit.then == "finish":
             return False

@@ -36,7 +36,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UsedUp:
+class ExhaustedLimit:
     """A limit that is reached: what its author wants then, and how people are told. For `Frame.go_beyond`."""
 
     type: str
@@ -93,10 +93,10 @@ class Meter:
                     return Reached(index, name)
         return None
 
-    def used_up(self, index: int, name: str, address: Address) -> UsedUp:
+    def exhausted(self, index: int, name: str, address: Address) -> ExhaustedLimit:
         """Return a limit that is reached before something at this address."""
         budget, message = self.budgets[index], self.message(index, name)
-        return UsedUp(
+        return ExhaustedLimit(
             type="limit_reached",
             key="limit",
             address=address,

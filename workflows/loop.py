@@ -21,7 +21,7 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, context_of, failure_of
 from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
-from holdfast.workflows.limits import UsedUp
+from holdfast.workflows.limits import ExhaustedLimit
 from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import newest
 
@@ -210,7 +210,7 @@ class LoopWorkflow(ChildWorkflow):
         name, rounds = self.step.name, self._rounds(reached)
         amount = self.block.max_loops or MOST_IDLE_ROUNDS
         hint = "; where it needs more, write max_loops" if reached == "no_progress" else ""
-        limit = UsedUp(
+        limit = ExhaustedLimit(
             type=reached,
             key="max_loops",
             address=self.address,

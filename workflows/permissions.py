@@ -35,7 +35,7 @@ class Policy(NamedTuple):
         return Policy(agent, settings_of(agent.tools, spec))
 
 
-class Decision(NamedTuple):
+class CallDecision(NamedTuple):
     """What is to be done about a call, and the reason for the model or the question for a person."""
 
     action: Literal["allow", "refuse", "review", "approve"]
@@ -58,7 +58,7 @@ class _Clause(NamedTuple):
 
 def decide(
     args: Args, spec: ToolSpec, policies: Sequence[Policy], *, permitted: bool = False, reviewed: bool = False
-) -> Decision:
+) -> CallDecision:
     """Return what is to be done about a call: the strictest of what the policies say.
 
     Args:
@@ -72,12 +72,12 @@ def decide(
     action = next(action for action in STRICTNESS if action in actions)
     if action == "deny":
         where = "with these arguments" if reviewed else "here"
-        return Decision("refuse", f"{spec.name} is not permitted {where}")
+        return CallDecision("refuse", f"{spec.name} is not permitted {where}")
     if not reviewed and any(policy.tool.review for policy in policies):
-        return Decision("review", f"{spec.name} is about to be called: may it be, and with these arguments?")
+        return CallDecision("review", f"{spec.name} is about to be called: may it be, and with these arguments?")
     if action == "ask" and not permitted:
-        return Decision("approve", f"May {spec.name} be called?")
-    return Decision("allow")
+        return CallDecision("approve", f"May {spec.name} be called?")
+    return CallDecision("allow")
 
 
 def expected(spec: ToolSpec, policies: Sequence[Policy]) -> Expected:
