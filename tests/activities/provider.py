@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self, cast
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from tests.client.command import FORM, LOOP, TONE, Holdfast
+from tests.client.command import FORM, LOOP, PATIENCE, TONE, Holdfast
 
 
 def test_piped_lines_answer_one_question_each_and_the_result_is_printed(holdfast: Holdfast) -> None:
@@ -166,7 +166,7 @@ def test_one_question_answered_elsewhere_is_told_and_the_run_goes_on(holdfast: H
     while "Round 1?" not in attached.stderr.readline():
         pass
     assert holdfast("answer", run, "elsewhere").code == 0
-    out, err = attached.communicate("late\nstop\n", timeout=30)
+    out, err = attached.communicate("late\nstop\n", timeout=PATIENCE)
     assert (attached.returncode, json.loads(out)["output"]) == (0, "stop")
     assert "was closed meanwhile" in err
     assert "Round 2?" in err

@@ -71,7 +71,7 @@ def command(code: str, folder: Path) -> subprocess.Popen[str]:
 
 
 async def eventually(happened: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not happened():
             await asyncio.sleep(0.02)
 
