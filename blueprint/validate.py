@@ -218,7 +218,7 @@ def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
 
 def _droppable(holder: type[Part] | None, annotation: Any, parts: Parts) -> Repair | None:
     """Return the repair that does without the value; None if its holder requires it."""
-    if KINDS["step"] in _members(annotation):
+    if not set(KINDS.values()).isdisjoint(_members(annotation)):
         return Repair("stub", parts)
     field = holder.model_fields.get(str(parts[-1])) if holder is not None else None
     return None if field is not None and field.is_required() else Repair("drop", parts)

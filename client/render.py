@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from holdfast.blueprint.kinds import kind_named
 from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
@@ -200,7 +201,7 @@ def _of_work(event: Event) -> Text | None:
     match event.data:
         case LoopIteration(iteration=number, item=item):
             line = Text(f"{name} {number}", "bold").append("" if item is None else f": {preview(item)}", "dim")
-        case StepCompleted(kind="step", output=output):
+        case StepCompleted(kind=step_kind, output=output) if kind_named(step_kind).shows_output:
             line = Text(f"✓ {name}  ").append(preview(output), "dim")
         case CacheWasHit():
             line = Text(f"✓ {name}  ").append("from the cache", "dim")
@@ -400,9 +401,9 @@ def _add_line(text: Text, span: Span, depth: int) -> None:
     text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span.name}", STYLES.get(status, ""))
     if span.title:
         text.append(f" {one_line(span.title)}")
-    if span.kind == "cache" and span.status == "completed" and not span.steps:
+    if kind_named(span.kind).skips_known_results and span.status == "completed" and not span.steps:
         text.append(" (from the cache)", "dim")
-    elif span.kind not in ("step", "hitl"):
+    elif kind_named(span.kind).shows_kind:
         text.append(f" ({span.kind}{' → ' + span.branch if span.branch is not None else ''})", "dim")
     if span.error is not None:
         text.append(f"  {one_line(span.error.message)}", "red")

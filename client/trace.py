@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from holdfast.blueprint.kinds import kind_named
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
     AnyEvent,
@@ -123,7 +124,7 @@ class Span:
         inner: dict[str, object] = {}
         if self.steps or self.branch is not None or self.kind in ("pipeline", "tool"):
             inner["steps"] = [step.to_json() for step in self.steps]
-        if self.kind == "loop":
+        if kind_named(self.kind).iterates:
             inner["iterations"] = [iteration.to_json() for iteration in self.iterations]
         if self.items:
             inner["items"] = [item.to_json() for item in self.items]
@@ -208,7 +209,7 @@ class Trace:
         step = self._spans.get(address.rpartition(";")[0])
         if step is None:
             return
-        if step.kind == "parallel":
+        if kind_named(step.kind).runs_branches_at_once:
             self._lists[address] = step.branches.setdefault(branch, [])
         else:
             step.branch, self._lists[address] = branch, step.steps

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.client.reading import name_of
 from holdfast.client.states import Outcome
@@ -161,7 +162,7 @@ def _span(name: str, trace: Span) -> dict[str, Any]:
     facts: dict[str, Any] = {"status": last.status, "times": len(ran), "output": last.output}
     if last.branch is not None:
         facts["branch"] = last.branch
-    if last.kind == "loop":
+    if kind_named(last.kind).iterates:
         facts["iterations"] = len(last.iterations)
     if last.items:
         facts["items"] = len(last.items)

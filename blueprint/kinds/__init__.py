@@ -39,6 +39,12 @@ KINDS: dict[str, type[Step]] = {
     get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in get_args(get_args(AnyStep)[0])
 }
 
+
+def kind_named(name: str) -> type[Step]:
+    """Return the class of a kind, or the base of all for what is no step: a run, a call of a tool."""
+    return KINDS.get(name, Step)
+
+
 # A step holds steps: the models that do are finished here, where every kind is known.
 for _model in (
     Fallback,
@@ -95,4 +101,5 @@ __all__ = [
     "Rule",
     "Step",
     "Write",
+    "kind_named",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class Cache(Step):
     """Run the wrapped step, or give what it gave before for the same key; a hit writes to the context like a run."""
+
+    skips_known_results: ClassVar[bool] = True
 
     kind: Literal["cache"]
     wrapped_step: AnyStep = Field(

@@ -20,6 +20,7 @@ class Hitl(HitlFields):
     """Ask a person; the output is the answer. `input_schema` and `timeout` describe the answer and its deadline."""
 
     input_schema_describes_answer: ClassVar[bool] = True
+    shows_kind: ClassVar[bool] = False
 
     @property
     def stops(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -45,6 +45,8 @@ _REDUCED = {
 
 class Parallel(Step):
     """Run branches at once, each on its own fork of the context; the output is an object of theirs."""
+
+    runs_branches_at_once: ClassVar[bool] = True
 
     kind: Literal["parallel"]
     branches: dict[str, list[AnyStep]] = Field(

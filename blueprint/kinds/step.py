@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,6 +39,9 @@ class ImportConfig(Part):
 
 class PlainStep(Step):
     """Do one thing: an agent, a tool, a function, an imported blueprint, or nothing (pass the input on)."""
+
+    shows_kind: ClassVar[bool] = False
+    shows_output: ClassVar[bool] = True
 
     kind: Literal["step"]
     uses: str | None = Field(

@@ -14,6 +14,7 @@ from rich.text import Text
 from holdfast.blueprint import Blueprint, load
 from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
+from holdfast.blueprint.kinds import kind_named
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, File, RunName
 from holdfast.client.cli.output import DONE, WAITING, print_json, print_text, say
@@ -165,7 +166,7 @@ class RunReport:
 
 def _children(span: Span) -> Iterator[Span]:
     """Yield the loops and plans in a trace, outer ones first: each runs as a child workflow."""
-    if span.kind in ("loop", "plan") and span.status != "skipped":
+    if kind_named(span.kind).runs_steps_in_child and span.status != "skipped":
         yield span
     inner = [step for iteration in span.iterations for step in iteration.steps]
     for step in [*span.steps, *inner]:
