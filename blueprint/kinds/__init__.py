@@ -1,7 +1,7 @@
 """Every step kind as data, one file a kind. Read them and you know the language.
 
-A kind says of itself what the checks need to know: the templates and conditions it reads,
-the blocks it holds and the names these see.
+A kind says of itself what the rest of the code needs to know (`base.py`): nothing else names one.
+It is registered by its place in the union `AnyStep`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.blueprint.kinds.loop_block import HistoryManagement, LoopBlock
 from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock
 from holdfast.blueprint.kinds.operations import Operation, Write
 from holdfast.blueprint.kinds.parallel import Parallel
-from holdfast.blueprint.kinds.parts import Access, Limits, Retry
+from holdfast.blueprint.kinds.parts import Access, Limits, Part, Retry
 from holdfast.blueprint.kinds.plan import Plan
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanOption, PlanStep
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
@@ -46,22 +46,8 @@ def kind_named(name: str) -> type[Step]:
 
 
 # A step holds steps: the models that do are finished here, where every kind is known.
-for _model in (
-    Fallback,
-    PlainStep,
-    Hitl,
-    Conditional,
-    LoopBlock,
-    Loop,
-    MapBlock,
-    Map,
-    Parallel,
-    Clarify,
-    Cache,
-    AgenticLoop,
-    Plan,
-    Blueprint,
-):
+_HOLDERS: tuple[type[Part], ...] = (Fallback, LoopBlock, MapBlock, *KINDS.values(), Blueprint)
+for _model in _HOLDERS:
     _model.model_rebuild(_types_namespace={"AnyStep": AnyStep})
 
 __all__ = [
