@@ -182,15 +182,21 @@ class PlannerCall(Value):
     retry: Retry | None = None
 
 
-class PlanDefinition(ChildDefinition):
-    """A plan that the scheduler drives. The only step of its blueprint holds the plan, unless `given` does."""
+class PlanOrigin(Value):
+    """The value that a plan is read from, if its step does not hold it, and the input of that step."""
 
     given: Any = None
-    """The value that the plan is read from."""
+    """The value."""
     planner: PlannerCall | None = None
-    """The agent that wrote that value."""
+    """The agent that wrote the value."""
     task: Any = None
-    """Input of the step; every step of the plan sees it."""
+    """The input; every step of the plan sees it."""
+
+
+class PlanDefinition(ChildDefinition):
+    """A plan that the scheduler drives. The only step of its blueprint holds the plan, unless `origin` does."""
+
+    origin: PlanOrigin = PlanOrigin()
     context: dict[str, Any] = {}
     previous: Any = None
     """Output of the step before the plan."""
@@ -243,12 +249,7 @@ class DrivenDefinition(AgentDefinition):
 
     author: PlanBody
     """The plan as its step holds it; for a plan that is read, the step's settings for it."""
-    given: Any = None
-    """The value that the plan is read from."""
-    planner: PlannerCall | None = None
-    """The agent that wrote that value."""
-    task: Any = None
-    """Input of the step."""
+    origin: PlanOrigin = PlanOrigin()
     plan_address: Address
     """Address of the plan. The workflow of an active loop has the loop's address as its own."""
     loop: str | None = None

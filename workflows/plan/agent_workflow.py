@@ -38,7 +38,7 @@ from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
 SAME_CALLS = 3
-"""How often the same call may be made with nothing changed by it or in between."""
+"""Most repetitions of a call with nothing changed by it or in between."""
 HANDED_OVER = ("turn", "messages", "tools", "call_ids", "calls", "bad_calls", "misfits", "recent", "told", "progress")
 """The fields of the state that go from one workflow of the plan to another: the conversation and the plan."""
 
@@ -116,7 +116,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         """Begin the plan; it is the agent's first message, with what is known of its tools."""
         catalogue = await self.begin_plan(self._frame())
         self.specs |= catalogue.specs
-        plan, task = self.state.progress.plan, self.definition.task
+        plan, task = self.state.progress.plan, self.definition.origin.task
         assert plan is not None
         tools = {"tools": catalogue.described()} if catalogue.specs else {}
         content = {**plain_plan(plan), **tools, **({} if task is None else {"input": task})}

@@ -17,7 +17,7 @@ from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.protocol.agents import Message
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying
-from holdfast.protocol.plans import PlannerCall, PlanReview
+from holdfast.protocol.plans import PlannerCall, PlanOrigin, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -25,37 +25,33 @@ from holdfast.workflows.plan.catalogue import Catalogue, look_up, marked_tools, 
 from holdfast.workflows.plan.context import PlanContext
 
 MOST_CORRECTIONS = 3
-"""How often an invalid plan goes back to its planner."""
+"""Most corrections of an invalid plan by its planner."""
 CORRECT = "Give the whole plan again, with every error corrected."
 REVISE = "Give the whole plan again, changed as it is wanted."
 
 
-async def begin(
-    author: PlanBody, given: object, frame: Frame, planner: PlannerCall | None = None, task: object = None
-) -> tuple[PlanBody, Catalogue]:
+async def begin(author: PlanBody, origin: PlanOrigin, frame: Frame) -> tuple[PlanBody, Catalogue]:
     """Return the plan to run, approved where the author wants that, and what is known of its tools.
 
     Args:
         author: The plan as its step has it.
-        given: The value that the plan is read from, if the step says so.
+        origin: The value that the plan is read from, if the step says so, and its planner.
         frame: A frame at the plan's address.
-        planner: The agent that wrote that value.
-        task: The input of the step.
     """
-    return await _Start(author, frame, planner, task).plan(given)
+    return await _Start(author, origin, frame).plan()
 
 
 class _Start:
     """A plan before anything of it runs."""
 
-    def __init__(self, author: PlanBody, frame: Frame, planner: PlannerCall | None, task: object) -> None:
-        self.author, self.frame, self.planner, self.task = author, frame, planner, task
+    def __init__(self, author: PlanBody, origin: PlanOrigin, frame: Frame) -> None:
+        self.author, self.origin, self.frame, self.planner = author, origin, frame, origin.planner
 
-    async def plan(self, given: object) -> tuple[PlanBody, Catalogue]:
+    async def plan(self) -> tuple[PlanBody, Catalogue]:
         author = self.author
         await self.frame.host.until_resumed()
         if author.source is not None:
-            plan, catalogue = await self._read(given)
+            plan, catalogue = await self._read(self.origin.given)
         elif author.confirm or author.driver == "agent":
             plan, catalogue = author, await look_up(tools_of(author), self.frame)
         else:
@@ -78,7 +74,7 @@ class _Start:
 
     def _goal(self) -> str:
         """Return the goal of a plan that names none: the input of its planner, else of the step."""
-        asked = self.task if self.planner is None else self.planner.input
+        asked = self.origin.task if self.planner is None else self.planner.input
         return "" if asked is None else text_of(asked)
 
     async def _looked_up(self, plan: PlanBody) -> Catalogue:

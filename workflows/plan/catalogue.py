@@ -26,7 +26,7 @@ MARKS: dict[Expected, str] = {
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What is known of tools, by the names that the plan has for them."""
+    """The descriptions of tools, by the names that the plan has for them."""
 
     specs: dict[str, ToolSpec] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What is the same for every step of a plan in one workflow: the plan, its author's rules, its known tools."""
+"""The plan itself, its author's rules and its known tools: the same for every step of it in one workflow."""
 
 from __future__ import annotations
 

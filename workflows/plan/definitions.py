@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.blueprint.kinds import Plan, PlanBody
 from holdfast.blueprint.plan import LoopUnit
-from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState
+from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState, PlanOrigin
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.plan.items import needed_outside
@@ -36,9 +36,10 @@ def define_loop(
 ) -> tuple[PlanLoopDefinition, PlanLoopState]:
     """Return the definition and the first state of a loop's own workflow."""
     here = scope.at(unit)
-    own = {"given", "planner", "address", "place", "plan", "loop", "items", "known", "around"}
+    own = {"origin", "address", "place", "plan", "loop", "items", "known", "around"}
     child = PlanLoopDefinition(
         **definition.model_dump(exclude=own),
+        origin=PlanOrigin(task=definition.origin.task),
         address=here.address,
         place=here.place,
         plan=scope.context.plan,

@@ -55,10 +55,10 @@ class PlanHandlers(ChildWorkflow):
 
     async def begin_plan(self, frame: Frame) -> Catalogue:
         """Read the plan, unless it was read before; have it approved where the author wants that."""
-        progress, definition = self.state.progress, self.definition
+        progress = self.state.progress
         if progress.plan is not None:
             return Catalogue()
-        plan, catalogue = await begin(self.author, definition.given, frame, definition.planner, definition.task)
+        plan, catalogue = await begin(self.author, self.definition.origin, frame)
         self.advance(progress=progress.model_copy(update={"plan": plan}))
         return catalogue
 
@@ -66,7 +66,7 @@ class PlanHandlers(ChildWorkflow):
         """Go on from the carried progress."""
         progress, definition = self.state.progress, self.definition
         assert progress.plan is not None
-        context = PlanContext(progress.plan, self.author, definition.blueprint, definition.task, specs)
+        context = PlanContext(progress.plan, self.author, definition.blueprint, definition.origin.task, specs)
         self.plan_state = PlanState(PlanScope(context, frame), progress)
         return self.plan_state
 

@@ -40,7 +40,7 @@ class PlanLoopWorkflow(ChildWorkflow):
 
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
-        context = PlanContext(definition.plan, author_of(definition), definition.blueprint, definition.task)
+        context = PlanContext(definition.plan, author_of(definition), definition.blueprint, definition.origin.task)
         loop = context.loop(definition.loop)
         # A plan asks one question at a time, so items that may ask run one by one.
         may_ask = loop.on_item_error == "ask" or context.may_ask(loop)

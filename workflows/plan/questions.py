@@ -70,7 +70,7 @@ def _filled_options(step: PlanStep, scope: PlanScope) -> list[PlanOption]:
 def _decides(step: PlanStep, scope: PlanScope) -> bool:
     """Return whether another step depends on a yes or a no here."""
     conditions = (unit.condition for unit in scope.layout.units_by_id.values() if unit.condition is not None)
-    return any(one.left.name == step.id and one.asks_outcome for one in conditions)
+    return any(condition.left.name == step.id and condition.asks_outcome for condition in conditions)
 
 
 def _asked(step: PlanStep, text: str, options: list[PlanOption], scope: PlanScope, note: str) -> Asked:
@@ -94,7 +94,8 @@ def _option_meant(default: str | None, options: list[PlanOption]) -> str | None:
     """Return the text of the option that a default names; the default itself if there is none."""
     if default is None:
         return None
-    return next((one.text for one in options if one.text.strip().casefold() == default.strip().casefold()), default)
+    texts = [option.text for option in options]
+    return next((text for text in texts if text.strip().casefold() == default.strip().casefold()), default)
 
 
 def _result(step: PlanStep, reply: Reply, options: list[PlanOption]) -> UnitResult:

@@ -1,4 +1,4 @@
-"""How steps, items and loops of a plan ended: summaries of results, and results of what was interrupted."""
+"""Results of loops, items and interrupted steps of a plan, made of the results of their parts."""
 
 from __future__ import annotations
 
@@ -47,12 +47,10 @@ def loop_result(done: list[Iteration], ended: EndedEarly = "", total: int | None
         message = f"{_counted(len(bad), len(done), total)}: {first_error(bad)}"
         result = failed(ITEMS_FAILED, message, iterations=done)
     else:
-        errors = any(one.status in _ERRORS for iteration in done for one in iteration.results.values())
+        results = [result for iteration in done for result in iteration.results.values()]
+        errors = any(result.status in ("completed_with_errors", "failed") for result in results)
         result = UnitResult(status="completed_with_errors" if errors else "completed", iterations=done)
     return result.model_copy(update={"status": "cancelled", "error": None}) if ended == "cancelled" else result
-
-
-_ERRORS = ("completed_with_errors", "failed")
 
 
 def _counted(bad: int, done: int, total: int | None) -> str:
@@ -73,11 +71,11 @@ def first_error(bad: list[Iteration]) -> str:
 # A step of a loop, seen from outside
 
 
-def values_of(loop: UnitResult, id_: str, layout: Layout) -> list[Any]:
+def values_of(outcome: UnitResult, id_: str, layout: Layout) -> list[Any]:
     """Return the value of a step or loop for each item; None where it has none. A loop around it gives lists."""
     values: list[Any] = []
-    for iteration in loop.iterations or []:
-        inner = next((one for one in layout.loops_of(id_) if one in iteration.results), None)
+    for iteration in outcome.iterations or []:
+        inner = next((loop for loop in layout.loops_of(id_) if loop in iteration.results), None)
         if id_ in iteration.results:
             values.append(iteration.results[id_].value)
         else:
@@ -119,7 +117,7 @@ def is_optional(unit: Unit) -> bool:
 
 
 class Ending(NamedTuple):
-    """How a plan ended before its steps did."""
+    """The end of a plan before that of its steps."""
 
     status: Literal["failed", "cancelled"]
     message: str

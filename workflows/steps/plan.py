@@ -17,6 +17,7 @@ from holdfast.protocol.plans import (
     DrivenState,
     PlanDefinition,
     PlannerCall,
+    PlanOrigin,
     PlanResult,
     ScheduledState,
     fitting,
@@ -50,14 +51,14 @@ async def run_plan(step: Plan, frame: Frame) -> Any:
     """Run a plan and return its output; a failed or cancelled plan fails the step, with the output in the failure."""
     value = frame.input_of(step)
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
-    task = _task(step, value, frame)
+    origin = PlanOrigin(given=source, planner=planner_of(step, frame), task=_task(step, value, frame))
     result: PlanResult | DrivenResult
     if step.plan.driver == "agent":
         driver = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
-        definition = _driven(step, driver, source, task, frame)
+        definition = _driven(step, driver, origin, frame)
         result = await within_own_limits(frame, driver).run_child(definition, DrivenState())
     else:
-        result = await frame.run_child(_by_engine(step, source, task, frame), ScheduledState())
+        result = await frame.run_child(_by_engine(step, origin, frame), ScheduledState())
     if result.status in ("failed", "cancelled"):
         raise raised(_failure(step, result, frame))
     return result.output
@@ -76,35 +77,29 @@ def _task(step: Plan, value: Any, frame: Frame) -> Any:
     return "\n".join(lines) or None
 
 
-def _by_engine(step: Plan, source: Any, task: Any, frame: Frame) -> PlanDefinition:
-    planner = planner_of(step, frame)
+def _by_engine(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanDefinition:
     fields = alone(_bare(step), frame)
     return PlanDefinition(
-        **{**fields, "blueprint": _with_reach(fields["blueprint"], planner, frame)},
-        given=source,
-        planner=planner,
-        task=task,
+        **{**fields, "blueprint": _with_reach(fields["blueprint"], origin.planner, frame)},
+        origin=origin,
         place=frame.summary(step.name),
         iteration=frame.iteration,
         **_read(step, frame),
     )
 
 
-def _driven(step: Plan, driver: AgentCall, source: Any, task: Any, frame: Frame) -> DrivenDefinition:
+def _driven(step: Plan, driver: AgentCall, origin: PlanOrigin, frame: Frame) -> DrivenDefinition:
     written = driver.agent.model_dump(include=driver.agent.model_fields_set & _ROOM.keys())
     agent = driver.agent.model_copy(update=_ROOM | written)
     instructions = f"{text_of(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
     base = agent_definition(replace(driver, agent=agent), instructions, [], frame)
     reach = reach_of([step], frame.blueprint)
-    planner = planner_of(step, frame)
     blueprint = base.blueprint.model_copy(update={"agents": reach.agents, "imports": reach.imports})
-    blueprint = _with_reach(blueprint, planner, frame)
+    blueprint = _with_reach(blueprint, origin.planner, frame)
     return DrivenDefinition(
         **{**base.__dict__, "blueprint": blueprint},
         author=step.plan,
-        given=source,
-        planner=planner,
-        task=task,
+        origin=origin,
         plan_address=frame.address,
     )
 
