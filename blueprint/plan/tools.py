@@ -31,18 +31,23 @@ def ruling_agent(step: PlanStep, plan: PlanBody, author: PlanBody, agents: Mappi
     return agents.get(agent) if isinstance(agent, str) else agent
 
 
+def unlisted(tool: str, agent: Agent | None) -> Lack | None:
+    """Return why an agent that lists tools may not use one; None if it lists none, or this one or its MCP server."""
+    listed = [] if agent is None else [entry.name for entry in agent.tools]
+    if not listed or tool in listed or tool.partition("/")[0] in listed:
+        return None
+    hint = did_you_mean(tool, listed) or f"it has: {', '.join(listed)}"
+    return Lack("unknown_tool", f"the agent has no tool {tool!r}", hint)
+
+
 def lack_of(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) -> Lack | None:
     """Return why a step may not use a tool, as far as that is known without a worker; None if it may."""
-    listed = [] if agent is None else [entry.name for entry in agent.tools]
-    is_listed = tool in listed or tool.partition("/")[0] in listed
-    if listed and not is_listed:
-        hint = did_you_mean(tool, listed) or f"it has: {', '.join(listed)}"
-        return Lack("unknown_tool", f"the agent has no tool {tool!r}", hint)
+    lack = unlisted(tool, agent)
     before = authored(step, author)
-    if ":" in tool and not is_listed and (before is None or tool not in before.tools):
+    if lack is None and ":" in tool and not (agent and agent.tools) and (before is None or tool not in before.tools):
         text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
         return Lack("not_allowed", text, "name a registered tool")
-    return None
+    return lack
 
 
 def check_tools(plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Iterator[Fault]:
