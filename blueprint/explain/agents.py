@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from holdfast.blueprint.dependencies import reach_of_tools
-from holdfast.blueprint.explain.cost import limit_phrases, turns_of_driver
+from holdfast.blueprint.explain.cost import limit_phrases
 from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
 from holdfast.blueprint.kinds.description import Ask
-from holdfast.blueprint.kinds.references import MCP, model, tool_name
+from holdfast.blueprint.kinds.references import ANY_TOOL, MCP, model, tool_name
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
 
-ANY_TOOL = "a tool"
-"""The name of a tool that is known only when its plan runs."""
 CALL = Vocabulary({"args": "the call"})
 _HISTORY = {
     "truncate_turns": "the oldest turns are dropped",
@@ -63,7 +61,7 @@ def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     if agent.works_in_turns and used.registry is None and used.turns:
         sentences.append(_turns_sentence(agent))
     if used.drives:
-        sentences.append(f"It drives a plan in at most {counted(turns_of_driver(agent), 'turn')}.")
+        sentences.append(f"It drives a plan in at most {counted(agent.driver_turns, 'turn')}.")
     tools = [_tool_phrase(tool, agent) for tool in used.tools]
     if tools:
         sentences.append(f"It may {'run' if used.registry is not None else 'call'} {listed(tools)}.")

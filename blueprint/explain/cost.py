@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Limits, PlanBody, PlanStep
+from holdfast.blueprint.explain.plans import compiled
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Limits
 from holdfast.blueprint.kinds.description import Cost
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
-from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks, compile_plan
 from holdfast.blueprint.words.amounts import LARGEST, Amount, largest, total
-from holdfast.blueprint.words.text import duration, json_list
+from holdfast.blueprint.words.text import duration
 
 MISFITS = 3
 """The most requests for one output that must fit a schema: a misfit is sent back for correction."""
-DRIVER_TURNS = 10_000
-"""The turns of an agent that drives a plan, unless its author sets `max_turns`."""
-RETRIES = 2
-"""The most retries of a plan step whose tools fail."""
 
 
 def requests_of(blueprint: Blueprint) -> Amount:
@@ -61,12 +56,11 @@ class _Counting:
 
     def _own(self, step: AnyStep) -> Amount:
         """Return the requests of the step itself and of what it holds."""
-        if step.plan_body is not None:
-            return self._plan(step.name, step.plan_body)
+        step = compiled(step, self.blueprint)
         cost = step.cost()
         blocks = [self.steps(block.steps) for block in step.blocks().values()]
         inside = largest(blocks) if cost.alternatives else total(blocks)
-        return total([cost.own, inside, *self._work(step, cost)]).times(cost.times, cost.why)
+        return cost.over(total([cost.own, inside, *self._work(step, cost)]))
 
     def _work(self, step: AnyStep, cost: Cost) -> Iterator[Amount]:
         """Yield the requests of the agents and of the import that the step runs."""
@@ -83,28 +77,6 @@ class _Counting:
         if agent is None:
             return Amount(turns)
         return _within(self._in_turns(agent.model_copy(update={"max_turns": turns}), step.tools()), agent.limits)
-
-    def _plan(self, name: str, plan: PlanBody) -> Amount:
-        if plan.driver == "agent":
-            agent = None if plan.agent is None else self._agent(plan.agent)
-            return Amount(turns_of_driver(agent) * (1 if agent is None else _requests_a_turn(agent)))
-        if plan.source is not None:
-            return Amount(None, (f"{name} is known only when it runs",))
-        if plan.confirm:
-            return Amount(None, (f"a person may change {name} before it runs",))
-        return over_units(compile_plan(plan)[0].units, lambda unit_step: self._plan_step(unit_step, plan))
-
-    def _plan_step(self, step: PlanStep, plan: PlanBody) -> Amount:
-        """Return the requests of one step of a plan that the engine drives: one for each tool, plus retries."""
-        if asks(step) and not step.tools:
-            return Amount()
-        agent_or_name = plan.agent if step.agent is None else step.agent
-        if not step.tools:
-            return Amount(1) if agent_or_name is None else self._use(agent_or_name)
-        agent = None if agent_or_name is None else self._agent(agent_or_name)
-        if agent is not None and "ask" in agent.human:
-            return Amount(None, (f"the agent of step {step.id} may ask a person as often as it wants",))
-        return Amount(len(step.tools) + RETRIES)
 
     def _agent(self, agent_or_name: str | Agent) -> Agent | None:
         return agent_or_name if isinstance(agent_or_name, Agent) else self.blueprint.agents.get(agent_or_name)
@@ -129,7 +101,7 @@ class _Counting:
 
     def _in_turns(self, agent: Agent, tools: Sequence[AgentTool]) -> Amount:
         """Return the requests of an agent that works in turns, with those of the agents and blueprints it calls."""
-        own = Amount(agent.max_turns * _requests_a_turn(agent))
+        own = Amount(agent.max_turns * agent.requests_a_turn)
         calls = agent.max_turns * agent.max_tool_calls_per_turn
         most = calls if agent.max_tool_calls is None else min(calls, agent.max_tool_calls)
         return total([own, largest(self._tool(tool) for tool in tools).times(most, "")])
@@ -146,42 +118,6 @@ class _Counting:
             child = self.blueprint.imports[alias]
             self.imports[alias] = _Counting(child).steps(child.steps)
         return self.imports.get(alias, Amount())
-
-
-def _requests_a_turn(agent: Agent) -> int:
-    """Return 2 if the conversation may be summarised in each turn, else 1."""
-    return 2 if agent.history_management is not None and agent.history_management.strategy == "summarize" else 1
-
-
-def turns_of_driver(agent: Agent | None) -> int:
-    """Return the most turns of an agent that drives a plan; None stands for the default model."""
-    return agent.max_turns if agent is not None and "max_turns" in agent.model_fields_set else DRIVER_TURNS
-
-
-def over_units(units: Iterable[Unit], amount_of: Callable[[PlanStep], Amount]) -> Amount:
-    """Return the total over the steps of a plan, with those of its loops for each item."""
-    return total(_over_unit(unit, amount_of) for unit in units)
-
-
-def _over_unit(unit: Unit, amount_of: Callable[[PlanStep], Amount]) -> Amount:
-    if isinstance(unit, StepUnit):
-        return amount_of(unit.step)
-    assert isinstance(unit, LoopUnit)
-    body = over_units(unit.body, amount_of)
-    if unit.on_item_error == "ask":
-        return body.times(None, f"an item of {unit.id} is tried again as often as a person wants")
-    items = literal_items(unit.over)
-    return body.for_each(unit.id, unit.max_items) if items is None else body.times(len(items), "")
-
-
-def literal_items(over: Any) -> list[Any] | None:
-    """Return the items of a plan's loop if they are written in the plan, else None."""
-    match over:
-        case list():
-            return over
-        case str():
-            return json_list(over)
-    return None
 
 
 def limit_phrases(limits: Limits) -> list[str]:

@@ -6,19 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.dependencies import reach_of_tools
-from holdfast.blueprint.explain.agents import ANY_TOOL, UsedAgent, asks_of, asks_of_calls, describe_agent
+from holdfast.blueprint.explain.agents import UsedAgent, asks_of, asks_of_calls, describe_agent
 from holdfast.blueprint.explain.outline import Line
-from holdfast.blueprint.explain.plans import describe_plan
+from holdfast.blueprint.explain.plans import compiled
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Step
 from holdfast.blueprint.kinds.description import (
     RESCUE,
     AgentUse,
     Ask,
     NestedSteps,
-    PlanUnitDescription,
     StepDescription,
 )
-from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.kinds.references import AGENT, ANY_TOOL, IMPORT
 from holdfast.blueprint.kinds.walk import answers_in
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, constant, filled, listed, one_line
@@ -83,11 +82,11 @@ class Page:
 
     def _step(self, step: AnyStep, names: Vocabulary, label: str, depth: int) -> list[Line]:
         """Return the lines of a step and of those nested in it, numbered consecutively."""
-        description = _description(step, names)
-        lines = [Line(f"{step.name}: {_step_text(step, description, names)}", label, depth)]
+        step = compiled(step, self.blueprint)
+        description = step.describe(names)
+        lines = [Line(f"{step.label}: {_step_text(step, description, names)}", label, depth)]
         self._record(step, description, self.prefix + label.rstrip("."))
-        lines += self._parts(description.parts, label.rstrip("."), depth + 1)
-        number = len(description.parts)
+        number = 0
         for inner in [*description.inner, *_fallback(step, names)]:
             lines += [Line(inner.title, depth=depth + 1)] if inner.title else []
             nested_names = inner.names
@@ -95,17 +94,6 @@ class Page:
                 number += 1
                 lines += self._step(nested, nested_names, f"{label.rstrip('.')}.{number}", depth + 1)
                 nested_names = nested_names.after(nested.result(nested_names))
-        return lines
-
-    def _parts(self, parts: Iterable[PlanUnitDescription], label: str, depth: int) -> list[Line]:
-        """Return the lines of a plan's steps, with those of its loops below them."""
-        lines: list[Line] = []
-        for number, part in enumerate(parts, 1):
-            own = f"{label}.{number}"
-            lines.append(Line(f"{part.name}: {part.text}", own, depth))
-            asks = [*part.asks, *self._asks_of_work(part.work)]
-            self.book.asks += [ask.at_step(part.id, self.prefix + own) for ask in asks]
-            lines += self._parts(part.parts, own, depth + 1)
         return lines
 
     def _asks_of_work(self, work: AgentUse | None) -> list[Ask]:
@@ -167,12 +155,6 @@ class Page:
             self.book.add_import(alias, child)
         called = [tool.name for user in (used, *inner) for tool in user.tools]
         self.book.tools |= any(not name.startswith((AGENT, IMPORT)) for name in called)
-
-
-def _description(step: AnyStep, names: Vocabulary) -> StepDescription:
-    if step.plan_body is not None:
-        return describe_plan(step, step.plan_body, names)
-    return step.describe(names)
 
 
 def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -> str:

@@ -104,6 +104,17 @@ class Flowchart:
             location = location.inside(names=location.names.after(step.result(location.names)))
         return DrawnStep(first, ends)
 
+    def steps_after_others(
+        self, steps: Sequence[AnyStep], waits: Mapping[str, Sequence[str]], location: Location, ends: Ends
+    ) -> Ends:
+        """Draw each step after those that it waits for; return the ends of the steps that none waits for."""
+        drawn = {step.name: self.step(step, location, []) for step in steps}
+        for name, step in drawn.items():
+            before = [end for other in waits[name] if other in drawn for end in drawn[other].ends]
+            self.connect(before or ends, step.first)
+        waited_for = {other for name in drawn for other in waits[name]}
+        return [end for name, step in drawn.items() if name not in waited_for for end in step.ends] or ends
+
     def step(self, step: AnyStep, location: Location, ends: Ends) -> DrawnStep:
         """Draw a step with its fallback."""
         drawn = self.draw_step(self, step, location, ends)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.blueprint.dependencies import resolve_agent, tools_of
 from holdfast.blueprint.explain.agents import approval_condition
+from holdfast.blueprint.explain.plans import compiled
 from holdfast.blueprint.graph.flowchart import DEFAULT, DrawnStep, Ends, Flowchart, Location, root_location
-from holdfast.blueprint.graph.plans import draw_plan
+from holdfast.blueprint.graph.overlay import Path
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.description import Drawing, NestedSteps
@@ -20,8 +21,7 @@ LARGEST = 200
 
 def draw_step(drawing: Flowchart, step: AnyStep, location: Location, ends: Ends) -> DrawnStep:
     """Draw a step without its fallback."""
-    if step.plan_body is not None:
-        return draw_plan(drawing, step, step.plan_body, location, ends)
+    step = compiled(step, location.blueprint)
     imported = None if step.import_alias is None else location.blueprint.imports.get(step.import_alias)
     if imported is not None and drawing.chart.size <= LARGEST:
         return _import(drawing, step, imported, location, ends)
@@ -36,12 +36,13 @@ def draw_step(drawing: Flowchart, step: AnyStep, location: Location, ends: Ends)
 
 def _title(step: AnyStep, location: Location, *lines: str) -> list[str]:
     only = [] if step.when is None else [f"if {condition(step.when, location.names)}"]
-    return [step.name, *only, *lines]
+    return [step.label, *only, *lines]
 
 
 def _node(drawing: Flowchart, step: AnyStep, drawn: Drawing, location: Location, ends: Ends) -> str:
     node = drawing.chart.node(drawn.shape, *_title(step, location, *drawn.lines))
-    drawing.register((*location.path, step.name), node)
+    for name in (step.name, *drawn.also):
+        drawing.register((*location.path, name), node)
     drawing.connect(ends, node)
     return node
 
@@ -58,18 +59,29 @@ def _framed(
     drawing: Flowchart, step: AnyStep, drawn: Drawing, inside: Sequence[NestedSteps], location: Location, ends: Ends
 ) -> DrawnStep:
     own = (*location.path, step.name)
-    last = drawing.overlay.rounds.get(own) if drawn.repeats == "body" else None
-    with drawing.chart.group(*_title(step, location, "" if last is None else f"round {last}")) as group:
+    last = drawing.overlay.rounds.get(own)
+    count = f"{drawn.counts} {last}" if drawn.counts and last is not None else ""
+    with drawing.chart.group(*_title(step, location, drawn.title, count)) as group:
         drawing.register(own, group)
         if drawn.repeats == "body":
             (inner,) = inside
             body = drawing.steps(inner.steps, location.inside(step.name, names=inner.names), ends)
             node = drawing.chart.node(drawn.shape, *drawn.lines)
         else:
+            agreed = _confirmation(drawing, drawn, own, ends) if drawn.confirms else ""
             node = drawing.chart.node(drawn.shape, *drawn.lines)
-            drawing.connect(ends, node)
-            body = DrawnStep(node, _inside(drawing, step, inside, location, [(node, drawn.enters)]))
+            drawing.connect([(agreed, "")] if agreed else ends, node)
+            body = DrawnStep(agreed or node, _inside(drawing, step, inside, location, [(node, drawn.enters)]))
+            if drawn.asks:
+                _person(drawing, node, location.inside(step.name), drawn.asks)
     return DrawnStep(body.first, _ways_on(drawing, node, drawn, body))
+
+
+def _confirmation(drawing: Flowchart, drawn: Drawing, path: Path, ends: Ends) -> str:
+    node = drawing.chart.node("question", drawn.confirms)
+    drawing.register((*path, "confirm"), node)
+    drawing.connect(ends, node)
+    return node
 
 
 def _ways_on(drawing: Flowchart, node: str, drawn: Drawing, body: DrawnStep) -> Ends:
@@ -94,7 +106,11 @@ def _inside(drawing: Flowchart, step: AnyStep, inside: Sequence[NestedSteps], lo
     out: Ends = []
     for inner in inside:
         if inner.label is None:
-            out += drawing.steps(inner.steps, location.inside(step.name, names=inner.names), ends).ends
+            inside_step = location.inside(step.name, names=inner.names)
+            if inner.waits is None:
+                out += drawing.steps(inner.steps, inside_step, ends).ends
+            else:
+                out += drawing.steps_after_others(inner.steps, inner.waits, inside_step, ends)
         elif not inner.steps:
             out += [(source, inner.label) for source, _ in ends]
         else:
@@ -115,7 +131,7 @@ def _branch(drawing: Flowchart, step: AnyStep, inner: NestedSteps, location: Loc
 
 def _beside(drawing: Flowchart, node: str, step: AnyStep, drawn: Drawing, location: Location) -> None:
     """Draw what the step works with beside its node: its agent's tools, a person it asks, or the agent itself."""
-    for used in step.agents():
+    for used in () if drawn.alone else step.agents():
         if drawn.helper:
             label = f"the agent {used.agent}" if isinstance(used.agent, str) else f"an agent: {model(used.agent.model)}"
             drawing.chart.edge(node, drawing.chart.node("agent", label), drawn.helper, dotted=True)

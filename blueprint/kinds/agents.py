@@ -10,6 +10,9 @@ from pydantic import Field
 
 from holdfast.blueprint.kinds.parts import Limits, Name, Part, Requirement, Retry, Schema, Seconds
 
+DRIVER_TURNS = 10_000
+"""The turns of an agent that drives a plan, unless its author sets `max_turns`."""
+
 
 class AgentTool(Part):
     """A tool that an agent may call, and what a person has to say before."""
@@ -118,6 +121,16 @@ class Agent(Part):
     def works_in_turns(self) -> bool:
         """Return whether the agent runs as a workflow of its own, and not as a single request."""
         return bool(self.tools or self.human)
+
+    @property
+    def driver_turns(self) -> int:
+        """The most turns of the agent where it drives a plan."""
+        return self.max_turns if "max_turns" in self.model_fields_set else DRIVER_TURNS
+
+    @property
+    def requests_a_turn(self) -> int:
+        """Return 2 if the conversation may be summarised in each turn, else 1."""
+        return 2 if self.history_management is not None and self.history_management.strategy == "summarize" else 1
 
 
 @dataclass(frozen=True)

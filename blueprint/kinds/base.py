@@ -182,6 +182,11 @@ class Step(Part):
     # For people
 
     @property
+    def label(self) -> str:
+        """The name of the step for people."""
+        return self.name
+
+    @property
     def answer_kind(self) -> str | None:
         """The kind of question whose answer is the step's output; None if the output is no answer."""
         return None

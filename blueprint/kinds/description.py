@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,6 +58,8 @@ class NestedSteps:
     """The name of a branch, for a drawing; None if the steps are drawn without a frame of their own."""
     key: str | None = None
     """The key of a branch; None if it has none, such as a default."""
+    waits: Mapping[str, Sequence[str]] | None = None
+    """The steps that each one follows, by their names; None if each follows the one before it."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,6 @@ class AgentUse:
 
 
 @dataclass(frozen=True)
-class PlanUnitDescription:
-    """The description of a step or a loop of a plan."""
-
-    id: str
-    name: str
-    text: str
-    parts: tuple[PlanUnitDescription, ...] = ()
-    """The body of a loop."""
-    asks: tuple[Ask, ...] = ()
-    work: AgentUse | None = None
-
-
-@dataclass(frozen=True)
 class StepDescription:
     """The description of a step: its sentences, and all that a page collects from it."""
 
@@ -103,10 +92,8 @@ class StepDescription:
     """The alias of the import it runs."""
     calls: bool = False
     """True if it calls a tool, which may ask questions of its own."""
-    parts: tuple[PlanUnitDescription, ...] = ()
-    """The steps and loops of a plan."""
     work: AgentUse | None = None
-    """The agent that drives a plan, or works on one that is known only when it runs."""
+    """The agent that drives a plan, works on a step of it, or on one that is known only when it runs."""
 
 
 Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork", "store"]
@@ -121,6 +108,12 @@ class Drawing:
     """The lines of the node's label; the name and the condition are above them unless it is framed."""
     framed: bool = False
     """The node and the steps inside stand in a frame, which has the step's name."""
+    title: str = ""
+    """A line below the name of the frame."""
+    counts: str = ""
+    """The word for a repetition, whose last number in a run is shown in the title of the frame."""
+    confirms: str = ""
+    """A question to a person before the node of a frame."""
     enters: str = ""
     """The label of the edge from the node to the steps inside."""
     skips: str | None = None
@@ -129,6 +122,12 @@ class Drawing:
     """Where the steps inside lead: on, back to the node before them, or to a node after them that may start again."""
     helper: str = ""
     """The label of the edge to the step's agent, drawn beside it; "" where the node is the agent, or there is none."""
+    alone: bool = False
+    """Nothing is drawn beside the node."""
+    asks: str = ""
+    """The name of the questions that a person beside the node of a frame is asked."""
+    also: tuple[str, ...] = ()
+    """Other names under which a run may wait at the node."""
 
 
 @dataclass(frozen=True)
@@ -145,3 +144,9 @@ class Cost:
     """The requests of the step's agents are among its own."""
     turns: int | None = None
     """The turns of a planner."""
+    each: tuple[str, int] | None = None
+    """In place of `times`: once for each item of a list, with the name to call it by and the most items."""
+
+    def over(self, amount: Amount) -> Amount:
+        """Return an amount so many times."""
+        return amount.times(self.times, self.why) if self.each is None else amount.for_each(*self.each)

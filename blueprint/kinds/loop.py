@@ -126,7 +126,9 @@ class Loop(Step):
         return StepDescription(" ".join(sentences), (body,), more, agent=None if shorter is None else shorter.agent)
 
     def draw(self, names: Vocabulary) -> Drawing:
-        return Drawing("condition", self._ends(names), framed=True, repeats="body", enters="again", skips="done")
+        return Drawing(
+            "condition", self._ends(names), framed=True, counts="round", repeats="body", enters="again", skips="done"
+        )
 
     def cost(self) -> Cost:
         block = self.loop

@@ -7,6 +7,8 @@ from holdfast.blueprint.words.text import one_line
 AGENT = "agent:"
 IMPORT = "imports."
 MCP = "mcp:"
+ANY_TOOL = "a tool"
+"""The name of a tool that is known only when its plan runs."""
 
 BUILTINS = frozenset(
     {

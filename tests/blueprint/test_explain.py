@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from holdfast.blueprint import Blueprint, load, loads
 from holdfast.blueprint.explain import cost, explain
+from holdfast.blueprint.explain.units import RETRIES
 from holdfast.blueprint.kinds import KINDS
+from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.clarify import READINGS
 from holdfast.blueprint.words.text import RUN, Vocabulary, condition, filled, value
 from holdfast.workflows.agents import MOST_MISFITS
@@ -819,7 +821,7 @@ def test_a_bound_that_says_nothing_is_none() -> None:
 
 def test_the_bounds_are_those_of_the_workflows() -> None:
     assert (cost.MISFITS, READINGS) == (MOST_MISFITS, MOST_READINGS)
-    assert (MOST_RETRIES, DRIVER["max_turns"]) == (cost.RETRIES, cost.DRIVER_TURNS)
+    assert (MOST_RETRIES, DRIVER["max_turns"]) == (RETRIES, DRIVER_TURNS)
 
 
 # Words

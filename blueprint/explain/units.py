@@ -1,0 +1,343 @@
+"""Units of a plan as steps: what explain, graph and cost ask of every step, in the words of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from pydantic import ConfigDict
+
+from holdfast.blueprint.dependencies import resolve_agent
+from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, PlanBody, PlanStep, Step
+from holdfast.blueprint.kinds.agents import AgentReference
+from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, Cost, Drawing, NestedSteps, StepDescription
+from holdfast.blueprint.kinds.phrases import agent_phrase
+from holdfast.blueprint.kinds.references import tool_name
+from holdfast.blueprint.plan import (
+    Layout,
+    LoopUnit,
+    Reference,
+    StepUnit,
+    Unit,
+    asks,
+    confirms,
+    known_id,
+    options_of,
+    question_text,
+    wants_a_yes,
+)
+from holdfast.blueprint.plan import filled as filled_in
+from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
+from holdfast.blueprint.plan.conditions import VALUE
+from holdfast.blueprint.plan.references import whole_reference
+from holdfast.blueprint.words.amounts import Amount, total
+from holdfast.blueprint.words.text import (
+    RUN,
+    Vocabulary,
+    as_sentence,
+    condition,
+    constant,
+    duration,
+    json_list,
+    listed,
+    one_line,
+    quoted,
+)
+
+RETRIES = 2
+"""The most retries of a plan step whose tools fail."""
+_MEANS = {ACCEPT: " (a yes)", REFUSE: " (a no)"}
+_FAILED_ITEM = {
+    "continue": "if one fails, the next one begins, and if all fail, so does the loop",
+    "fail": "if one fails, so does the loop",
+    "ask": "if one fails, a person says what to do",
+}
+
+
+@dataclass(frozen=True)
+class PlanWords:
+    """The words for the units and references of one plan, and its units as steps."""
+
+    plan_name: str
+    plan: PlanBody
+    layout: Layout
+    blueprint: Blueprint
+
+    @property
+    def is_driven(self) -> bool:
+        return self.plan.driver == "agent"
+
+    def steps(self, units: Iterable[Unit]) -> list[_UnitStep]:
+        """Return units as steps, in the order in which they run if one runs at a time."""
+        remaining, finished = list(units), set[str]()
+        ids, ordered = {unit.id for unit in remaining}, list[_UnitStep]()
+        while remaining:
+            unit = next((unit for unit in remaining if finished >= ids & set(unit.waits)), remaining[0])
+            remaining.remove(unit)
+            finished.add(unit.id)
+            ordered.append(_step_of(unit, self))
+        return ordered
+
+    def nested(self, units: Iterable[Unit]) -> NestedSteps:
+        steps = self.steps(units)
+        return NestedSteps("", cast(list[AnyStep], steps), RUN, waits={step.name: step.unit.waits for step in steps})
+
+    def name(self, id_: str) -> str:
+        """Return what to call a step or a loop: "step 4", "loop guests", "fetch"."""
+        if isinstance(self.layout.units_by_id.get(id_), LoopUnit):
+            return id_ if id_.startswith("loop") else f"loop {id_}"
+        return f"step {id_}" if id_[:1].isdigit() else id_
+
+    def text(self, template: str, unit: Unit) -> str:
+        """Return a text of the plan in quotes, with references in words between brackets."""
+        whole = whole_reference(template)
+        if whole is not None:
+            return self.reference(whole, unit)
+        return quoted(filled_in(template, lambda reference: f"[{self.reference(reference, unit)}]"))
+
+    def unquoted(self, template: str, unit: Unit) -> str:
+        """Return the text without the quotes."""
+        return self.text(template, unit).removeprefix('"').removesuffix('"')
+
+    def reference(self, reference: Reference, unit: Unit) -> str:
+        """Return the words for a reference, as read from this unit."""
+        around = self.layout.loops_of(unit.id)
+        if reference.kind == "result":
+            return self._result(reference.name or "", around)
+        loop = around[-1] if around and reference.name is None else known_id(reference.name, around)
+        of = f" of {self.name(loop)}" if loop is not None and len(around) > 1 else ""
+        return f"the item{of}" if reference.kind == "item" else f"the number of the item{of}, from 0"
+
+    def _result(self, id_: str, around: list[str]) -> str:
+        unit = self.layout.find(id_)
+        if unit is None:
+            return f"what {id_} gave"
+        answered = isinstance(unit, StepUnit) and only_asks(unit.step)
+        outside = [loop for loop in self.layout.loops_of(unit.id) if loop not in around]
+        each = f" for each item of {self.name(outside[0])}" if outside else ""
+        return f"{'the answer to' if answered else 'what'} {self.name(unit.id)}{'' if answered else ' gave'}{each}"
+
+    def clause(self, unit: Unit) -> str:
+        """Return the condition of a unit as a clause; empty if it has none."""
+        if unit.condition is None:
+            return ""
+        return condition(unit.condition.expression, Vocabulary({VALUE: self.reference(unit.condition.left, unit)}))
+
+    def preconditions(self, unit: Unit, skipped: str) -> str:
+        """Return the leading clauses: dependencies and condition."""
+        waits = sorted(unit.waits, key=lambda id_: self.layout.units_by_id[id_].place)
+        clause = self.clause(unit)
+        after = f"after {listed([self.name(id_) for id_ in waits])}, " if waits else ""
+        return after + (f"if {clause} ({skipped}), " if clause else "")
+
+
+class _UnitStep(Step):
+    """A unit of a plan as a step; its name is the id."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    kind: Literal["unit"] = "unit"
+    unit: Unit
+    words: PlanWords
+
+    @property
+    def label(self) -> str:
+        return self.words.name(self.name)
+
+    def questions(self) -> Amount:
+        """Return how many questions the unit asks people."""
+        raise NotImplementedError
+
+
+def _step_of(unit: Unit, words: PlanWords) -> _UnitStep:
+    kind: type[_UnitStep] = _PlanLoop if isinstance(unit, LoopUnit) else _PlanStep
+    return kind.model_construct(name=unit.id, unit=unit, words=words)
+
+
+class _PlanStep(_UnitStep):
+    """A step of a plan."""
+
+    unit: StepUnit
+
+    @property
+    def label(self) -> str:
+        title = self.unit.step.title
+        return f"{super().label} ({one_line(title, 60)})" if title else super().label
+
+    def questions(self) -> Amount:
+        return Amount(1 if asks(self.unit.step) else 0)
+
+    def agents(self) -> Sequence[AgentReference]:
+        agent = self.words.plan.agent if self.unit.step.agent is None else self.unit.step.agent
+        return [] if agent is None else [AgentReference(agent, "agent")]
+
+    def cost(self) -> Cost:
+        step = self.unit.step
+        if not step.tools:
+            return Cost(Amount(0 if asks(step) or self.agents() else 1), includes_agents=asks(step))
+        for agent in (resolve_agent(used.agent, self.words.blueprint) for used in self.agents()):
+            if agent is not None and "ask" in agent.human:
+                why = f"the agent of step {step.id} may ask a person as often as it wants"
+                return Cost(Amount(None, (why,)), includes_agents=True)
+        return Cost(Amount(len(step.tools) + RETRIES), includes_agents=True)
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        step, words = self.unit.step, self.words
+        sentences = [f"{words.preconditions(self.unit, 'else it is skipped')}{self._action()}"]
+        if step.expected_result:
+            sentences.append(as_sentence(f"It should give {words.text(step.expected_result, self.unit)}"))
+        if step.optional:
+            sentences.append("If it fails, the plan does not.")
+        asked = [self._ask()] if asks(step) else []
+        asked += [reconnect_ask(step.tools)] if step.tools else []
+        return StepDescription(" ".join(sentences), asks=tuple(asked), work=self._work())
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        step, clause = self.unit.step, self.words.clause(self.unit)
+        calls = listed([tool_name(tool) for tool in step.tools]) if step.tools else ""
+        lines = [
+            f"if {clause}" if clause else "",
+            self.words.unquoted(self._instruction, self.unit),
+            f"unless no: {calls}" if calls and asks(step) else calls,
+            self._own_worker,
+        ]
+        access = f"{step.id}_reconnect"  # where a person is asked to reconnect a tool
+        also = () if access in self.words.layout.units_by_id else (access,)
+        return Drawing("question" if asks(step) else "tool" if step.tools else "agent", lines, alone=True, also=also)
+
+    @property
+    def _instruction(self) -> str:
+        """The task or question; empty if the tools say it alone."""
+        step = self.unit.step
+        return question_text(step.instruction) if asks(step) else step.instruction.strip()
+
+    @property
+    def _own_worker(self) -> str:
+        """The agent that only this step names; an agent that drives the plan works on all."""
+        agent = self.unit.step.agent
+        return "" if agent is None or self.words.is_driven else worker_name(agent)
+
+    def _action(self) -> str:
+        step = self.unit.step
+        text = self.words.text(self._instruction, self.unit) if self._instruction else ""
+        worker = f"{self._own_worker} " if self._own_worker else ""
+        service = f" ({one_line(step.service, 40)})" if step.service else ""
+        calls = f"calls {listed([tool_name(tool) for tool in step.tools])}{service}"
+        if asks(step):
+            when = "After a yes" if wants_a_yes(step) else "Unless the answer is a no,"
+            then = f" {when} {worker or 'it '}{calls}." if step.tools else ""
+            return f"{self._question(text)}{then}"
+        if step.tools:
+            return as_sentence(f"{worker}{calls} for {text}" if text else f"{worker}{calls}")
+        return as_sentence(f"{worker}works on {text}")
+
+    def _question(self, text: str) -> str:
+        step, offered = self.unit.step, self._choices()
+        sentences = [f"asks a person {'to choose' if offered else 'for text'}: {as_sentence(text)}"]
+        if offered:
+            sentences.append(f"Choices: {listed([f'{constant(text)}{means}' for text, means in offered], 'or')}.")
+        if step.timeout is not None:
+            then = {"skip": "it is skipped", "default": f"the answer is {constant(step.default)}"}
+            ends = then.get(step.on_timeout or "", "the step fails")
+            sentences.append(f"If nobody answers within {duration(step.timeout)}, {ends}.")
+        return " ".join([*sentences, "Declining is a no."])
+
+    def _choices(self) -> list[tuple[str, str]]:
+        """Return the choices of a question, each with its meaning."""
+        options = options_of(self.unit.step, self.words.plan.language)
+        return [(self.words.unquoted(option.text, self.unit), _MEANS.get(meaning(option), "")) for option in options]
+
+    def _ask(self) -> Ask:
+        step, choices = self.unit.step, tuple(text for text, _ in self._choices())
+        kind = "input" if not choices else "decision" if confirms(step) else "choice"
+        ends = None if step.timeout is None else step.on_timeout or "fail"
+        message = self.words.unquoted(self._instruction, self.unit)
+        return Ask(kind, message, choices, by=step.timeout, on_timeout=ends, on_decline="denied")
+
+    def _work(self) -> AgentUse | None:
+        step, words = self.unit.step, self.words
+        if only_asks(step) or (words.is_driven and not step.tools):
+            return None
+        if step.agent is None:
+            return AgentUse(words.plan.agent, words.plan_name, tuple(step.tools), words.is_driven)
+        owner = f"{words.plan_name}'s {words.name(step.id)}"
+        return AgentUse(step.agent, owner, tuple(step.tools), words.is_driven)
+
+
+class _PlanLoop(_UnitStep):
+    """A loop of a plan."""
+
+    unit: LoopUnit
+
+    def questions(self) -> Amount:
+        return self.cost().over(total(step.questions() for step in self.words.steps(self.unit.body)))
+
+    def blocks(self) -> Mapping[str, Block]:
+        return {"body": Block(tuple(self.words.nested(self.unit.body).steps))}
+
+    def cost(self) -> Cost:
+        if self.unit.on_item_error == "ask":
+            return Cost(times=None, why=f"an item of {self.name} is tried again as often as a person wants")
+        items = self._literal_items
+        return Cost(each=(self.name, self.unit.max_items)) if items is None else Cost(times=len(items))
+
+    def describe(self, names: Vocabulary) -> StepDescription:
+        unit = self.unit
+        these = "this step" if len(unit.body) == 1 else "these steps"
+        most = "" if self._literal_items is not None else f" (at most {unit.max_items:,})"
+        before = self.words.preconditions(unit, "else it is skipped, with all that is in it")
+        ends = _FAILED_ITEM[unit.on_item_error]
+        text = f"{before}does {these} for each item of {self._over}{most}, {self._pace}; {ends}."
+        asked = (Ask("input", "An item has failed. What now?", RESCUE),) if unit.on_item_error == "ask" else ()
+        return StepDescription(text, (self.words.nested(unit.body),), asked)
+
+    def draw(self, names: Vocabulary) -> Drawing:
+        clause = self.words.clause(self.unit)
+        return Drawing(
+            "fork",
+            [f"for each item of {self._over}", self._pace],
+            framed=True,
+            title=f"if {clause}" if clause else "",
+            counts="item",
+            enters="item",
+            skips="done",
+            repeats="node",
+        )
+
+    @property
+    def _pace(self) -> str:
+        most = self.unit.max_parallel
+        return "one after the other" if self.words.is_driven or most == 1 else f"up to {most} at once"
+
+    @property
+    def _literal_items(self) -> list[Any] | None:
+        """The items that are written in the plan."""
+        over = self.unit.over
+        return over if isinstance(over, list) else json_list(over) if isinstance(over, str) else None
+
+    @property
+    def _over(self) -> str:
+        """The words for the list."""
+        items = self._literal_items
+        if items is None:
+            return self.words.text(str(self.unit.over), self.unit)
+        return f"a list of {len(items)}: {listed([self._item(item) for item in items])}"
+
+    def _item(self, item: Any) -> str:
+        refers = isinstance(item, str) and filled_in(item, lambda _: "") != item
+        return self.words.text(item, self.unit) if refers else constant(item)
+
+
+def worker_name(agent: str | Agent | None) -> str:
+    return "the default model" if agent is None else agent_phrase(agent)
+
+
+def only_asks(step: PlanStep) -> bool:
+    return asks(step) and not step.tools
+
+
+def reconnect_ask(tools: Sequence[str]) -> Ask:
+    """Return the question that asks a person to reconnect a tool that is not authorised."""
+    named = listed([tool_name(tool) for tool in tools], "or")
+    return Ask("decision", f"{named} is not authorised. Reconnect it, then say so.", ("reconnected", "fail"))
