@@ -21,7 +21,8 @@ WHERE = {
     "add_key": [1],
     "_add": [1],
     "_failed": [2],
-    "fault": [1],
+    "add_fault": [1],
+    "add_problem": [1],
     "_problem": [1],
 }
 """Functions that make problems, and which of their arguments may be the code."""
