@@ -348,12 +348,11 @@ def _add_listed(reader: _Reader, task: PlacedDict, path: str, ids: list[str]) ->
         lines, needed = _argument_lines(reader, arguments, path, _Names(_GENERATED, ids, id_))
         instruction = "\n".join([f"Call {tool} with", *lines]) if lines else f"Call {tool}."
         listed = task.get("dep", [])
-        dependencies = [one for one in (listed if isinstance(listed, list) else [listed]) if one != _NO_TASK]
-        for one in dependencies:
-            if _task_id(one) not in ids or _task_id(one) == id_:
-                add_problem("dep", f"{json.dumps(one)} is no other task", f"known: {', '.join(ids)}")
-        known = [str(one) for one in dependencies]
-        reader.add_step(task.place, id_, instruction, tools=[tool], dependencies=[*known, *needed])
+        others = [other for other in (listed if isinstance(listed, list) else [listed]) if other != _NO_TASK]
+        for other in others:
+            if _task_id(other) not in ids or _task_id(other) == id_:
+                add_problem("dep", f"{json.dumps(other)} is no other task", f"known: {', '.join(ids)}")
+        reader.add_step(task.place, id_, instruction, tools=[tool], dependencies=[*map(str, others), *needed])
 
 
 def _argument_lines(

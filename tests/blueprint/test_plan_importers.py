@@ -88,6 +88,11 @@ def test_rewoos_model_is_a_step_without_tools() -> None:
     }
 
 
+def test_rewoo_may_write_several_calls_in_a_line() -> None:
+    steps = steps_of("#E1 = Search[tea] #E2 = LLM[Sum up #E1]")
+    assert (steps["E1"]["tools"], steps["E2"]["dependencies"]) == (["Search"], ["E1"])
+
+
 def test_the_goal_is_the_callers_else_what_was_asked_else_a_default() -> None:
     assert imported(REWOO)["goal"] == "Where was the winner born?"
     assert imported(REWOO, goal="Mine")["goal"] == "Mine"
