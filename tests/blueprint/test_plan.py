@@ -404,3 +404,15 @@ def test_of_many_cycles_some_are_shown() -> None:
     found = told(*steps)
     assert len(found) == 20
     assert found[1] == "steps[2].dependencies: these wait for each other: 2 -> 3 -> 2"
+
+
+def test_a_step_may_use_a_tool_of_a_server_that_its_agent_lists() -> None:
+    agents = {"clerk": {"model": "echo", "tools": ["mcp:files"]}}
+
+    def problems(tool: str) -> list[str]:
+        plan = {"goal": "x", "agent": "clerk", "steps": [step("1", tools=[tool])]}
+        blueprint = {"agents": agents, "steps": [{"kind": "plan", "name": "p", "plan": plan}]}
+        return [problem.message for problem in parse(json.dumps(blueprint)).problems]
+
+    assert problems("mcp:files/read") == []
+    assert problems("mcp:mails/read") == ["the agent has no tool 'mcp:mails/read'"]
