@@ -43,7 +43,7 @@ def parts_of(tree: PlacedDict, path: str) -> Parts:
     while path:
         part, path = _first(value, path)
         parts = (*parts, part)
-        value = _inside(value, part)
+        value = inside(value, part)
     return parts
 
 
@@ -60,10 +60,11 @@ def _first(value: Any, path: str) -> tuple[str | int, str]:
     return name.group() or path, path[name.end() :].removeprefix(".") if name.group() else ""
 
 
-def _inside(value: Any, part: str | int) -> Any:
+def inside(value: Any, part: str | int) -> Any:
+    """Return the value at a key or an index; None if there is none."""
     match value, part:
-        case PlacedDict(), str():
+        case dict(), str():
             return value.get(part)
-        case PlacedList(), int() if part < len(value):
+        case list(), int() if part < len(value):
             return value[part]
     return None

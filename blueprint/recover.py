@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
-from holdfast.blueprint.positions import Parts
+from holdfast.blueprint.positions import Parts, inside
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 UNNAMED = "unnamed-"
@@ -43,7 +44,7 @@ def _order(repair: Repair) -> list[tuple[int, str]]:
 def _carry_out(tree: PlacedDict, repair: Repair) -> bool:
     if not repair.parts:
         return False
-    holder = _at(tree, repair.parts[:-1])
+    holder = reduce(inside, repair.parts[:-1], tree)
     match holder, repair.parts[-1], repair.action:
         case PlacedDict(), str(key), "drop" if key in holder:
             holder.take(key)
@@ -56,7 +57,7 @@ def _carry_out(tree: PlacedDict, repair: Repair) -> bool:
         case PlacedList(), int(index), "drop":
             del holder[index], holder.places[index]
         case ((PlacedDict() | PlacedList()), key, "kind"):
-            step = _at(holder, (key,))
+            step = inside(holder, key)
             step.put("kind", repair.to, step.places["kind"])
         case PlacedList(), int(index), "stub":
             holder[index] = _stub(holder[index], holder.places[index])
@@ -82,15 +83,3 @@ def _name(holder: PlacedDict) -> str:
     if isinstance(name_value, str) and (name := re.sub(r"[^A-Za-z0-9_-]+", "-", name_value).strip("-")):
         return name
     return f"{UNNAMED}{holder.place.line}-{holder.place.column}"
-
-
-def _at(value: Any, parts: Parts) -> Any:
-    for part in parts:
-        match value, part:
-            case PlacedDict(), str() if part in value:
-                value = value[part]
-            case PlacedList(), int() if part < len(value):
-                value = value[part]
-            case _:
-                return None
-    return value

@@ -16,7 +16,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
 from holdfast.blueprint.kinds.keys import meant_key, nearest, unknown_key
 from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.positions import Parts, place_of, shown
+from holdfast.blueprint.positions import Parts, inside, place_of, shown
 from holdfast.blueprint.recover import Repair, repair_tree
 from holdfast.blueprint.source import PlacedDict, plain
 
@@ -211,7 +211,7 @@ def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
             return _Finding(parts, error["type"], value, holder, droppable, "key")
         holder, annotation = _below(members[0], part)
         parts = (*parts, part)
-        value = _at(value, part)
+        value = inside(value, part)
         droppable = _droppable(holder, annotation, parts) or droppable
     return _Finding(parts, error["type"], value, holder, droppable, _expected(error))
 
@@ -297,15 +297,6 @@ def _below(annotation: Any, part: str | int) -> tuple[type[Part] | None, Any]:
         return annotation, Any if field is None else field.annotation
     inner = get_args(annotation)
     return None, inner[-1] if inner else Any
-
-
-def _at(value: Any, part: str | int) -> Any:
-    match value, part:
-        case dict(), str():
-            return value.get(part)
-        case list(), int() if part < len(value):
-            return value[part]
-    return None
 
 
 def _brief(value: Any) -> str:

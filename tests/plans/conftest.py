@@ -58,14 +58,9 @@ class Plans:
     async def told(self, run: str) -> list[dict[str, Any]]:
         """What the control calls were told, in their order: the results in the last conversation with the model."""
         results: list[dict[str, Any]] = []
-        for history in await self.harness.histories(run):
-            for event in history.events:
-                if event.HasField("activity_task_scheduled_event_attributes"):
-                    payloads = event.activity_task_scheduled_event_attributes.input.payloads
-                    [request] = await self.harness.client.data_converter.decode(payloads)
-                    if "messages" in request:
-                        found = [one["content"] for one in request["messages"] if one["role"] == "tool"]
-                        results = max(results, found, key=len)
+        for request in await self.requests(run):
+            found = [one["content"] for one in request["messages"] if one["role"] == "tool"]
+            results = max(results, found, key=len)
         return results
 
     def wants(self, tool: str, **args: Any) -> dict[str, Any]:
