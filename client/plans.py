@@ -22,10 +22,11 @@ from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import ChildStarted, Event, LoopStarted, PlanStarted
-from holdfast.protocol.plans import OVER, PLAN, PlanView, nothing_done
+from holdfast.protocol.plans import OVER, PLAN, PlanView, UnitResult, nothing_done
 from holdfast.protocol.questions import Question
 
 PENDING = "pending"
+NOT_BEGUN = UnitResult(status="pending")
 SHOWN = 20
 """The most addresses in a message."""
 
@@ -38,14 +39,14 @@ class StepReport:
     result: object = None
     error: SpanError | None = None
     reason: str | None = None
-    viewed: Mapping[str, object] | None = None
+    viewed: UnitResult | None = None
     """The step in the view of its workflow; None for a step in an item of a loop, which only the trace knows."""
 
     @classmethod
-    def of_view(cls, step: Mapping[str, Any]) -> StepReport:
+    def of_view(cls, step: UnitResult) -> StepReport:
         """Return the report of a step in a view."""
-        result = step.get("response") if step.get("data") is None else step["data"]
-        return cls(step["status"], result, _error_of(step), step.get("reason"), step)
+        result = step.response if step.data is None else step.data
+        return cls(step.status, result, _error_of(step), step.reason, step)
 
     @classmethod
     def of_span(cls, span: Span) -> StepReport:
@@ -55,7 +56,7 @@ class StepReport:
     def to_json(self) -> dict[str, object]:
         """Return the step as `plan --json` prints it."""
         if self.viewed is not None:
-            return {**self.viewed, "status": self.status}
+            return {**self.viewed.to_output(), "status": self.status}
         output = {} if self.result is None else {"output": self.result}
         return {**_ending(self), **output}
 
@@ -123,8 +124,7 @@ class Planned:
         layout, spans = self.layout, by_name(self.span.steps)
         reports: dict[str, StepReport] = {}
         for unit in layout.steps():
-            viewed = self.view.steps.get(unit.id)
-            report = StepReport(viewed={}) if viewed is None else StepReport.of_view(viewed)
+            report = StepReport.of_view(self.view.steps.get(unit.id, NOT_BEGUN))
             loops = layout.loops_of(unit.id)
             loop = spans.get(loops[0]) if loops else None
             if loop is not None and report.status == PENDING and loop.status == "running":
@@ -144,9 +144,9 @@ class Planned:
         reports: dict[str, LoopReport] = {}
         for unit in self.layout.units:
             if isinstance(unit, LoopUnit):
-                viewed, traced = self.view.loops.get(unit.id, {}), self._loop(unit, spans.get(unit.id))
-                status = traced.status if unit.id in spans else viewed.get("status", PENDING)
-                error, reason = traced.error or _error_of(viewed), traced.reason or viewed.get("reason")
+                viewed, traced = self.view.loops.get(unit.id, NOT_BEGUN), self._loop(unit, spans.get(unit.id))
+                status = traced.status if unit.id in spans else viewed.status
+                error, reason = traced.error or _error_of(viewed), traced.reason or viewed.reason
                 reports[unit.id] = replace(traced, status=status, error=error, reason=reason)
         return reports
 
@@ -201,9 +201,8 @@ def _json_of(reports: Mapping[str, StepReport | LoopReport]) -> dict[str, dict[s
     return {id_: report.to_json() for id_, report in reports.items()}
 
 
-def _error_of(viewed: Mapping[str, Any]) -> SpanError | None:
-    error = viewed.get("error")
-    return None if error is None else SpanError(error["type"], error["message"])
+def _error_of(viewed: UnitResult) -> SpanError | None:
+    return None if viewed.error is None else SpanError(viewed.error["type"], viewed.error["message"])
 
 
 def _ending(report: StepReport | LoopReport) -> dict[str, object]:

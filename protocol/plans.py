@@ -311,9 +311,10 @@ class PlanView(Value):
     goal: str
     driver: str
     plan: dict[str, Any]
-    steps: dict[str, dict[str, Any]]
-    """By id: `status`, and if there are any `response`, `data`, `error` and `reason`."""
-    loops: dict[str, dict[str, Any]] = {}
+    steps: dict[str, UnitResult]
+    """By id, large values by their beginning."""
+    loops: dict[str, UnitResult] = {}
+    """By id, without their items: the trace has those."""
     revisions: list[Revision] = []
     status: str = "running"
     holds: bool = True

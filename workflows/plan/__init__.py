@@ -1,4 +1,4 @@
-"""Plans: the engine's way through their steps, their loops, and an agent's way by control tools."""
+"""Plans: one state, driven by the scheduler or by an agent with control tools."""
 
 from holdfast.workflows.plan.agent_workflow import DrivenPlanWorkflow
 from holdfast.workflows.plan.loop import PlanLoopWorkflow

@@ -21,6 +21,7 @@ from holdfast.protocol.plans import (
     PlanView,
     ScheduledState,
     fitting,
+    outputs,
 )
 from holdfast.workflows.base import refused
 from holdfast.workflows.chain import ChildWorkflow
@@ -29,7 +30,7 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.approval import begin
 from holdfast.workflows.plan.catalogue import Catalogue
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.outcome import note_of, output_of, results_in_short, view_of
+from holdfast.workflows.plan.outcome import in_short, note_of, output_of, view_of
 from holdfast.workflows.plan.revision import check_new_tools, checked_change
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
@@ -87,7 +88,7 @@ class PlanHandlers(ChildWorkflow):
         return self.plan_state
 
     def current_context(self) -> dict[str, Any]:
-        return {} if self.plan_state is None else {"steps": results_in_short(self.plan_state.root)}
+        return {} if self.plan_state is None else {"steps": outputs(in_short(self.plan_state.root.all_steps()))[0]}
 
     @workflow.query(name=PLAN, description="The plan, and the status of its steps.")
     def plan_view(self) -> PlanView:

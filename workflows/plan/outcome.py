@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from temporalio import workflow
 
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
-from holdfast.protocol.plans import PlanView, UnitResult, nothing_done, outputs
+from holdfast.protocol.plans import Iteration, PlanView, UnitResult, nothing_done, outputs
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.journal import preview
 from holdfast.workflows.plan.scope import PlanScope
@@ -37,16 +38,16 @@ def note_of(scope: PlanScope) -> str | None:
 def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, holds: bool) -> PlanView:
     """Return the answer to the query `plan`; of a plan that has not begun, the author's."""
     plan = author if state is None else state.context.plan
-    steps = {} if state is None else results_in_short(state.root)
-    loops = {} if state is None else _in_short({id_: state.root.results[id_] for id_ in _loops_of(state.root)})
+    steps, results = ({}, {}) if state is None else (state.root.all_steps(), state.root.results)
+    loops = {id_: result for id_, result in results.items() if result.iterations is not None}
     return PlanView(
         workflow=workflow.info().workflow_id,
         address=host.address,
         goal=plan.goal,
         driver=plan.driver,
         plan=plain_plan(plan),
-        steps=steps,
-        loops=loops,
+        steps=in_short(steps),
+        loops=in_short(loops),
         revision=1 if state is None else state.revision,
         revisions=[] if state is None else state.revisions,
         status=host.ended or ("waiting" if state is None else "running"),
@@ -54,20 +55,12 @@ def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, ho
     )
 
 
-def results_in_short(scope: PlanScope) -> dict[str, Any]:
-    """Return the results of a plan's steps, large values by their beginning."""
-    return _in_short(scope.all_steps())
+def in_short(results: Mapping[str, UnitResult]) -> dict[str, UnitResult]:
+    """Return results as a view has them: large values by their beginning, loops without their items."""
+    return {id_: _in_short(result) for id_, result in results.items()}
 
 
-def _loops_of(scope: PlanScope) -> list[str]:
-    return [id_ for id_, result in scope.results.items() if result.iterations is not None]
-
-
-def _in_short(results: dict[str, UnitResult]) -> dict[str, Any]:
-    return {id_: _result_in_short(result) for id_, result in results.items()}
-
-
-def _result_in_short(result: UnitResult) -> dict[str, Any]:
-    left_out = ("tool_results", "iteration_results")
-    output = {key: value for key, value in result.to_output().items() if key not in left_out}
-    return output | {key: preview(output[key]) for key in ("response", "data") if key in output}
+def _in_short(result: UnitResult) -> UnitResult:
+    items: list[Iteration] | None = None if result.iterations is None else []
+    values = {"response": preview(result.response), "data": preview(result.data)}
+    return result.model_copy(update={**values, "iterations": items, "tool_results": [], "tries": {}})
