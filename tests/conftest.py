@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import os
 import sys
 import uuid
@@ -17,6 +18,7 @@ import pytest_asyncio
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import SearchAttributeKey
 from temporalio.worker import Replayer, Worker
+from temporalio.worker._workflow import _WorkflowWorker
 
 from holdfast.activities import all_activities
 from holdfast.blueprint import Blueprint, loads
@@ -44,6 +46,11 @@ PATIENCE = 1500
 
 # What is right late is right. A person is told after 3 seconds that the worker is busy; a test on a busy machine waits.
 tree.QUERY_LIMIT = timedelta(seconds=15)
+# The SDK interrupts an activation that takes 2 seconds, on a busy machine too: its replay then fails, and where the
+# interruption meets a destructor, pytest fails the test that happens to run. A class's property comes before what
+# `__init__` sets.
+assert "self._deadlock_timeout_seconds = " in inspect.getsource(_WorkflowWorker)
+_WorkflowWorker._deadlock_timeout_seconds = property(lambda _: 60, lambda _, seconds: None)
 # Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -219,12 +226,7 @@ def worker_for(client: Client, queue: str, *, activities: Sequence[Any] | None =
     """A worker, by default with the tools of the tests."""
     if activities is None:
         activities = all_activities([TOOLS], {})
-    worker = create_worker(client, task_queue=queue, activities=activities, **how)
-    # Not from an activation that takes 2 seconds because the machine is busy: the SDK would interrupt its thread, and
-    # where the interruption meets a destructor, pytest fails the test that happens to run.
-    assert worker._workflow_worker and worker._workflow_worker._deadlock_timeout_seconds == 2
-    worker._workflow_worker._deadlock_timeout_seconds = 60
-    return worker
+    return create_worker(client, task_queue=queue, activities=activities, **how)
 
 
 @pytest_asyncio.fixture
