@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,10 +19,11 @@ from holdfast.client.cli.attending import Attendance, Parked
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AnswersFile, AsJson
 from holdfast.client.cli.from_plan import Origin, create_from
+from holdfast.client.cli.from_template import create_from_template, template_names
 from holdfast.client.cli.output import DONE, USAGE, WAITING, print_json, say
 from holdfast.client.cli.running import print_outcome
 from holdfast.client.cli.session import Session, open_session
-from holdfast.client.cli.writing import check_free, print_command, write_all
+from holdfast.client.cli.writing import check_free, print_command, run_command, write_all
 from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, PromptInterrupted, Terminal
 from holdfast.client.reading import BadUsage, person, read_entries
 from holdfast.client.render import console
@@ -30,16 +32,24 @@ from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, rep
 
 app = typer.Typer(rich_markup_mode=None)
 WAYS = """\
-holdfast create [FILE] --wizard       answer some questions and get a blueprint that runs
-holdfast create [FILE] --from PLAN    make a blueprint from a plan: JSON, or a text of ReWOO, LLMCompiler, HuggingGPT
-examples to copy and change: examples/ of the source tree; the language: docs/blueprint.md"""
+holdfast create [FOLDER] --template NAME   copy an example with its tools and tests: {templates}
+holdfast create [FILE] --wizard            answer some questions and get a blueprint that runs
+holdfast create [FILE] --from PLAN         make one from a plan: JSON, or a text of ReWOO, LLMCompiler, HuggingGPT
+the language: docs/blueprint.md"""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
 @app.command()
 def create(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The file to write; default: NAME.yaml. Never overwritten.")
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="The file to write; default: NAME.yaml. With --template a folder; default: NAME. Never overwritten.",
+        ),
+    ] = None,
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="NAME", help="Copy an example, with its tools and tests.")
     ] = None,
     wizard: Annotated[
         bool, typer.Option("--wizard", help="Ask some questions and write a blueprint from the answers.")
@@ -63,24 +73,37 @@ def create(
 ) -> None:
     """Write a first blueprint, and the command that runs it.
 
+    --template copies one of the tested examples into a folder of its own; it asks nothing and needs no server. Without
+    any option the names of the examples are listed.
+
     --wizard asks its questions in a run of its own, a blueprint of the `clarify` kind. They are answered like those of
     `holdfast run`: from --answers first, then at the terminal, or from piped input, one line each. If nobody answers,
     they stay open, the exit code is 3, and --run continues with them.
 
     --from asks nothing and needs no server. A FILE that ends in .json gets the plan itself.
     """
+    _check_one_way({"--template": template, "--from": plan, "--wizard": wizard or run or answers})
+    if goal is not None and plan is None:
+        raise _misuse("--goal needs --from")
+    if template is not None:
+        perform(create_from_template(template, file, as_json), as_json)
     if plan is not None:
-        if wizard or run is not None or answers is not None:
-            say("--from cannot be combined with --wizard, --run or --answers")
-            raise typer.Exit(USAGE)
         perform(create_from(Origin(plan, goal), file, as_json), as_json)
-    if goal is not None:
-        say("--goal needs --from")
-        raise typer.Exit(USAGE)
     if not wizard and run is None:
-        say(WAYS)
-        raise typer.Exit(USAGE)
+        raise _misuse(WAYS.format(templates=", ".join(template_names())))
     perform(_create(_Creation(file, run, answers, as_json)), as_json)
+
+
+def _check_one_way(ways: Mapping[str, object]) -> None:
+    """Leave with exit code 2 if more than one way is given."""
+    given = [option for option, value in ways.items() if value]
+    if len(given) > 1:
+        raise _misuse(f"{given[0]} cannot be combined with {' or '.join(given[1:])}, or its options")
+
+
+def _misuse(text: str) -> typer.Exit:
+    say(text)
+    return typer.Exit(USAGE)
 
 
 @dataclass(frozen=True)
@@ -163,7 +186,7 @@ def _write(creation: _Creation, end: Outcome) -> int:
     loads(text, file=str(file), folder=file.parent)
     files = {file: text, **({replies_file: replies} if replies is not None else {})}
     write_all(files)
-    print_command(file, creation.as_json, run=end.run, files=list(map(str, files)))
+    print_command(run_command(file), creation.as_json, run=end.run, files=list(map(str, files)))
     return DONE
 
 

@@ -17,7 +17,7 @@ from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
 from holdfast.blueprint.plan.notations import NOTATIONS, recognised
 from holdfast.blueprint.source import PlacedDict, read
 from holdfast.client.cli.output import DONE, say
-from holdfast.client.cli.writing import check_free, print_command, write_all
+from holdfast.client.cli.writing import check_free, print_command, run_command, write_all
 from holdfast.client.reading import BadUsage, text_of_file, text_of_input
 from holdfast.protocol.display import one_line
 
@@ -66,7 +66,7 @@ async def create_from(origin: Origin, file: Path | None, as_json: bool) -> int:
     write_all({file: text})
     if step.plan.agent is None and any(planned.agent is None for planned in step.plan.steps):
         say("no agent is named: the steps use the model `default` of [models.default] in holdfast.toml")
-    print_command(file, as_json, files=[str(file)])
+    print_command(run_command(file), as_json, files=[str(file)])
     return DONE
 
 

@@ -36,11 +36,15 @@ def _write_new(path: Path, text: str) -> None:
         raise BadUsage(f"{path} cannot be written: {error.strerror}") from error
 
 
-def print_command(file: Path, as_json: bool, **more: Any) -> None:
-    """Print the command that runs the file; with `as_json` a JSON object of it and `more`."""
-    command = shlex.join(["holdfast", "run", str(file)])
+def print_command(command: str, as_json: bool, **more: Any) -> None:
+    """Print the command that runs what was written; with `as_json` a JSON object of it and `more`."""
     if as_json:
         print_json({**more, "command": command})
     else:
         say("run it with:")
         print_text(command)
+
+
+def run_command(file: Path) -> str:
+    """Return the command that runs a file."""
+    return shlex.join(["holdfast", "run", str(file)])

@@ -1,0 +1,69 @@
+"""`holdfast create --template`: an example becomes a project of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from holdfast.blueprint.load import examine
+from holdfast.blueprint.requirements import requirements_of
+from holdfast.client.cli.from_template import template_files, template_names
+from tests.client.command import Holdfast
+
+
+@pytest.fixture
+def create(tmp_path: Path) -> Holdfast:
+    """Commands in a folder of its own: no server is needed."""
+    return Holdfast(tmp_path)
+
+
+@pytest.mark.parametrize("name", template_names())
+def test_a_template_is_whole_in_a_folder_of_its_own(name: str, tmp_path: Path) -> None:
+    texts = template_files(name)
+    for file, text in texts.items():
+        (tmp_path / file).write_text(text)
+    parsed = examine(tmp_path / f"{name}.yaml")
+    assert (parsed.problems, "examples" in "".join(texts.values())) == ([], False)
+    assert parsed.blueprint is not None
+    configuration = tomllib.loads(texts.get("holdfast.toml", ""))
+    defined = re.findall(r"^(?:async )?def (\w+)", "".join(texts[f] for f in texts if f.endswith(".py")), re.MULTILINE)
+    for need in requirements_of(parsed.blueprint):
+        if need.kind == "tool":
+            assert need.name.rpartition(":")[2] in defined
+        if need.kind == "group":
+            assert need.name.removeprefix("group:") in configuration["groups"]
+    assert set(configuration.get("worker", {}).get("imports", [])) == {f[:-3] for f in texts if f.endswith(".py")}
+
+
+def test_it_writes_a_folder_and_prints_the_command_that_runs_it(create: Holdfast) -> None:
+    made = create("create", "my pay", "--template", "payment", "--json").json
+    names = ["holdfast.toml", "payment.test.yaml", "payment.yaml", "payments.py", "replies.yaml"]
+    assert sorted(made["files"]) == [f"my pay/{name}" for name in names]
+    assert shlex.split(made["command"])[:6] == ["cd", "my pay", "&&", "holdfast", "run", "payment.yaml"]
+    tested = Holdfast(create.folder / "my pay")("test", ".")
+    assert tested.code == 0, tested
+
+
+def test_nothing_is_overwritten(create: Holdfast) -> None:
+    (create.folder / "approval").mkdir()
+    refused = create("create", "--template", "approval")
+    assert (refused.code, "approval already exists" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--template", "aproval"], "no template 'aproval'; did you mean 'approval'?"),
+        (["--template", "approval", "--wizard"], "--template cannot be combined with --wizard"),
+        ([], "approval, booking"),
+    ],
+)
+def test_a_template_that_cannot_be_made_is_named_with_exit_code_2(
+    create: Holdfast, words: list[str], told: str
+) -> None:
+    ran = create("create", *words)
+    assert (ran.code, told in ran.err) == (2, True), ran
