@@ -94,12 +94,13 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
     assert {name for name in names if not name.endswith(".dist-info")} == {"holdfast"}
 
 
-def test_the_wheel_holds_the_examples(wheel: Path) -> None:
-    """Of which `holdfast create --template` makes copies."""
-    names = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("holdfast/client/templates/")]
+def test_the_wheel_holds_what_create_writes(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
     for source in (HOME / "examples").glob("*/*.*"):
         if source.suffix in (".yaml", ".py", ".md", ".toml"):
             assert f"holdfast/client/templates/{source.parent.name}/{source.name}" in names
+    for pattern in (HOME / "client" / "wizard").rglob("*.yaml"):
+        assert f"holdfast/{pattern.relative_to(HOME)}" in names
 
 
 def test_a_project_with_folders_named_like_ours_keeps_them_and_leaves_ours_whole(guest: Path) -> None:
