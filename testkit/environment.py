@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -96,7 +96,8 @@ class TestEnvironment:
 
     async def _start_worker(self, config: Config, queue: str) -> ConfiguredRuns:
         client = self._environment.client
-        config = replace(config, secrets=SecretsSection(store=f"dir:{self.folder / 'secrets'}", env=config.secrets.env))
+        secrets = SecretsSection(store=f"dir:{self.folder / 'secrets'}", env=config.secrets.env)
+        config = config.model_copy(update={"secrets": secrets})
         servers, caches = mcp_servers(config), OwnCaches()
         activities = self.activities(config, servers, caches)
         tools = Tools(_real_tools(activities))

@@ -8,25 +8,13 @@ The file is looked for in the current folder and its parents. Variables win over
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from holdfast.client.config.errors import ConfigError
 from holdfast.client.config.file import read_file
-from holdfast.client.config.sections import (
-    AnswersSection,
-    CacheSection,
-    File,
-    McpSection,
-    ModelSection,
-    PayloadsSection,
-    SecretsSection,
-    WorkerSection,
-)
+from holdfast.client.config.sections import File, McpSection, ModelSection, SecretsSection, WorkerSection
 from holdfast.client.config.variables import OVERRIDDEN, Overrides, WorkerSettings, WorkerVariables
-from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.guard import Key
 
 __all__ = [
@@ -46,8 +34,7 @@ KEY_ID = "default"
 """The id of the key that `key_env` names."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(File):
     """The configuration in force: file, environment and defaults together."""
 
     home: Path
@@ -56,15 +43,6 @@ class Config:
     """The project's folder, where the worker runs: that of the file, else the current one."""
     path: Path | None = None
     """The file; None if there is none."""
-    worker: WorkerSection = WorkerSection()
-    models: Mapping[str, ModelSection] = field(default_factory=dict)
-    mcp: Mapping[str, McpSection] = field(default_factory=dict)
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    answers: AnswersSection = AnswersSection()
-    payloads: PayloadsSection = PayloadsSection()
-    cache: CacheSection = CacheSection()
-    secrets: SecretsSection = SecretsSection()
-    limits: SizeLimits = SizeLimits()
 
     def answer_keys(self, *, every: bool = False) -> list[Key]:
         """Return the keys that make tokens; [] if commands need none.
@@ -124,7 +102,7 @@ def load_config(start: Path | None = None) -> Config:
     variables = Overrides.read()
     folder = path.parent if path else start
     home = variables.home.expanduser().resolve() if variables.home else folder / ".holdfast"
-    return Config(home, folder, path, **_sections(file, variables))
+    return Config(home=home, folder=folder, path=path, **_sections(file, variables))
 
 
 def _sections(file: File, variables: Overrides) -> dict[str, Any]:

@@ -193,7 +193,7 @@ async def test_down_stops_both_and_twice_is_fine(project: Config) -> None:
 
 async def test_a_changed_tool_module_replaces_the_worker_and_nothing_else(running: Config) -> None:
     (running.folder / "my_tools.py").write_text("A = 1\n")
-    config = replace(running, worker=WorkerSection(imports=["my_tools"]))
+    config = running.model_copy(update={"worker": WorkerSection(imports=["my_tools"])})
     await ensure(config)
     before = find_server(config.home), find_workers(config.home)
     (running.folder / "my_tools.py").write_text("A = 22\n")
@@ -205,7 +205,7 @@ async def test_a_changed_tool_module_replaces_the_worker_and_nothing_else(runnin
 async def test_a_new_key_replaces_the_worker_and_a_terminal_without_the_key_does_not(
     running: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = replace(running, models={"fast": ModelSection(model="echo", api_key_env="SOME_KEY")})
+    config = running.model_copy(update={"models": {"fast": ModelSection(model="echo", api_key_env="SOME_KEY")}})
     await ensure(config)
     without = find_workers(config.home)
     monkeypatch.setenv("SOME_KEY", "secret")
@@ -222,7 +222,7 @@ async def test_a_new_key_replaces_the_worker_and_a_terminal_without_the_key_does
 async def test_a_worker_that_cannot_start_is_told_with_its_last_lines(running: Config) -> None:
     (running.folder / "bad_tools.py").write_text("import not_installed\n")
     with pytest.raises(ServerUnreachable) as caught:
-        await ensure(replace(running, worker=WorkerSection(imports=["bad_tools"])))
+        await ensure(running.model_copy(update={"worker": WorkerSection(imports=["bad_tools"])}))
     assert "the worker stopped at once with exit code 2" in str(caught.value)
     assert "'bad_tools' cannot be imported: No module named 'not_installed'" in str(caught.value)
     assert f"The whole log: {running.home / 'worker.log'}" in str(caught.value)
