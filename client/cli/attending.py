@@ -6,15 +6,18 @@ Used by `run`, `attach` and `create`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
 from holdfast.client.answering import Sent
 from holdfast.client.events import Stream
-from holdfast.client.prompts import AnswerSource
-from holdfast.client.render import place, progress
+from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, Terminal
+from holdfast.client.reading import read_entries
+from holdfast.client.render import console, place, progress
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.workers import NoWorker
@@ -146,3 +149,15 @@ class Attendance:
         else:
             self.out.print(f"not accepted ({refusal.code}): {refusal}", style="red")
             self._left_open.add(question.id)
+
+
+def answer_sources(answers: Path | None, *, as_json: bool) -> list[AnswerSource]:
+    """Return the sources of answers, in the order in which they are asked: a file, then standard input."""
+    out = console()
+    files: list[AnswerSource] = [] if answers is None else [AnswerFile(read_entries(answers), out)]
+    if sys.stdin is None or sys.stdin.closed:
+        return files
+    if sys.stdin.isatty():
+        # The line editor writes to standard output, where nothing but JSON may appear.
+        return [*files, Terminal(out, editing=sys.stdout.isatty() and not as_json)]
+    return [*files, PipedAnswers(out)]

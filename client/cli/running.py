@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +14,13 @@ from holdfast.blueprint import Blueprint
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.client.cli.attending import Attendance, Parked
+from holdfast.client.cli.attending import Attendance, Parked, answer_sources
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
 from holdfast.client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
-from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, PromptInterrupted, Terminal
-from holdfast.client.reading import BadUsage, input_of, person, read_entries
+from holdfast.client.prompts import AnswerFile, AnswerSource, PromptInterrupted
+from holdfast.client.reading import BadUsage, input_of, person
 from holdfast.client.render import console, done_text, failure_text, waiting_text
 from holdfast.client.runs import Runs
 from holdfast.client.states import Done, Outcome
@@ -118,28 +117,17 @@ def _model(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Attendant:
-    """The person at this terminal, and the sources of their answers."""
+    """The person at this terminal, and a file of their answers."""
 
     answers: Path | None
     by: str | None
     as_json: bool
 
-    def sources(self) -> list[AnswerSource]:
-        """Return the sources of answers, in the order in which they are asked."""
-        out = console()
-        files: list[AnswerSource] = [] if self.answers is None else [AnswerFile(read_entries(self.answers), out)]
-        if sys.stdin is None or sys.stdin.closed:
-            return files
-        if sys.stdin.isatty():
-            # The line editor writes to standard output, where nothing but JSON may appear.
-            return [*files, Terminal(out, editing=sys.stdout.isatty() and not self.as_json)]
-        return [*files, PipedAnswers(out)]
-
 
 async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     blueprint, parsed = arguments.read()
     input_ = input_of(arguments.input, blueprint.inputs)
-    sources = attendant.sources()
+    sources = answer_sources(attendant.answers, as_json=attendant.as_json)
     session = await open_session()
     await _look_up(session, arguments, blueprint, parsed)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
@@ -170,7 +158,7 @@ async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> i
 
 
 async def _attach(run: str, attendant: _Attendant) -> int:
-    sources = attendant.sources()
+    sources = answer_sources(attendant.answers, as_json=attendant.as_json)
     session = await open_session()
     run = await session.runs.resolve(run)
     return await _attend(session, run, sources, attendant)
