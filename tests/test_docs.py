@@ -14,6 +14,7 @@ from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
 from holdfast.blueprint.source import plain, read
 from holdfast.client.cli.app import app
 from holdfast.client.config import WorkerSettings
+from holdfast.client.config.variables import Overrides
 from holdfast.protocol.answers import REFUSALS
 from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.workflows.builtins import BUILTINS
@@ -58,10 +59,11 @@ def test_every_refusal_and_builtin_and_exit_code_is_documented() -> None:
 
 
 def test_every_variable_of_a_worker_is_documented_with_its_default() -> None:
-    rows = dict(re.findall(r"^\| `HOLDFAST_(\w+)` \| `?([^`|;]*?)`?(?: \||;)", TEXT, re.M))
-    fields = WorkerSettings.model_fields.items()
-    documented = {name: rows.get(name.upper()) for name, _ in fields}
-    assert documented == {name: str(field.default or "none") for name, field in fields}
+    rows = re.findall(r"^\| `HOLDFAST_(\w+)` \| `?([^`|;]*?)`?(?: \||;)", TEXT, re.MULTILINE)
+    documented = {name.lower(): default for name, default in rows}
+    assert documented.keys() == (Overrides.model_fields.keys() - {"home"}) | WorkerSettings.model_fields.keys()
+    defaults = {name: str(field.default or "none") for name, field in WorkerSettings.model_fields.items()}
+    assert {name: documented[name] for name in defaults} == defaults
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
