@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
@@ -21,9 +21,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
-from holdfast.client.events import chain
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
+from holdfast.client.replies import Reply, closes, find_reply, has_key, refusal_of_closed, refuse_closed
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
 from holdfast.client.tree import Tree, UnknownRun, questions_of
 from holdfast.client.workers import Busy, NoWorker, last_poll
@@ -31,12 +31,8 @@ from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.door import SizeLimits, check_value
 from holdfast.protocol.events import (
-    ChildStarted,
     QuestionAccepted,
-    QuestionCancelled,
     QuestionClosed,
-    QuestionExpired,
-    QuestionReplied,
 )
 from holdfast.protocol.guard import Key, Scope, sign
 from holdfast.protocol.people import who_may
@@ -131,7 +127,7 @@ class Answering:
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
         """Return the id of the question that was answered under this key, or None."""
-        reply = await _find_reply(tree, run, _has_key(key))
+        reply = await find_reply(tree, run, has_key(key))
         return None if reply is None else reply.data.id
 
     # By update
@@ -169,13 +165,13 @@ class Answering:
                 answer = kept(question.asked, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
-        closing = await _find_reply(tree, found.run, _closes(answer.question))
+        closing = await find_reply(tree, found.run, closes(answer.question))
         if closing is not None:  # perhaps a retry of the same answer: its owner decides
             return closing.workflow, self._repeated(answer, closing, key)
         names = ", ".join(f"{question.id} ({question.address})" for question in found.questions[:20]) or "none"
         raise Refusal("unknown_question", f"no question {answer.question!r} is open in {found.run}; open: {names}")
 
-    def _repeated(self, answer: Answer, reply: _Reply, key: str | None) -> Answer:
+    def _repeated(self, answer: Answer, reply: Reply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
 
         Raises `Refusal` if a secret is not the one that was accepted under this key: nothing of it leaves the client.
@@ -184,7 +180,7 @@ class Answering:
         if answer.action != "accept" or not (isinstance(before, QuestionClosed) and before.secret):
             return answer
         if key is None or key != before.key:
-            raise _refusal_of_closed(reply)
+            raise refusal_of_closed(reply)
         if not says_the_same(answer.content, before.content, self.secrets):
             raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
         return answer.model_copy(update={"content": before.content})
@@ -207,7 +203,7 @@ class Answering:
         """Return the receipts if the workflow, which has ended, accepted this batch; else raise `Refusal`."""
         if receipts := await self._earlier_receipts(tree, workflow, batch):
             return receipts
-        await _refuse_closed(tree, workflow, batch)
+        await refuse_closed(tree, workflow, batch)
         raise Refusal("run_closed", f"{workflow} has ended; it has no open questions")
 
     async def _earlier_receipts(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
@@ -215,7 +211,7 @@ class Answering:
 
         Raises `Refusal` if the key was used for another answer.
         """
-        reply = await _find_reply(tree, workflow, _has_key(batch.key)) if batch.key is not None else None
+        reply = await find_reply(tree, workflow, has_key(batch.key)) if batch.key is not None else None
         if reply is None:
             return []
         data, answers = reply.data, list(batch.answers)
@@ -372,62 +368,3 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
                 "run_closed", f"{workflow} has ended, or there is no such workflow; nothing was sent"
             ) from None
         raise
-
-
-async def _refuse_closed(tree: Tree, workflow: str, batch: Answers) -> None:
-    """Raise a `Refusal` that says who was first, if the workflow's events tell that a question was closed."""
-    for answer in batch.answers:
-        closing = await _find_reply(tree, workflow, _closes(answer.question))
-        if closing is not None and not _closed_by_its_run(closing.data):
-            raise _refusal_of_closed(closing)
-
-
-@dataclass(frozen=True)
-class _Reply:
-    """An earlier answer to a question, or its end without one, as an event tells it."""
-
-    workflow: str
-    address: str
-    at: datetime
-    data: QuestionReplied
-
-
-def _closed_by_its_run(data: QuestionReplied) -> bool:
-    """Return whether a question was closed by a cancel of the run, and not by a person."""
-    return isinstance(data, QuestionCancelled) and data.by is None and data.key is None
-
-
-def _refusal_of_closed(reply: _Reply) -> Refusal:
-    data, at = reply.data, reply.at.isoformat()
-    if isinstance(data, QuestionExpired):
-        return Refusal("expired", f"question {data.id} expired at {at}")
-    ending = data.type.removeprefix("question.")
-    return Refusal("already_answered", f"question {data.id} was {ending} by {data.by or 'somebody'} at {at}")
-
-
-def _closes(question: str) -> Callable[[_Reply], bool]:
-    return lambda reply: isinstance(reply.data, QuestionClosed) and question in (reply.data.id, reply.address)
-
-
-def _has_key(key: str) -> Callable[[_Reply], bool]:
-    return lambda reply: reply.data.key == key
-
-
-async def _find_reply(tree: Tree, workflow: str, matches: Callable[[_Reply], bool]) -> _Reply | None:
-    """Return the last reply that matches; None if there is none.
-
-    Each workflow's own events are searched before those of its children; of a loop the last 100 iterations.
-    """
-    try:
-        events = await chain(tree, workflow, last_iterations=100)
-    except UnknownRun:
-        return None
-    for event in reversed(events):
-        if isinstance(event.data, QuestionReplied):
-            own = _Reply(workflow, event.address, event.time, event.data)
-            if matches(own):
-                return own
-    for event in reversed(events):
-        if isinstance(event.data, ChildStarted) and (reply := await _find_reply(tree, event.data.workflow, matches)):
-            return reply
-    return None
