@@ -17,6 +17,11 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Retry, Seconds, Template
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, result_sentences
 from holdfast.blueprint.kinds.references import model, tool_name
+from holdfast.blueprint.kinds.schema_forms import (
+    TOOLS,
+    Schema,
+    set_form,
+)
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
 
@@ -65,6 +70,10 @@ class AgenticLoop(Step):
         expansion.expand_agent(step, "planner", path)
         if isinstance(step.get("registry"), PlacedList):
             step["registry"] = expansion.tools(step["registry"])
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        set_form(definitions[cls.__name__], "registry", TOOLS)
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

@@ -13,8 +13,11 @@ from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.parts import Name, Part, Schema, Template
+from holdfast.blueprint.kinds.parts import Name, Part, Template
 from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.kinds.schema_forms import (
+    Schema,
+)
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence
@@ -170,6 +173,10 @@ class Step(Part):
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         """Expand the short forms of this kind in place."""
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        """Allow the short forms of this kind in the JSON Schema; by default there are none."""
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         """Report what this step, and not one inside it, may not say."""

@@ -19,6 +19,11 @@ from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expan
 from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.references import BUILTINS
+from holdfast.blueprint.kinds.schema_forms import (
+    CONDITION,
+    Schema,
+    set_form,
+)
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, choice, constant, filled, value
 
@@ -75,6 +80,10 @@ class Conditional(Step):
         if "default_branch" in step:
             place = step.value_place("default_branch")
             step["default_branch"] = expansion.steps(step["default_branch"], place, f"{path}.default_branch")
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        set_form(definitions[cls.__name__], "condition_expression", CONDITION)
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

@@ -12,6 +12,11 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.hitl_checks import check_hitl
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
+from holdfast.blueprint.kinds.schema_forms import (
+    TEXT,
+    Schema,
+    set_form,
+)
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 
@@ -35,6 +40,11 @@ class Hitl(HitlFields):
                 step["options"].add(_option(option, place), place)
         if step.get("default") is not None and step.get("on_timeout") is None:
             step.put("on_timeout", "default", step.places["default"])
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        option = {"anyOf": [{"type": ["string", "number", "boolean"]}, {"$ref": "#/$defs/Option"}]}
+        set_form(definitions[cls.__name__], "options", {"anyOf": [TEXT, {"type": "array", "items": option}]})
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

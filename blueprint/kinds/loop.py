@@ -17,6 +17,12 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import known_keys
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
 from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
+from holdfast.blueprint.kinds.schema_forms import (
+    CONDITION,
+    Schema,
+    set_form,
+    short_writes,
+)
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
@@ -90,6 +96,19 @@ class Loop(Step):
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         if isinstance(step.get("loop"), PlacedDict):
             step["loop"] = expanded_block(step["loop"], f"{path}.loop", expansion)
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        block = definitions["LoopBlock"]
+        inputs = {"enum": ["context", "previous_output", "auto"]}
+        set_form(block, "exit_expression", CONDITION)
+        set_form(block, "propagation", {"anyOf": [inputs, {"$ref": "#/$defs/Propagation"}]})
+        set_form(
+            block, "stop_when", {"const": "agent_finished", "description": "The exit that an agent's command gives."}
+        )
+        set_form(block, "init", short_writes("FirstWrites"))
+        set_form(block, "state", short_writes("Writes"))
+        set_form(block, "output", {"type": ["object", "null"]})
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

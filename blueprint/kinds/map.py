@@ -21,6 +21,11 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.operations import Operation, expand_operations
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Template
 from holdfast.blueprint.kinds.phrases import result_sentences, writes_sentences
+from holdfast.blueprint.kinds.schema_forms import (
+    Schema,
+    set_form,
+    short_writes,
+)
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.blueprint.source import PlacedDict, plain
@@ -115,6 +120,12 @@ class Map(Step):
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         if isinstance(step.get("map"), PlacedDict):
             step["map"] = _expanded_block(step["map"], f"{path}.map", expansion)
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        block = definitions["MapBlock"]
+        set_form(block, "iterable_input", {"type": ["string", "array"]})
+        set_form(block, "init", short_writes("Writes"))
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

@@ -14,6 +14,10 @@ from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
+from holdfast.blueprint.kinds.schema_forms import (
+    Schema,
+    object_form,
+)
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
 
@@ -95,6 +99,16 @@ class Parallel(Step):
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         expand_branches(step, path, expansion)
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        """Allow the keys of `parallel` under `parallel:` too."""
+        parallel = definitions[cls.__name__]
+        own = ("branches", "merge_strategy", "reduce", "on_branch_failure", "field_mapping", "context_include_keys")
+        keys: Schema = parallel["properties"]
+        nested = object_form("The same keys, nested.", {key: keys[key] for key in own}, ["branches"])
+        keys["parallel"] = {**nested, "examples": [{"branches": branches} for branches in keys["branches"]["examples"]]}
+        parallel["required"].remove("branches")
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

@@ -15,6 +15,11 @@ from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Template
 from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.kinds.schema_forms import (
+    TEXT,
+    Schema,
+    set_form,
+)
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 _IDS = ("dependencies", "steps")
@@ -64,6 +69,18 @@ class Plan(Step):
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         if isinstance(step.get("plan"), PlacedDict):
             step["plan"] = _expanded_plan(step["plan"], f"{path}.plan", expansion)
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        """Allow a number as an id and a text as an option."""
+        step, loop = definitions["PlanStep"], definitions["PlanLoop"]
+        id_: Schema = {"type": ["string", "integer"]}
+        ids: Schema = {"type": "array", "items": id_}
+        for holder, key in ((step, "id"), (step, "start_step"), (loop, "id")):
+            set_form(holder, key, id_)
+        for holder, key in ((step, "dependencies"), (loop, "dependencies"), (loop, "steps")):
+            set_form(holder, key, ids)
+        set_form(step, "options", {"type": "array", "items": {"anyOf": [TEXT, {"$ref": "#/$defs/PlanOption"}]}})
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         """Warn of `max_revisions` without `confirm`: only a person who is asked sends a plan back."""

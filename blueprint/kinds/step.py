@@ -18,6 +18,11 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, model
+from holdfast.blueprint.kinds.schema_forms import (
+    TEXT,
+    Schema,
+    set_form,
+)
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, listed, one_line, unquoted
 
@@ -100,6 +105,13 @@ class PlainStep(Step):
             step.put("agent", uses.removeprefix("agents."), places)
         flujo.without_second_write(step)
         flujo.config_core(step, path, expansion)
+
+    @classmethod
+    def allow_short_forms(cls, definitions: Schema) -> None:
+        own = definitions[cls.__name__]
+        own["required"].remove("kind")
+        forms = ({"$ref": f"#/$defs/{name}"} for name in ("Agent", "ToolById"))
+        set_form(own, "agent", {"anyOf": [TEXT, *forms, {"type": "null"}]})
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
