@@ -138,6 +138,7 @@ def test_pinning_is_opt_in(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("HOLDFAST_MAX_ACTIVITIES", "many", "HOLDFAST_MAX_ACTIVITIES=many: must be a whole number, 1 or more"),
         ("HOLDFAST_MAX_WORKFLOW_TASKS", "1", "HOLDFAST_MAX_WORKFLOW_TASKS=1: must be a whole number, 2 or more"),
+        ("HOLDFAST_HEALTH_PORT", "99999", "HOLDFAST_HEALTH_PORT=99999: must be a whole number, 0 to 65535"),
         ("HOLDFAST_VERSIONING", "auto", "HOLDFAST_VERSIONING=auto: must be 'auto_upgrade' or 'pinned'"),
     ],
 )

@@ -19,6 +19,23 @@ from holdfast.client.config.sections import UNSHOWN, File
 LATER_KEYS = (["payloads", "encryption_key_env"],)
 """Keys that are reserved and not supported in this version."""
 
+PLAIN_WORDS = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a table",
+    "float_type": "must be a number",
+    "greater_than_equal": "must be {ge} or more",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be {le} or less",
+    "list_type": "must be a list in brackets",
+    "literal_error": "must be {expected}",
+    "model_type": "must be a table",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_short": "must not be empty",
+    "string_type": "must be a text in quotes",
+    "too_short": "must not be empty",
+}
+"""What pydantic's types of errors mean for whoever writes the file: its own messages speak of Python."""
+
 
 def read_file(path: Path) -> File:
     """Parse and check a file. Raises ConfigError with every problem."""
@@ -56,12 +73,21 @@ def _explanation(key: list[str], detail: ErrorDetails) -> str:
     if detail["type"] == UNSHOWN:
         return detail["msg"]
     if detail["type"] != "extra_forbidden":
-        return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {detail['input']!r}"
+        return f"{_plain_words(detail)}, not {_shown(detail['input'])}"
     if key in LATER_KEYS:
         return "is not part of this version; remove the key"
     valid = _valid_keys(key)
     near = difflib.get_close_matches(key[-1], valid, 1)
     return "unknown key" + (f" (did you mean '{near[0]}'?)" if near else f"; known here: {', '.join(valid)}")
+
+
+def _plain_words(detail: ErrorDetails) -> str:
+    return PLAIN_WORDS.get(detail["type"], detail["msg"]).format_map(detail.get("ctx", {}))
+
+
+def _shown(value: object) -> str:
+    """Return a value as the file has it."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _valid_keys(key: list[str]) -> list[str]:

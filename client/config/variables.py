@@ -73,10 +73,12 @@ OVERRIDDEN = {
 """The section and key of the file that each variable wins over."""
 
 
-def _at_least(least: int) -> BeforeValidator:
+def _at_least(least: int, most: int | None = None) -> BeforeValidator:
+    bounds = f"{least} or more" if most is None else f"{least} to {most}"
+
     def number(value: object) -> int:
-        if not str(value).isdecimal() or int(str(value)) < least:
-            raise PydanticCustomError("number", "must be a whole number, {least} or more", {"least": least})
+        if not str(value).isdecimal() or int(str(value)) < least or (most is not None and int(str(value)) > most):
+            raise PydanticCustomError("number", "must be a whole number, {bounds}", {"bounds": bounds})
         return int(str(value))
 
     return BeforeValidator(number)
@@ -91,7 +93,7 @@ class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
     max_workflow_tasks: Annotated[int, _at_least(2)] = 10
     """They share one interpreter: with more, none is done sooner, and each comes nearer to the SDK's limit of 2 s."""
     max_cached_workflows: Annotated[int, _at_least(0)] = 1000
-    health_port: Annotated[int, _at_least(0)] = 0
+    health_port: Annotated[int, _at_least(0, 65535)] = 0
     """0: no health check."""
     build_id: str = ""
     """Turns on worker versioning: the build of `deployment`."""
