@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.blueprint.kinds import kind_named
+from holdfast.blueprint.words.text import counted
 from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
@@ -222,7 +223,7 @@ def _of_work(event: Event) -> Text | None:
         case BranchStarted():
             line = Text(f"→ {name}", "dim")
         case LoopCompleted(iterations=iterations, reason=reason):
-            line = Text(f"{name}: {iterations} iterations, {reason}", "dim")
+            line = Text(f"{name}: {counted(iterations, 'iteration')}, {reason}", "dim")
         case PlanRevised(revision=number, by=by, reason=reason):
             line = Text(f"↻ {name} is at revision {number}", "yellow").append(_by(by), "dim")
             line.append(f"  {one_line(reason or '')}", "dim")
@@ -440,7 +441,7 @@ def usage_text(usage: Usage) -> str:
     """Return the usage of models in words."""
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
-    return f"{usage.requests} model requests, {tokens} tokens{cost}"
+    return f"{counted(usage.requests, 'model request')}, {counted(tokens, 'token')}{cost}"
 
 
 def asker(question: Question) -> str:

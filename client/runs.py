@@ -454,7 +454,8 @@ class Runs:
             if matches:
                 raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {names}")
             missing = f"no agent of a step {agent!r}" if agent else "no agent"
-            raise BadInput(f"{missing} is at work in turns in {run}; at work: {names}")
+            readers = "agents with tools and those that drive a plan read messages while they work"
+            raise BadInput(f"{missing} in {run} reads messages now ({readers}); at work: {names}")
         try:
             await self.answering.steer(self.tree, run, matches[0].workflow, TELL, {"text": text, "by": by}, type(None))
         except UnknownRun:

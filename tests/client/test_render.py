@@ -18,9 +18,11 @@ from holdfast.client.render import (
     question_text,
     table,
     tree_text,
+    usage_text,
 )
 from holdfast.client.trace import Repetition, Span, trace_of
 from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
 from holdfast.protocol.questions import Input, Permission
 from holdfast.protocol.runs import Failure
@@ -167,3 +169,10 @@ def test_a_tree_tells_what_came_from_the_cache() -> None:
     trace = Span("p", "pipeline", "pipeline:p", "completed", steps=[hit, replace(hit, steps=[inner])])
     shown = tree_text(trace).plain
     assert shown.splitlines() == ["  ✓ rate (from the cache)  2", "  ✓ rate (cache)  2", "    ✓ w  2"]
+
+
+def test_one_is_told_as_one() -> None:
+    assert usage_text(Usage(requests=1, input_tokens=1)) == "1 model request, 1 token"
+    assert usage_text(Usage(requests=2)) == "2 model requests, 0 tokens"
+    done = event("loop.completed", "pipeline:p;loop:l", iterations=1, reason="condition")
+    assert plain(progress(done)) == "l: 1 iteration, condition"
