@@ -1,4 +1,4 @@
-"""Validate a value tree against the grammar: pydantic's errors, in plain words and with their positions."""
+"""Validate a value tree against the step kinds: pydantic's errors, in plain words and with their positions."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ class _Finding:
     """The type of pydantic's error."""
     value: Any
     part: type[Part] | None
-    """The grammar class of the object that holds it."""
+    """The class of the object that holds it."""
     droppable: Repair
-    """The repair that drops the nearest value around it that the grammar does not require, or replaces a step."""
+    """The repair that drops the nearest value around it that is not required, or replaces a step."""
     expected: str = ""
 
     @property

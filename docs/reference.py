@@ -1,4 +1,4 @@
-"""Writes docs/reference.md, every key of the language, from the grammar: `python docs/reference.py`."""
+"""Writes docs/reference.md, every key of the language, from the step kinds: `python docs/reference.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.blueprint.schema import language_schema
 PAGE = Path(__file__).parent / "reference.md"
 HEAD = """# Which keys are there?
 
-Every key of the language, as the grammar has it (`python docs/reference.py` writes it), with examples in YAML.
+Every key of the language, as the step kinds define it (`python docs/reference.py` writes it), with examples in YAML.
 For an editor: `holdfast schema`. [blueprint.md](blueprint.md) explains them. Keys without a default are required.
 """
 
@@ -31,7 +31,7 @@ def reference() -> str:
 
 
 def _models() -> dict[str, type[Part]]:
-    """Every part of the grammar by its name."""
+    """Every part of the language by its name."""
     found: dict[str, type[Part]] = {"Blueprint": Blueprint}
     waiting: list[type[Part]] = [Part]
     while waiting:
@@ -61,7 +61,7 @@ def _row(key: str, form: dict[str, Any], model: type[Part] | None) -> str:
 
 
 def _default(key: str, model: type[Part] | None) -> str:
-    fields = model.model_fields if model else {}  # none of a short form that is no part of the grammar
+    fields = model.model_fields if model else {}  # none of a short form that is no part of the language
     field = next((one for name, one in fields.items() if (one.alias or name) == key), None)
     if field is None or field.is_required():
         return ""

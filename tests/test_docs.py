@@ -72,7 +72,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_reference_is_what_the_grammar_says(monkeypatch) -> None:
+def test_the_reference_is_what_the_kinds_say(monkeypatch) -> None:
     """If it is not: `python docs/reference.py` writes it anew."""
     monkeypatch.syspath_prepend(str(HOME / "docs"))
     reference = importlib.import_module("reference")

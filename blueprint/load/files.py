@@ -1,4 +1,4 @@
-"""Load a blueprint from text: positions, short forms, imports, grammar, checks. Reports all problems at once."""
+"""Load a blueprint from text: positions, short forms, imports, step kinds, checks. Reports all problems at once."""
 
 from __future__ import annotations
 

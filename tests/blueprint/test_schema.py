@@ -91,7 +91,7 @@ def test_every_key_of_every_object_has_a_description() -> None:
 
 
 def test_every_key_of_every_object_has_an_example() -> None:
-    """If not: `examples=` of its field in the grammar, or of its type."""
+    """If not: `examples=` of its field in the kind, or of its type."""
     bare = [key for key, form in KEYS.items() if not form.get("examples")]
     assert not bare, f"no example: {', '.join(bare)}"
 

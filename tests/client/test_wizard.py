@@ -227,4 +227,5 @@ def test_without_a_deadline_nothing_is_asked_about_one() -> None:
 
 
 def test_the_page_about_it_shows_what_is_written() -> None:
-    assert (GOLDEN / "feedback.yaml").read_text() in (ROOT / "docs" / "creating.md").read_text()
+    shown = (GOLDEN / "feedback.yaml").read_text().replace("scripted:feedback.", "scripted:tea.")
+    assert shown in (ROOT / "docs" / "creating.md").read_text()
