@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, shortened
-from holdfast.blueprint.expressions.texts import NoJson, folded, read_json, read_structure
+from holdfast.blueprint.expressions.texts import NoJson, folded, may_be_structure, read_json, read_structure
 from holdfast.blueprint.expressions.values import to_json
 
 _OUTCOMES = {"confirmed": "confirmed", "cancelled": "cancelled", "canceled": "cancelled"}
@@ -24,7 +24,7 @@ def containing(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
     >>> containing(Bounds(), {"status": "Confirmed"}, "CONFIRMED"), containing(Bounds(), {"confirmed": 1}, "confirmed")
     (True, False)
     """
-    return _contains(bounds, read_structure(value), bounds.text(wanted))
+    return _contains(bounds, _structure(bounds, value), _Wanted(bounds, wanted))
 
 
 def alike(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
@@ -33,12 +33,12 @@ def alike(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
     >>> [alike(Bounds(), *pair) for pair in ((5, "5.0"), (True, "oui"), ({"a": [1]}, '{"a": [1]}'), (None, "null"))]
     [True, True, True, True]
     """
-    return _equals(bounds, read_structure(value), bounds.text(wanted))
+    return _equals(bounds, _structure(bounds, value), _Wanted(bounds, wanted))
 
 
 def empty(bounds: Bounds, value: Any, /) -> bool:
     """Return whether a value is null, a text of spaces, or a list or an object without anything in it."""
-    value = read_structure(value)
+    value = _structure(bounds, value)
     return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {})
 
 
@@ -48,7 +48,7 @@ def size(bounds: Bounds, value: Any, /) -> float:
     >>> size(Bounds(), "2.5"), size(Bounds(), [1, 2]), size(Bounds(), {"count": 9, "events": [1]})
     (2.5, 2, 1)
     """
-    value = read_structure(value)
+    value = _structure(bounds, value)
     match value:
         case bool() | None:
             pass
@@ -63,18 +63,42 @@ def size(bounds: Bounds, value: Any, /) -> float:
     raise ExpressionError(f"{shortened(to_json(value), 60)} is neither a number nor a list")
 
 
-def _contains(bounds: Bounds, value: Any, wanted: str) -> bool:
+class _Wanted:
+    """The text that values are compared with; its forms are made once, however many values there are."""
+
+    def __init__(self, bounds: Bounds, text: Any) -> None:
+        self.folded = folded(bounds.text(text))
+        self.outcome = _OUTCOMES.get(self.folded)
+        """The outcome that it asks of an answer, if it asks for one."""
+        self.number = number_in(text)
+        try:
+            self.json = read_json(text)
+        except NoJson:
+            self.json = _NO_JSON
+
+
+_NO_JSON = object()
+
+
+def _structure(bounds: Bounds, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if may_be_structure(bounds.text(value)):
+        bounds.pay(len(value) >> 4)  # as `fromjson`: what is read is a list of up to half as many elements
+    return read_structure(value)
+
+
+def _contains(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
     bounds.pay(1)
     match value:
         case str():
-            return folded(wanted) in folded(bounds.text(value))
+            return wanted.folded in folded(bounds.text(value))
         case dict() if is_answer(value):
-            return _came_out(value, wanted) or (
-                not asks_outcome(wanted) and _contains(bounds, value["response"], wanted)
-            )
+            return _came_out(value, wanted) or (not wanted.outcome and _contains(bounds, value["response"], wanted))
         case {"response": _, "data": dict(answer)} if is_answer(answer):  # a question in the results of a loop
             return _contains(bounds, answer, wanted)
         case dict():
+            bounds.pay(len(value) >> 4)
             return any(_contains(bounds, part, wanted) for part in value.values())
         case list():
             return any(_contains(bounds, part, wanted) for part in value) or _same_json(bounds, value, wanted)
@@ -83,19 +107,28 @@ def _contains(bounds: Bounds, value: Any, wanted: str) -> bool:
     return _equals(bounds, value, wanted)
 
 
-def _equals(bounds: Bounds, value: Any, wanted: str) -> bool:
+def _equals(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
     match value:
         case str():
-            return folded(bounds.text(value)) == folded(wanted)
+            return folded(bounds.text(value)) == wanted.folded
         case bool():
-            return folded(wanted) in (_YES if value else _NO)
+            return wanted.folded in (_YES if value else _NO)
         case int() | float():
-            return number_in(wanted) == value
+            return wanted.number == value
         case None:
-            return folded(wanted) in ("null", "none")
+            return wanted.folded in ("null", "none")
         case dict() if is_answer(value):
-            return _came_out(value, wanted) or (not asks_outcome(wanted) and _equals(bounds, value["response"], wanted))
+            return _came_out(value, wanted) or (not wanted.outcome and _equals(bounds, value["response"], wanted))
     return _same_json(bounds, value, wanted)
+
+
+def _same_json(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
+    bounds.pay(bounds.weigh(value) >> 6)
+    return bool(wanted.json == value)
+
+
+def _came_out(answer: dict[str, Any], wanted: _Wanted) -> bool:
+    return bool(answer["outcome"] == (wanted.outcome or wanted.folded))
 
 
 def is_answer(value: Any) -> bool:
@@ -106,10 +139,6 @@ def is_answer(value: Any) -> bool:
 def asks_outcome(wanted: str) -> bool:
     """Return whether a word asks of an answer how it came out."""
     return folded(wanted) in _OUTCOMES
-
-
-def _came_out(answer: dict[str, Any], wanted: str) -> bool:
-    return bool(answer["outcome"] == _OUTCOMES.get(folded(wanted), folded(wanted)))
 
 
 def only_list(value: dict[str, Any]) -> list[Any] | None:
@@ -125,11 +154,3 @@ def number_in(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _same_json(bounds: Bounds, value: Any, wanted: str) -> bool:
-    bounds.pay(bounds.weigh(value) >> 6)
-    try:
-        return bool(read_json(wanted) == value)
-    except NoJson:
-        return False

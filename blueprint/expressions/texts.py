@@ -32,12 +32,17 @@ def read_structure(value: Any) -> Any:
     >>> read_structure('["a"]'), read_structure("5")
     (['a'], '5')
     """
-    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+    if not isinstance(value, str) or not may_be_structure(value):
         return value
     try:
         return read_json(value)
     except NoJson:
         return value
+
+
+def may_be_structure(text: str) -> bool:
+    """Return whether a text begins as a JSON list or object does."""
+    return text.lstrip()[:1] in ("[", "{")
 
 
 def folded(text: str) -> str:

@@ -3,6 +3,8 @@
 import pytest
 
 from holdfast.blueprint.expressions import ExpressionError, evaluate
+from holdfast.blueprint.expressions.bounds import MAX_STEPS, Bounds
+from holdfast.blueprint.expressions.comparisons import alike, containing, empty, size
 from holdfast.blueprint.plan.conditions import VALUE, parse_condition
 from holdfast.blueprint.plan.references import BadText
 from holdfast.blueprint.words.text import Vocabulary, condition
@@ -60,3 +62,15 @@ def test_authors_may_write_what_conditions_are_compiled_to(expression: str) -> N
 def test_a_comparison_is_bounded_as_every_expression() -> None:
     with pytest.raises(ExpressionError, match="evaluation steps"):
         evaluate("x is containing('b')", {"x": ["a"] * 200_000})
+
+
+def test_a_text_is_paid_for_by_its_length_before_it_is_read_as_json() -> None:
+    text = f"[{'1, ' * 50_000}1]"
+    for compare in (empty, size):
+        bounds = Bounds()
+        compare(bounds, text)
+        assert MAX_STEPS - bounds.remaining >= len(text) >> 4
+    for compare_with in (alike, containing):
+        bounds = Bounds()
+        compare_with(bounds, "x", text)
+        assert MAX_STEPS - bounds.remaining >= len(text) >> 6
