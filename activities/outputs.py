@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol.agents import ModelReply, ToolCall
 
@@ -49,7 +50,7 @@ def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
     return reply.model_copy(update={"output": output, "problem": reply.problem or problem})
 
 
-def parsed(output: Any, schema: Schema) -> tuple[Any, str | None]:
+def parsed(output: object, schema: Schema) -> tuple[JSON, str | None]:
     """Return the output, and why it does not fit its schema or None. A text that does not fit is parsed as JSON.
 
     >>> parsed('[1, 2]', {"type": "array"}), parsed("soon", {"type": "array"})
@@ -66,7 +67,7 @@ def parsed(output: Any, schema: Schema) -> tuple[Any, str | None]:
     return value, misfit(schema, value)
 
 
-def _output_of(call: ToolCall, schema: Schema) -> tuple[Any, str | None]:
+def _output_of(call: ToolCall, schema: Schema) -> tuple[JSON, str | None]:
     if call.unreadable is not None:
         return call.args, f"the arguments of {FINAL_RESULT} cannot be read: {call.unreadable}"
     if _is_wrapped(schema) and set(call.args) == {_RESULT}:
@@ -78,7 +79,7 @@ def _is_wrapped(schema: Schema) -> bool:
     return schema.get("type") != "object" or any(key in schema for key in _COMPOSED)
 
 
-def _moved(part: Any) -> Any:
+def _moved(part: object) -> JSON:
     """Return a part of the schema with references adapted to its place in the wrapper; `$defs` stay at the top."""
     match part:
         case dict():
@@ -88,7 +89,7 @@ def _moved(part: Any) -> Any:
     return part
 
 
-def _reference(target: Any) -> Any:
+def _reference(target: object) -> JSON:
     if not isinstance(target, str) or target.startswith("#/$defs/"):
         return _moved(target)
     return f"#/properties/{_RESULT}{target.removeprefix('#')}"

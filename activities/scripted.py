@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.expressions import ExpressionError, render, text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import read
 from holdfast.protocol.agents import Finish, ModelReply, ModelRequest, ToolCall, Usage
 from holdfast.protocol.values import Value
@@ -22,7 +23,7 @@ from holdfast.protocol.values import Value
 class ScriptedReply(Value):
     """A reply as the file has it; a plain text is one with just an output."""
 
-    output: Any = None
+    output: JSON = None
     tool_calls: list[ToolCall] = []
     expect: str | None = None
     """Text that must occur in the conversation; otherwise the request fails with `script_expectation`."""
@@ -44,7 +45,7 @@ def reply_from(file: str, request: ModelRequest) -> ModelReply:
     return ModelReply(output=output, tool_calls=calls, finish=reply.finish, usage=Usage(requests=1))
 
 
-def check_script(file: str) -> Any:
+def check_script(file: str) -> JSON:
     """Return what the file holds. Raises `bad_script` if it cannot be read."""
     path = Path(file)
     try:
@@ -53,7 +54,7 @@ def check_script(file: str) -> Any:
         raise wrong("bad_script", f"cannot read the script {file}: {error.strerror}") from None
 
 
-def _replies_for(file: str, request: ModelRequest) -> list[Any]:
+def _replies_for(file: str, request: ModelRequest) -> list[JSON]:
     script = check_script(file)
     if isinstance(script, dict):
         script = _named(script, file, request)
@@ -63,7 +64,7 @@ def _replies_for(file: str, request: ModelRequest) -> list[Any]:
     return replies
 
 
-def _named(script: dict[Any, Any], file: str, request: ModelRequest) -> Any:
+def _named(script: dict[Any, Any], file: str, request: ModelRequest) -> JSON:
     for name in (request.step, request.agent):
         if name is not None and name in script:
             return script[name]
@@ -71,14 +72,14 @@ def _named(script: dict[Any, Any], file: str, request: ModelRequest) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _script(path: Path, changed: int) -> Any:  # `changed` is part of the cache's key
+def _script(path: Path, changed: int) -> JSON:  # `changed` is part of the cache's key
     value, _, problems = read(path.read_text(), str(path))
     if problems:
         raise wrong("bad_script", "\n".join(map(str, problems)))
     return value
 
 
-def _parsed(reply: Any, file: str, request: ModelRequest) -> ScriptedReply:
+def _parsed(reply: object, file: str, request: ModelRequest) -> ScriptedReply:
     try:
         return ScriptedReply.model_validate(reply) if isinstance(reply, dict) else ScriptedReply(output=reply)
     except ValidationError as error:
@@ -88,7 +89,7 @@ def _parsed(reply: Any, file: str, request: ModelRequest) -> ScriptedReply:
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {text}") from None
 
 
-def _filled(template: Any, file: str, request: ModelRequest) -> Any:
+def _filled(template: object, file: str, request: ModelRequest) -> JSON:
     try:
         return render(template, request.model_dump(mode="json"))
     except ExpressionError as error:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic_core import to_json
 from temporalio.exceptions import ApplicationError
@@ -121,7 +121,7 @@ def _all_text(error: BaseException | None) -> str:
     return "\n".join(texts)
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return to_json(value, fallback=str).decode()
 
 

@@ -5,8 +5,6 @@ There it would be too late: a workflow that takes over two seconds to walk a val
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic_core import to_json
 from temporalio.exceptions import ApplicationError
 
@@ -16,7 +14,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_bytes, check_value
 
 
-def check_result(value: Any, limit: SizeLimit, name: str) -> None:
+def check_result(value: object, limit: SizeLimit, name: str) -> None:
     """Refuse a tool's result that is too large, or that JSON cannot represent.
 
     Raises a final `ApplicationError` of type `too_large` or `tool_output`, with the path.
@@ -56,7 +54,7 @@ def _storable_call(call: ToolCall, limit: SizeLimit) -> ToolCall:
     return call if problem is None else call.model_copy(update={"args": {}, "unreadable": call.unreadable or problem})
 
 
-def _unfit(value: Any, limit: SizeLimit, name: str) -> str | None:
+def _unfit(value: object, limit: SizeLimit, name: str) -> str | None:
     """Return why JSON cannot represent the value, or None. Raises an `ApplicationError` if it is too large."""
     try:
         check_value(value, limit, name)

@@ -19,6 +19,7 @@ from holdfast.activities.mcp_servers import LOST, UNREACHABLE, McpServers
 from holdfast.activities.registry import Tool, find, nearest_tool, wrong
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.protocol import guard
 from holdfast.protocol.agents import Completed, FindTool, FoundTool, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
@@ -86,7 +87,7 @@ class ToolActivities:
             type_ = "outcome_unknown" if unknown else LOST
             raise ApplicationError(error.message, type=type_, non_retryable=unknown) from None
 
-    async def _send(self, server: str, name: str, request: ToolRequest) -> Any:
+    async def _send(self, server: str, name: str, request: ToolRequest) -> JSON:
         """Return the server's result.
 
         A call that certainly was not sent is retried here: a second attempt of the activity could not tell it from one
@@ -163,7 +164,7 @@ def _refuse_second_attempt(name: str, idempotent: bool) -> None:
         raise wrong("outcome_unknown", f"{name} was lost in mid-call; it may have taken effect")
 
 
-def _completed(result: Any, name: str) -> Completed:
+def _completed(result: object, name: str) -> Completed:
     try:
         plain = to_jsonable_python(result)
     except ValueError as error:
@@ -172,7 +173,7 @@ def _completed(result: Any, name: str) -> Completed:
     return Completed(result=plain)
 
 
-async def _run(tool: Tool, request: ToolRequest, *, retryable: bool) -> Any:
+async def _run(tool: Tool, request: ToolRequest, *, retryable: bool) -> JSON:
     """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
     args, named = (request.args, {}) if request.args is not None else tool.arguments(request.input, request.by_name)
     function = tool.function if request.args is not None else tool.checked()
@@ -285,14 +286,14 @@ def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool) -> Inte
     return permission
 
 
-async def _call(function: Callable[..., Any], args: list[Any], named: dict[str, Any]) -> Any:
+async def _call(function: Callable[..., Any], args: list[JSON], named: JSONObject) -> JSON:
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
         return await function(*args, **named)
     result = await _in_thread(function, *args, **named)
     return await result if inspect.isawaitable(result) else result
 
 
-async def _in_thread(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+async def _in_thread(function: Callable[..., Any], *args: object, **named: Any) -> JSON:
     """Call the function in a thread. As a thread cannot be stopped, a cancelled activity waits for its end.
 
     It does not wait if the worker shuts down or has lost the activity to another one: nobody would read the result.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Blueprint, Step
 from holdfast.blueprint.kinds.parts import Part
 
@@ -55,7 +55,7 @@ def _changed(blueprint: Blueprint, change: Callable[[Part], Part]) -> Blueprint:
     return changed
 
 
-def _walked(value: Any, change: Callable[[Part], Part]) -> Any:
+def _walked(value: object, change: Callable[[Part], Part]) -> JSON:
     match value:
         case Part():
             fields = {name: _walked(inner, change) for name, inner in value.__dict__.items()}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import yaml
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint, LoopBlock
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.source import AMBIGUOUS
@@ -33,7 +33,7 @@ def expand(blueprint: Blueprint) -> str:
     return yaml.dump(core_of(blueprint), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def core_of(part: Part) -> dict[str, Any]:
+def core_of(part: Part) -> JSONObject:
     """Return the keys of a part, without those that have their default value."""
     core = {key: _plain(value) for key, value in _written(part)}
     if isinstance(part, LoopBlock) and part.conversation and part.iteration_input_mapper is None:
@@ -44,7 +44,7 @@ def core_of(part: Part) -> dict[str, Any]:
     return core
 
 
-def _written(part: Part) -> Iterator[tuple[str, Any]]:
+def _written(part: Part) -> Iterator[tuple[str, JSON]]:
     fields = type(part).model_fields
     for key in sorted(fields, key=lambda key: {"kind": 0, "name": 1}.get(key, 2)):
         value = part.__dict__[key]
@@ -52,7 +52,7 @@ def _written(part: Part) -> Iterator[tuple[str, Any]]:
             yield fields[key].alias or key, value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> JSON:
     match value:
         case Part():
             return core_of(value)
@@ -72,7 +72,7 @@ _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 class _Dumper(yaml.SafeDumper):
     """A YAML dumper that quotes text which YAML 1.1 or 1.2 would read as something else, and writes no aliases."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 
 MOST_REFERENCES = 20
 """One after the other; a schema may refer to itself."""
 
 
-def with_defaults(schema: dict[str, Any], value: Any) -> Any:
+def with_defaults(schema: JSONObject, value: object) -> JSON:
     """Return the value with the defaults of the schema for the keys it leaves out, at any depth.
 
     Of `anyOf` and `oneOf`, the defaults of a form are used if the value fits that form alone.
@@ -22,7 +21,7 @@ def with_defaults(schema: dict[str, Any], value: Any) -> Any:
     return _filled(schema, value, schema)
 
 
-def _filled(schema: Any, value: Any, root: dict[str, Any]) -> Any:
+def _filled(schema: object, value: object, root: JSONObject) -> JSON:
     if not isinstance(schema, dict) or not isinstance(value, dict | list):
         return value
     for part in _parts(schema, value, root):
@@ -34,15 +33,15 @@ def _filled(schema: Any, value: Any, root: dict[str, Any]) -> Any:
     return value
 
 
-def _filled_object(schema: dict[str, Any], value: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+def _filled_object(schema: JSONObject, value: JSONObject, root: JSONObject) -> JSONObject:
     properties = _object_at(schema, "properties")
     other = schema.get("additionalProperties")
     filled = {key: _filled(properties.get(key, other), inner, root) for key, inner in value.items()}
     return {**filled, **{key: made for key, made in _defaults(properties, root).items() if key not in filled}}
 
 
-def _defaults(properties: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    defaults: dict[str, Any] = {}
+def _defaults(properties: JSONObject, root: JSONObject) -> JSONObject:
+    defaults: JSONObject = {}
     for key, schema in properties.items():
         declared = [part["default"] for part in _resolved(schema, root) if "default" in part]
         if declared:
@@ -50,16 +49,16 @@ def _defaults(properties: dict[str, Any], root: dict[str, Any]) -> dict[str, Any
     return defaults
 
 
-def _filled_list(schema: dict[str, Any], value: list[Any], root: dict[str, Any]) -> list[Any]:
+def _filled_list(schema: JSONObject, value: list[JSON], root: JSONObject) -> list[JSON]:
     first = schema.get("prefixItems")
     firsts = first if isinstance(first, list) else []
     rest = schema.get("items")
     return [_filled(firsts[n] if n < len(firsts) else rest, inner, root) for n, inner in enumerate(value)]
 
 
-def _parts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
+def _parts(schema: JSONObject, value: object, root: JSONObject) -> list[JSONObject]:
     """Return the schemas that apply to the value: this one, those it refers to, and the only form that fits."""
-    parts: list[dict[str, Any]] = []
+    parts: list[JSONObject] = []
     waiting = [schema]
     while waiting and len(parts) < MOST_REFERENCES:
         for part in _resolved(waiting.pop(0), root):
@@ -71,13 +70,13 @@ def _parts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> list[dic
     return parts
 
 
-def _resolved(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
+def _resolved(schema: object, root: JSONObject) -> list[JSONObject]:
     """Return the schema, followed by those that it refers to, one after the other."""
     if not isinstance(schema, dict):
         return []
     chain = [schema]
     while len(chain) < MOST_REFERENCES and isinstance(reference := chain[-1].get("$ref"), str):
-        target: Any = root if reference.startswith("#") else None
+        target: JSON = root if reference.startswith("#") else None
         for key in reference.removeprefix("#").strip("/").split("/"):
             if key:
                 target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
@@ -87,7 +86,7 @@ def _resolved(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
     return chain
 
 
-def _fits(schema: Any, value: Any, root: dict[str, Any]) -> bool:
+def _fits(schema: object, value: object, root: JSONObject) -> bool:
     whole = {**_shared(root), **schema} if isinstance(schema, dict) else {}
     try:
         return isinstance(schema, dict) and not problems_of(whole, value)
@@ -95,15 +94,15 @@ def _fits(schema: Any, value: Any, root: dict[str, Any]) -> bool:
         return False
 
 
-def _shared(root: dict[str, Any]) -> dict[str, Any]:
+def _shared(root: JSONObject) -> JSONObject:
     return {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
 
 
-def _object_at(schema: dict[str, Any], key: str) -> dict[str, Any]:
+def _object_at(schema: JSONObject, key: str) -> JSONObject:
     value = schema.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _list_at(schema: dict[str, Any], key: str) -> list[Any]:
+def _list_at(schema: JSONObject, key: str) -> list[JSON]:
     value = schema.get(key)
     return value if isinstance(value, list) else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
@@ -51,7 +50,7 @@ class Findings:
         return place_of(self.tree, parts_of(self.tree, path))
 
 
-def texts_of(template: Any, path: str) -> Iterator[tuple[str, str]]:
+def texts_of(template: object, path: str) -> Iterator[tuple[str, str]]:
     """Yield every text of a template, with its path."""
     match template:
         case str():
@@ -64,7 +63,7 @@ def texts_of(template: Any, path: str) -> Iterator[tuple[str, str]]:
                 yield from texts_of(part, f"{path}[{index}]")
 
 
-def is_literal(template: Any) -> bool:
+def is_literal(template: object) -> bool:
     """Return whether the template has no marks to fill in."""
     return not any(mark in text for _, text in texts_of(template, "") for mark in _MARKS)
 
@@ -89,7 +88,7 @@ def check_path(text: str, path: str, findings: Findings) -> None:
         findings.add(path, "bad_value", message, "write keys with dots between them, such as stats.total")
 
 
-def may_be_object(template: Any) -> bool:
+def may_be_object(template: object) -> bool:
     """Return whether a template may give an object: a mapping, a text of one, or a text that is filled in."""
     match template:
         case str():

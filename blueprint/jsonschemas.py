@@ -8,10 +8,12 @@ import json
 import re
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jsonschema_rs
 from jsonschema_rs import ValidationError, ValidationErrorKind
+
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 MAX_PROBLEMS = 20
 MAX_LEVELS = 200
@@ -45,7 +47,7 @@ class BadSchema(ValueError):
         self.message = message
 
 
-def validator(schema: dict[str, Any]) -> Validator:
+def validator(schema: JSONObject) -> Validator:
     """Return the compiled schema (Draft 2020-12 unless `$schema` says otherwise). Raises `BadSchema`.
 
     >>> validator({"required": "topic"})
@@ -55,7 +57,7 @@ def validator(schema: dict[str, Any]) -> Validator:
     return _compiled(json.dumps(schema))
 
 
-def problems_of(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
+def problems_of(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
     """Return what does not fit as (path, message), at most `MAX_PROBLEMS`; empty when the value fits.
 
     >>> problems_of({"properties": {"items": {"items": {"required": ["name"]}}}}, {"items": [{}]})
@@ -76,7 +78,7 @@ def problems_of(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     return sorted(problems)[:MAX_PROBLEMS]
 
 
-def misfit(schema: dict[str, Any], value: Any) -> str | None:
+def misfit(schema: JSONObject, value: JSON) -> str | None:
     """Return the first problem as one sentence, or None when the value fits.
 
     >>> misfit({"required": ["topic"]}, {}), misfit({"type": "integer"}, None)
@@ -132,8 +134,8 @@ def _refuse(uri: str) -> NoReturn:
     raise ValueError(f"nothing is fetched: {uri}")
 
 
-def _check_references(schema: Any) -> None:
-    waiting: list[tuple[Path, Any]] = [((), schema)]
+def _check_references(schema: JSON) -> None:
+    waiting: list[tuple[Path, JSON]] = [((), schema)]
     while waiting:
         path, part = waiting.pop()
         if isinstance(part, list):
@@ -146,7 +148,7 @@ def _check_references(schema: Any) -> None:
                     waiting.append(((*path, key), value))
 
 
-def _deeper_than(value: Any, limit: int) -> bool:
+def _deeper_than(value: JSON, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
         level = [part for whole in level if isinstance(whole, dict | list | tuple) for part in _parts(whole)]
@@ -155,7 +157,7 @@ def _deeper_than(value: Any, limit: int) -> bool:
     return True
 
 
-def _parts(value: Any) -> list[Any]:
+def _parts(value: JSON) -> list[JSON]:
     inside = value.values() if isinstance(value, dict) else value
     return [part for part in inside if isinstance(part, dict | list | tuple)]
 
@@ -175,7 +177,7 @@ def _messages(error: ValidationError) -> list[tuple[Path, str]]:
     return [(path, _message(error.kind, error.instance))]
 
 
-def _message(kind: ValidationErrorKind, value: Any) -> str:
+def _message(kind: ValidationErrorKind, value: JSON) -> str:
     match kind:
         case ValidationErrorKind.Type(types=types):
             return f"must be {_either([_NAMES.get(name, name) for name in sorted(types)])}, not {_brief(value)}"
@@ -206,7 +208,7 @@ def _message(kind: ValidationErrorKind, value: Any) -> str:
     return _bound(kind, value) or f"does not fit: {kind.name}"
 
 
-def _bound(kind: ValidationErrorKind, value: Any) -> str | None:
+def _bound(kind: ValidationErrorKind, value: JSON) -> str | None:
     match kind:
         case ValidationErrorKind.Minimum(limit=limit):
             return f"must be at least {limit}, not {_brief(value)}"
@@ -235,12 +237,12 @@ def _either(names: list[str]) -> str:
     return " or ".join(names)
 
 
-def _listed(options: list[Any]) -> str:
+def _listed(options: list[JSON]) -> str:
     more = f" and {len(options) - _LISTED} more" if len(options) > _LISTED else ""
     return ", ".join(_brief(option) for option in options[:_LISTED]) + more
 
 
-def _brief(value: Any) -> str:
+def _brief(value: JSON) -> str:
     match value:
         case str():
             return repr(_cut(value))

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from holdfast.blueprint.json_values import JSON
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class AskKind:
     """True if the answer is a secret: no value in the blueprint can be one."""
     is_pause: bool = False
     """True if nobody is asked anything: the output is the input."""
-    refusal: tuple[str, Any] | None = None
+    refusal: tuple[str, JSON] | None = None
     """Key and value of an answer that refuses, where only an explicit yes is one: so no default may approve."""
     declined: str | None = None
     """What declining means, whatever `on_decline` says: in data, and as a sentence."""
@@ -35,7 +36,7 @@ class AskKind:
         """True if the answer is what the person gave, not an object about it."""
         return self.refusal is None and not self.is_pause
 
-    def refuses(self, answer: Any) -> bool:
+    def refuses(self, answer: object) -> bool:
         """Return whether an answer is the explicit no."""
         if self.refusal is None or not isinstance(answer, dict):
             return False

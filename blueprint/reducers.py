@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from holdfast.blueprint.json_values import JSON, JSONObject
+
 REDUCERS = {"append": "array", "merge": "object", "sum": "number", "max": "number", "min": "number"}
 """Each reducer, with the JSON type of the values that it joins."""
 
@@ -16,7 +18,7 @@ LARGEST = 2**63
 _SEVERAL = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 
-def reducers_of(schema: Mapping[str, Any] | None) -> dict[Path, str]:
+def reducers_of(schema: Mapping[str, JSON] | None) -> dict[Path, str]:
     """Return the reducers that a context schema declares, by the path of the property.
 
     >>> reducers_of({"properties": {"notes": {"reduce": "append"}, "a": {"properties": {"n": {"reduce": "sum"}}}}})
@@ -25,7 +27,7 @@ def reducers_of(schema: Mapping[str, Any] | None) -> dict[Path, str]:
     return {path: prop["reduce"] for path, prop in properties_of(schema or {}) if isinstance(prop.get("reduce"), str)}
 
 
-def properties_of(schema: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+def properties_of(schema: Mapping[str, JSON], path: Path = ()) -> Iterator[tuple[Path, JSONObject]]:
     """Yield the properties of an object schema, those inside them too, with their paths."""
     properties = schema.get("properties")
     for name, prop in properties.items() if isinstance(properties, dict) else ():
@@ -34,7 +36,7 @@ def properties_of(schema: Mapping[str, Any], path: Path = ()) -> Iterator[tuple[
             yield from properties_of(prop, (*path, name))
 
 
-def misplaced(schema: Any, *, allowed: bool = False, path: Path = ()) -> Iterator[Path]:
+def misplaced(schema: JSON, *, allowed: bool = False, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of `reduce` keys that stand at no property of the context."""
     if not isinstance(schema, dict):
         return
@@ -54,7 +56,7 @@ NOT_REDUCED: Any = object()
 """The result of a reducer for values that it cannot join."""
 
 
-def reduced(reducer: str, now: Any, began: Any, after: Any, *, first: bool) -> Any:
+def reduced(reducer: str, now: JSON, began: JSON, after: JSON, *, first: bool) -> JSON:
     """Join a branch's change of a value with those of the branches before it.
 
     `now` is the value so far, `began` what the branch began with, `after` what it left; `first` says whether no branch
@@ -74,18 +76,18 @@ def reduced(reducer: str, now: Any, began: Any, after: Any, *, first: bool) -> A
             return (max if reducer == "max" else min)(now, after) if _numbers(now, after) else NOT_REDUCED
 
 
-def _append(now: Any, began: Any, after: Any) -> Any:
+def _append(now: JSON, began: JSON, after: JSON) -> JSON:
     if not all(isinstance(value, list) for value in (now, began, after)) or after[: len(began)] != began:
         return NOT_REDUCED
     return [*now, *after[len(began) :]]
 
 
-def _sum(now: Any, began: Any, after: Any) -> Any:
+def _sum(now: JSON, began: JSON, after: JSON) -> JSON:
     if not _numbers(now, began, after):
         return NOT_REDUCED
     total = after if now == began else now + (after - began)  # the detour would round what one branch wrote alone
     return total if abs(total) <= LARGEST else NOT_REDUCED
 
 
-def _numbers(*values: Any) -> bool:
+def _numbers(*values: JSON) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

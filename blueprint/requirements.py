@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.kinds import Blueprint
@@ -39,7 +38,7 @@ def _used(blueprint: Blueprint, path: Parts) -> Iterator[Requirement]:
     yield from _within(blueprint.steps, (*path, "steps"))
 
 
-def _within(value: Any, path: Parts) -> Iterator[Requirement]:
+def _within(value: object, path: Parts) -> Iterator[Requirement]:
     match value:
         case Part():
             for requirement in value.requires():

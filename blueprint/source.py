@@ -26,6 +26,7 @@ from yaml.events import (
 )
 
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.json_values import JSON
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 10_000
@@ -97,7 +98,7 @@ class PlacedDict(dict[str, Any]):
         self.place = place
         self.places: dict[str, tuple[Position, Position]] = {}
 
-    def put(self, key: str, value: Any, places: tuple[Position, Position] | Position) -> None:
+    def put(self, key: str, value: object, places: tuple[Position, Position] | Position) -> None:
         """Set a key; `places` are the positions of the key and of its value."""
         self[key] = value
         self.places[key] = (places, places) if isinstance(places, Position) else places
@@ -109,7 +110,7 @@ class PlacedDict(dict[str, Any]):
         same.places = dict(self.places)
         return same
 
-    def take(self, key: str) -> tuple[Any, tuple[Position, Position]]:
+    def take(self, key: str) -> tuple[JSON, tuple[Position, Position]]:
         """Remove a key; return its value and the positions of both."""
         return self.pop(key), self.places.pop(key)
 
@@ -130,12 +131,12 @@ class PlacedList(list[Any]):
         self.place = place
         self.places: list[Position] = []
 
-    def add(self, value: Any, place: Position) -> None:
+    def add(self, value: object, place: Position) -> None:
         self.append(value)
         self.places.append(place)
 
 
-def read(text: str, file: str) -> tuple[Any, Position, list[Problem]]:
+def read(text: str, file: str) -> tuple[JSON, Position, list[Problem]]:
     """Read a document; return its value (None if it cannot be read), its position and its problems."""
     source = Source(file, text)
     reader = _Reader(source)
@@ -184,7 +185,7 @@ def _comments_between(source: Source, start: int, end: int) -> Iterator[Comment]
         yield Comment(source.at(match.start()), match.group(), not before.strip())
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> JSON:
     """Return the value without positions."""
     match value:
         case dict():
@@ -201,7 +202,7 @@ class _Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    value: Any
+    value: JSON
     place: Position
     size: int
     key: str | None  # its text, if it can be a key
@@ -217,7 +218,7 @@ class _Reader:
         self.nodes = 0
         self.events = _events(source)
 
-    def document(self) -> tuple[Any, Position]:
+    def document(self) -> tuple[JSON, Position]:
         self._next(StreamStartEvent)
         if isinstance(next(self.events), StreamEndEvent):
             raise _Unreadable(self.source.at(0), "the document is empty", "a blueprint has at least `steps`")
@@ -232,7 +233,7 @@ class _Reader:
     def _next(self, kind: type[Event]) -> None:
         assert isinstance(next(self.events), kind)
 
-    def _value(self, event: Event, level: int) -> tuple[Any, Position]:
+    def _value(self, event: Event, level: int) -> tuple[JSON, Position]:
         place = self._place(event)
         if isinstance(event, AliasEvent):
             anchored = self._anchored(event, place)
@@ -248,7 +249,7 @@ class _Reader:
             self.anchors[event.anchor] = _Anchored(value, place, self.nodes - before, key)
         return value, place
 
-    def _built(self, event: NodeEvent, place: Position, level: int) -> tuple[Any, str | None]:
+    def _built(self, event: NodeEvent, place: Position, level: int) -> tuple[JSON, str | None]:
         if level >= MAX_LEVELS:
             raise _Unreadable(place, f"nested deeper than {MAX_LEVELS} levels", "let an import hold the inner steps")
         match event:
@@ -305,7 +306,7 @@ class _Reader:
             self._add(place, "bad_yaml", "a key must be text, not a list or an object", hint)
         return text
 
-    def _scalar(self, event: ScalarEvent, place: Position) -> Any:
+    def _scalar(self, event: ScalarEvent, place: Position) -> JSON:
         text: str = event.value
         if _SURROGATE.search(text):
             self._add(place, "bad_yaml", "a text holds half a character (a lone surrogate)")

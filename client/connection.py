@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import IndexedValueType
@@ -69,7 +68,7 @@ class SparseJson(PydanticJSONPlainPayloadConverter):
     def __init__(self) -> None:
         super().__init__(ToJsonOptions())
 
-    def to_payload(self, value: Any) -> Payload | None:
+    def to_payload(self, value: object) -> Payload | None:
         """See base class."""
         if not _is_ours(value):
             return super().to_payload(value)
@@ -77,7 +76,7 @@ class SparseJson(PydanticJSONPlainPayloadConverter):
         return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
 
 
-def _is_ours(value: Any) -> bool:
+def _is_ours(value: object) -> bool:
     return isinstance(value, Value) or (isinstance(value, list) and any(isinstance(item, Value) for item in value))
 
 

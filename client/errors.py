@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import (
@@ -53,7 +53,7 @@ def _typed(cause: BaseException | None) -> Failure | None:
 
 
 def _details(error: ApplicationError) -> Failure | None:
-    first: Any = error.details[0] if error.details else None
+    first: object = error.details[0] if error.details else None
     is_failure = isinstance(first, dict) and {"type", "message"} <= first.keys() <= Failure.model_fields.keys()
     return Failure.model_validate(first) if is_failure else None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.client.reading import value_of
 from holdfast.protocol.display import one_line
@@ -23,7 +23,7 @@ class FormField:
     """One field of a form."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, JSON]
     is_required: bool
     words: Mapping[str, str]
     """What to type for a value, where it is not the value itself."""
@@ -51,7 +51,7 @@ class FormField:
             return [f"Enter: {shown_default(self.schema['default'])}"]
         return [] if self.is_required else ["Enter: leave out"]
 
-    def value(self, text: str) -> Any:
+    def value(self, text: str) -> JSON:
         """Return the value that is typed; for blank text the default, or `ABSENT`."""
         if not text.strip():
             return self.schema.get("default", ABSENT)
@@ -62,7 +62,7 @@ class FormField:
                 return value
         return value_of(text, dict(self.schema))
 
-    def problem(self, value: Any) -> str | None:
+    def problem(self, value: object) -> str | None:
         """Return what is wrong with a value, or None; a schema with references is checked with the whole form."""
         if value is ABSENT:
             return "this field is needed" if self.is_required else None
@@ -82,7 +82,7 @@ def fields_of(question: Question) -> list[FormField]:
     ]
 
 
-def example_of(schema: dict[str, Any]) -> str:
+def example_of(schema: JSONObject) -> str:
     """Return an example with the required fields of a form, or all if none is required; "" if it has no fields.
 
     >>> example_of({"required": ["a"], "properties": {"a": {}, "b": {}}}), example_of({"type": "object"})
@@ -94,6 +94,6 @@ def example_of(schema: dict[str, Any]) -> str:
     return f"{{{example}}}" if needed else ""
 
 
-def shown_default(value: Any) -> str:
+def shown_default(value: object) -> str:
     """Return what Enter stands for."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.answers import Answers, Refusal, read_answers
 from holdfast.protocol.runs import ANSWER
 
@@ -21,7 +21,7 @@ class AnswerRecord:
     """An answer as the history has it. One sent by signal may have been refused: the history does not show that."""
 
     question: str
-    content: Any
+    content: JSON
     action: str
     by: str | None
     at: datetime
@@ -29,7 +29,7 @@ class AnswerRecord:
     workflow: str
     comment: str | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         """Return the record as the command prints it with `--json`."""
         return {**vars(self), "at": self.at.isoformat()}
 

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -196,7 +196,7 @@ async def _polls_soon(client: Client, task_queue: str) -> bool:
     return False
 
 
-def _options(task_queue: str, limit: float) -> Mapping[str, Any]:
+def _options(task_queue: str, limit: float) -> dict[str, Any]:
     return {"id": f"holdfast-look-up-{secrets.token_hex(8)}", "task_queue": task_queue}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.errors import failure_from
 from holdfast.client.events import below, last_at_work, plan_at_work
 from holdfast.client.states import Outcome, RunState
@@ -44,7 +45,7 @@ async def _of_failure(tree: Tree, run: str, error: WorkflowFailureError) -> Outc
     return Outcome(run, status, output, context, failure)
 
 
-async def _last_context(tree: Tree, run: str) -> dict[str, Any] | None:
+async def _last_context(tree: Tree, run: str) -> JSONObject | None:
     """Query the context of a run that was ended from outside; None if it cannot be had."""
     # The failure of a workflow that was terminated or timed out is written by the server: it has no context.
     try:
@@ -53,7 +54,7 @@ async def _last_context(tree: Tree, run: str) -> dict[str, Any] | None:
         return None
 
 
-async def _left_output(tree: Tree, run: str) -> dict[str, Any] | None:
+async def _left_output(tree: Tree, run: str) -> JSONObject | None:
     """Return what the plan gave that was at work when the run was cancelled."""
     try:
         for workflow in plan_at_work(await below(tree, run, 1)):
@@ -65,15 +66,15 @@ async def _left_output(tree: Tree, run: str) -> dict[str, Any] | None:
     return None
 
 
-async def current_context(tree: Tree, state: RunState) -> dict[str, Any]:
+async def current_context(tree: Tree, state: RunState) -> JSONObject:
     """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
     address = next((question.address for question in state.questions), "")
     holders = [view for view in state.views if f"{address};".startswith(_context_prefix(view.address))]
     return await _context(tree, max(holders, key=lambda view: len(view.address), default=state.views[0]).workflow)
 
 
-async def _context(tree: Tree, workflow: str) -> dict[str, Any]:
-    context: dict[str, Any] = await tree.query(workflow, CONTEXT, None, dict[str, Any])
+async def _context(tree: Tree, workflow: str) -> JSONObject:
+    context: JSONObject = await tree.query(workflow, CONTEXT, None, dict[str, Any])
     return context
 
 

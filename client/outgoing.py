@@ -6,15 +6,15 @@ A value that fits here arrives as it is, and is not refused for its size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.door import SizeLimit, check_bytes, check_values
 
 
-def check_outgoing(values: Mapping[str, Any], limit: SizeLimit) -> None:
+def check_outgoing(values: Mapping[str, JSON], limit: SizeLimit) -> None:
     """Check that JSON can hold the values and that they are not too large. Raises `Refusal` with the path of one.
 
     Args:

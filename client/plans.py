@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan, question_text
@@ -297,7 +297,7 @@ async def _view(tree: Tree, workflow: str, loops: Sequence[str]) -> PlanView:
 # Changing
 
 
-def check_change(plan: Any) -> None:
+def check_change(plan: object) -> None:
     """Raise `Refusal` for a plan that no run would accept, with every problem.
 
     The run checks the rest: who drives the plan, whether it knows the agents and what tools they have.
@@ -310,7 +310,7 @@ def check_change(plan: Any) -> None:
         raise Refusal("invalid_answer", f"the plan stays as it is:\n{problems}") from None
 
 
-async def send_change(tree: Tree, answering: Answering, plan: Planned, change: Mapping[str, Any]) -> int:
+async def send_change(tree: Tree, answering: Answering, plan: Planned, change: Mapping[str, JSON]) -> int:
     """Send a change to the workflow that holds the plan; return the number of the new revision. Raises `Refusal`."""
     if plan.is_over:
         raise Refusal("run_closed", f"the plan is over ({plan.status}); it cannot be changed any more")
@@ -320,7 +320,7 @@ async def send_change(tree: Tree, answering: Answering, plan: Planned, change: M
         raise Refusal("run_closed", "the plan has ended; it cannot be changed any more") from None
 
 
-def _agents(plan: Any) -> dict[str, Agent]:
+def _agents(plan: object) -> dict[str, Agent]:
     """Return stand-ins for the agents that a plan names, so that they count as known: only the run knows its agents."""
     steps = plan.get("steps") if isinstance(plan, dict) else None
     holders = [plan, *(steps if isinstance(steps, list) else [])]

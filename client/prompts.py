@@ -12,10 +12,11 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.forms import ABSENT, FormField, fields_of, shown_default
 from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short
 from holdfast.client.render import question_text
@@ -129,15 +130,15 @@ class Terminal:
         """See base class."""
         self.out.print(one_line(reason), style="red")
 
-    def _line(self, question: Question) -> Any:
+    def _line(self, question: Question) -> JSON:
         text = self._ask("> ", question)
         if not text.strip() and question.default is not None:
             return question.default
         return chosen(text, question)
 
-    def _form(self, question: Question, fields: Sequence[FormField]) -> dict[str, Any]:
+    def _form(self, question: Question, fields: Sequence[FormField]) -> JSONObject:
         """Ask for a form field by field; a JSON object typed for the first field is the whole form."""
-        values: dict[str, Any] = {}
+        values: JSONObject = {}
         for field in fields:
             prompt = field.label
             while True:
@@ -194,7 +195,7 @@ def _instructions(question: Question) -> str:
     return one_line(" · ".join([*hints, "/help for more"]))
 
 
-def chosen(text: str, question: Question) -> Any:
+def chosen(text: str, question: Question) -> JSON:
     """Return the content of a typed answer; a number stands for an option unless an option has that name."""
     if question.options:
         names = [name for option in question.options for name in (option.id, option.label)]
@@ -216,7 +217,7 @@ def _completed(text: str, question: Question) -> str:
     return matches[0] if len(matches) == 1 else text
 
 
-def _whole(text: str, first: FormField, question: Question) -> dict[str, Any] | None:
+def _whole(text: str, first: FormField, question: Question) -> JSONObject | None:
     """Return the whole form if it was typed for its first field; a bare yes or no to a boolean is that field."""
     if first.is_boolean and text.strip().lower() in YES:
         return None
@@ -224,7 +225,7 @@ def _whole(text: str, first: FormField, question: Question) -> dict[str, Any] | 
     return short if isinstance(short, dict) else _object(text)
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _object(text: str) -> JSONObject | None:
     try:
         value = from_json(text)
     except ValueError:

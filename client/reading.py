@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Refusal
@@ -30,7 +31,7 @@ class BadUsage(ValueError):
     """A command line or text that cannot be used; the message says what to type."""
 
 
-def value_of(text: str, schema: dict[str, Any] | None) -> Any:
+def value_of(text: str, schema: JSONObject | None) -> JSON:
     """Return the text itself where the schema wants a string; else its value as JSON, or the text if it is none.
 
     >>> value_of("42", {"type": "string"}), value_of("42", None), value_of("a: b", None), value_of("NaN", {})
@@ -46,7 +47,7 @@ def value_of(text: str, schema: dict[str, Any] | None) -> Any:
         return text
 
 
-def from_json(text: str) -> Any:
+def from_json(text: str) -> JSON:
     """Parse JSON as the standard defines it, without `NaN` and the like.
 
     Raises:
@@ -68,7 +69,7 @@ WHATEVER_SIZE = SizeLimit(bytes=MOST_BYTES, values=MOST_VALUES, depth=MOST_LEVEL
 """The largest size there is: the limit of a run is checked where the value is sent."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, JSON]]) -> JSONObject:
     value = dict(pairs)
     for key, _ in pairs if len(value) < len(pairs) else ():
         if sum(other == key for other, _ in pairs) > 1:
@@ -80,7 +81,7 @@ def _no_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def says_string(schema: dict[str, Any]) -> bool:
+def says_string(schema: JSONObject) -> bool:
     """Return whether a schema takes only text.
 
     >>> says_string({"enum": ["1", "2"]}), says_string({"type": ["string", "null"]})
@@ -92,7 +93,7 @@ def says_string(schema: dict[str, Any]) -> bool:
     return bool(values) and all(isinstance(value, str) for value in values)
 
 
-def content_of(text: str, question: Question | None) -> Any:
+def content_of(text: str, question: Question | None) -> JSON:
     """Return the content of a typed answer; `a,b` is a list where several options may be chosen."""
     if question is None:
         return value_of(text, None)
@@ -119,7 +120,7 @@ def content_of(text: str, question: Question | None) -> Any:
     return [text] if text in names else [part.strip() for part in text.split(",")]
 
 
-def words_of(schema: dict[str, Any]) -> list[str]:
+def words_of(schema: JSONObject) -> list[str]:
     """Return the words that answer a form: those of its only required field, if it is an enum of words; else [].
 
     >>> words_of({"type": "object", "required": ["action"], "properties": {"action": {"enum": ["retry", "abort"]}}})
@@ -134,7 +135,7 @@ def words_of(schema: dict[str, Any]) -> list[str]:
     return []
 
 
-def in_short(text: str, question: Question) -> Any:
+def in_short(text: str, question: Question) -> JSON:
     """Return the content that short words or an object of corrections stand for; None if they stand for none."""
     if (short := question.asked.in_words(text)) is not None or not question.asked.takes_corrections:
         return short
@@ -145,7 +146,7 @@ def in_short(text: str, question: Question) -> Any:
     return question.asked.corrected(changes) if isinstance(changes, dict) else None
 
 
-def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> Any:
+def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> JSON:
     """Return the content that says yes or no to a question that can be answered so. Raises `BadUsage`."""
     if question is not None:
         content = question.asked.yes() if yes else question.asked.no(reason)
@@ -155,7 +156,7 @@ def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> Any:
     raise BadUsage(f"{flag} answers permissions, reviews, booleans, and options of which one says so; give a VALUE")
 
 
-def _secret_of(text: str, asked: Asked) -> Any:
+def _secret_of(text: str, asked: Asked) -> JSON:
     """Return the content of a typed secret: literal text, or for a form a JSON object or the text of its only field."""
     if not asked.fields:
         return text
@@ -167,7 +168,7 @@ def _secret_of(text: str, asked: Asked) -> Any:
     return value if isinstance(value, dict) or len(names) > 1 else {names[0]: text}
 
 
-def _part_of(text: str, asked: Asked) -> Any:
+def _part_of(text: str, asked: Asked) -> JSON:
     """Return the content of a value that is typed where an object may hold it with others."""
     try:
         value = from_json(text)
@@ -176,7 +177,7 @@ def _part_of(text: str, asked: Asked) -> Any:
     return value if isinstance(value, dict) else value_of(text, asked.value_schema)
 
 
-def input_of(text: str | None, schema: dict[str, Any] | None) -> Any:
+def input_of(text: str | None, schema: JSONObject | None) -> JSON:
     """Return the value of `--input`: `@FILE` is read, as JSON or YAML by its suffix; else see `value_of`."""
     if text is None:
         return None
@@ -209,12 +210,12 @@ def text_of_input() -> str:
         raise BadUsage(f"standard input is not UTF-8 text (byte {error.start})") from error
 
 
-def document(text: str, file: str) -> Any:
+def document(text: str, file: str) -> JSON:
     """Return the plain value of a JSON or YAML document. Raises `BlueprintError` with every problem."""
     return plain(_placed(text, file))
 
 
-def _placed(text: str, file: str) -> Any:
+def _placed(text: str, file: str) -> JSON:
     value, _, problems = read(text, file)
     if problems:
         raise BlueprintError(problems)
@@ -226,7 +227,7 @@ class Entry:
     """An entry of a file of answers: a pattern for questions, the answer, and how many questions it answers."""
 
     pattern: str
-    content: Any = None
+    content: JSON = None
     decline: bool = False
     times: int = 1
     tried: set[str] = field(default_factory=set)
@@ -324,7 +325,7 @@ def answers_for(entries: Sequence[Entry], questions: Sequence[Question]) -> tupl
     return answers, [entry for entry in entries if not entry.tried]
 
 
-def accepted(question: Question, content: Any) -> str | None:
+def accepted(question: Question, content: object) -> str | None:
     """Return the reason why a question would refuse the content; None if it accepts it."""
     try:
         question.asked.secret_values(content) if question.asked.hidden else question.accept(content)

@@ -8,12 +8,12 @@ import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from temporalio.client import WorkflowHistory
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer, WorkflowReplayResult, WorkflowRunner
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.config import ConfigError, load_config
 from holdfast.client.connection import converter, payload_place
 
@@ -43,7 +43,7 @@ async def _replay_all(replayer: Replayer, histories: Sequence[WorkflowHistory]) 
     return [await replayer.replay_workflow(history, raise_on_replay_failure=False) for history in histories]
 
 
-def _row(result: WorkflowReplayResult) -> dict[str, Any]:
+def _row(result: WorkflowReplayResult) -> JSONObject:
     return {
         "workflow": result.history.workflow_id,
         "run": result.history.run_id,
@@ -76,7 +76,7 @@ def _histories(path: Path) -> list[WorkflowHistory]:
         raise ConfigError(f"{path} holds no histories: {error}; expected {shape}") from error
 
 
-def _is_complete(events: list[dict[str, Any]]) -> bool:
+def _is_complete(events: list[JSONObject]) -> bool:
     # Checked here because the SDK's core panics, and then hangs, on an incomplete history.
     numbers = [int(event["eventId"]) for event in events]
     return "workflowExecutionStartedEventAttributes" in events[0] and numbers == list(range(1, len(events) + 1))

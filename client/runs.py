@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHand
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering, OpenQuestions, Sent
 from holdfast.client.errors import Ambiguous, BadInput, NothingSent
@@ -74,7 +75,7 @@ class Runs:
     async def start(
         self,
         blueprint: Blueprint,
-        input: Any = None,
+        input: object = None,
         *,
         run: str | None = None,
         started_by: str | None = None,
@@ -254,7 +255,7 @@ class Runs:
             if isinstance(event.data, StepCompleted)
         ]
 
-    async def context(self, state: RunState) -> dict[str, Any]:
+    async def context(self, state: RunState) -> JSONObject:
         """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
         return await current_context(self.tree, state)
 
@@ -348,7 +349,7 @@ class Runs:
         """Resume a paused run and answer no question. Args, returns and raises as in `pause`."""
         return await self._steer(run, RESUME, by, wait)
 
-    async def edit(self, run: str, changes: Mapping[str, Any], by: str | None = None) -> list[Receipt | Sent]:
+    async def edit(self, run: str, changes: Mapping[str, JSON], by: str | None = None) -> list[Receipt | Sent]:
         """Continue from a breakpoint with a changed context.
 
         Args:
@@ -389,7 +390,7 @@ class Runs:
     async def change_plan(
         self,
         run: str,
-        plan: Any,
+        plan: object,
         address: str | None = None,
         *,
         reason: str = "",
@@ -535,7 +536,7 @@ def _trace(state: RunState, events: Sequence[Event], last: int | None) -> Span:
     return trace_of(events, name=state.blueprint, address=address, status=state.status, last=last)
 
 
-def _set(context: Any, path: str, value: Any) -> Any:
+def _set(context: JSON, path: str, value: JSON) -> JSON:
     try:
         return written(context, path, value)
     except BadWrite as error:

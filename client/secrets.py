@@ -12,7 +12,7 @@ import stat
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.client.config import Config, ConfigError
 from holdfast.protocol.answers import Answer, Refusal
@@ -134,12 +134,12 @@ def forget(stored: Answer, original: Answer, store: SecretDirectory | None) -> N
             store.drop(reference.id)
 
 
-def _values(content: Any) -> set[str]:
+def _values(content: object) -> set[str]:
     values = content.values() if isinstance(content, dict) else [content]
     return {value for value in values if isinstance(value, str)}
 
 
-def says_the_same(content: Any, before: Any, store: SecretDirectory | None) -> bool:
+def says_the_same(content: object, before: object, store: SecretDirectory | None) -> bool:
     """Return whether an answer equals an earlier one: by its references, or by the values that they stand for."""
     if isinstance(content, dict) and isinstance(before, dict):
         pairs = [(content[name], before.get(name)) for name in content]

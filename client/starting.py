@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import (
@@ -29,7 +28,7 @@ def new_run_id(blueprint: Blueprint) -> str:
     return f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
 
 
-def check_start(blueprint: Blueprint, input: Any, run: str, limit: SizeLimit) -> None:
+def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit) -> None:
     """Raise `BadInput` for an input or an id that cannot be used."""
     try:
         check_outgoing({"input": input}, limit)

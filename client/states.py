@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from temporalio.client import WorkflowExecutionStatus
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.stopping import Left
 from holdfast.client.tree import questions_of, rests
@@ -35,8 +35,8 @@ class Outcome:
 
     run: str
     status: Status
-    output: Any = None
-    context: dict[str, Any] | None = None
+    output: JSON = None
+    context: JSONObject | None = None
     """The context at the place where the run is now, failed or was cancelled; once it has completed, the final one."""
     error: Failure | None = None
 
@@ -48,7 +48,7 @@ class Done:
     address: Address
     name: str
     kind: str
-    output: Any
+    output: JSON
 
 
 @dataclass(frozen=True)

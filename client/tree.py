@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from temporalio.client import (
     Client,
@@ -73,7 +73,7 @@ class Tree:
         return await why_silent(self.client, workflow, described)
 
     async def query(
-        self, workflow: str, name: str, argument: Any, type_: type[Result], run: str | None = None
+        self, workflow: str, name: str, argument: object, type_: type[Result], run: str | None = None
     ) -> Result:
         """Query a workflow, again if the server drops the query or a worker loses it.
 
@@ -100,7 +100,7 @@ class Tree:
                 retries[error.status] -= 1
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _query(self, workflow: str, name: str, argument: Any, type_: type[Result], run: str | None) -> Result:
+    async def _query(self, workflow: str, name: str, argument: object, type_: type[Result], run: str | None) -> Result:
         handle = self.client.get_workflow_handle(workflow, run_id=run)
         try:
             result: Result = await handle.query(name, argument, result_type=type_, rpc_timeout=QUERY_LIMIT)
@@ -113,7 +113,7 @@ class Tree:
                 raise UnknownRun(workflow) from None
             raise
 
-    async def update(self, workflow: str, name: str, argument: Any, type_: type[Result], *, id: str) -> Result:
+    async def update(self, workflow: str, name: str, argument: object, type_: type[Result], *, id: str) -> Result:
         """Send an update and return its result; retry under the same id while it may not have arrived.
 
         Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.questions import AnyAsked
 from holdfast.protocol.values import Value
 
@@ -14,7 +15,7 @@ class ToolCall(Value):
     id: str = ""
     """The id that the model gave the call; may be empty, and may repeat."""
     name: str
-    args: dict[str, Any] = {}
+    args: JSONObject = {}
     unreadable: str | None = None
     """Reason why the arguments could not be parsed as a JSON object; `args` is then empty."""
 
@@ -24,7 +25,7 @@ class ToolSpec(Value):
 
     name: str
     description: str = ""
-    parameters: dict[str, Any] = {"type": "object", "properties": {}}
+    parameters: JSONObject = {"type": "object", "properties": {}}
     """JSON Schema of the arguments."""
     reference: str = ""
     """The function to call: a registered tool, `pkg.mod:function`, or `mcp:<server>/<tool>`."""
@@ -36,14 +37,14 @@ class Message(Value):
     """One message of a conversation with a model."""
 
     role: Literal["user", "assistant", "tool"]
-    content: Any = None
+    content: JSON = None
     tool_calls: list[ToolCall] = []
     """For the role `assistant`: the calls that it requests. Each result names its call's id."""
     call: str = ""
     """For the role `tool`: the id of the call."""
     tool: str = ""
     """For the role `tool`: the name of the tool."""
-    raw: Any = None
+    raw: JSON = None
     """For the role `assistant`: the provider's reply as opaque JSON, which the next request sends back."""
 
 
@@ -58,8 +59,8 @@ class ModelRequest(Value):
     instructions: str = ""
     messages: list[Message]
     tools: list[ToolSpec] = []
-    output_schema: dict[str, Any] | None = None
-    settings: dict[str, Any] = {}
+    output_schema: JSONObject | None = None
+    settings: JSONObject = {}
 
 
 class Usage(Value):
@@ -100,21 +101,21 @@ Finish = Literal["finished", "cut_off", "empty", "refused", "filtered"]
 class ModelReply(Value):
     """A model's reply: an output (text, or a value that fits the schema), or tool calls to make."""
 
-    output: Any = None
+    output: JSON = None
     """For a `refused` reply: the model's reason, if it gave one."""
     tool_calls: list[ToolCall] = []
     usage: Usage = Usage(requests=1)
     finish: Finish = "finished"
     problem: str | None = None
     """Why the output does not fit its schema; the workflow sends this text back to the model."""
-    raw: Any = None
+    raw: JSON = None
     """The provider's reply as opaque JSON."""
 
 
 class InterruptAnswer(Value):
     """A person's answer to an interrupt, for the tool that runs again."""
 
-    content: Any = None
+    content: JSON = None
     by: str | None = None
 
 
@@ -122,12 +123,12 @@ class ToolRequest(Value):
     """A tool to call by name or as ``pkg.mod:function``: with a step's `input`, or with positional `args`."""
 
     tool: str
-    input: Any = None
-    args: list[Any] | None = None
+    input: JSON = None
+    args: list[JSON] | None = None
     """Positional arguments, for conditions and mappers; `input` is then unused."""
     by_name: bool = False
     """True if `input` is an object of the arguments by name, as models send them."""
-    states: dict[str, Any] = {}
+    states: JSONObject = {}
     """For a call that was interrupted: the states it kept, by path within the tool ("" is the tool itself)."""
     given: dict[str, InterruptAnswer] = {}
     """For a call that was interrupted: the answers, by path."""
@@ -142,14 +143,14 @@ class ToolRequest(Value):
 class Completed(Value):
     """The outcome of a tool that finished."""
 
-    result: Any = None
+    result: JSON = None
 
 
 class Parent(Value):
     """A composite interrupt around a question, as a person sees it."""
 
     path: str
-    info: Any = None
+    info: JSON = None
 
 
 class RaisedInterrupt(Value):
@@ -167,7 +168,7 @@ class Interrupted(Value):
     """The outcome of a tool that asks people: it is to run again with their answers and its states."""
 
     questions: list[RaisedInterrupt]
-    states: dict[str, Any] = {}
+    states: JSONObject = {}
     """By path within the tool."""
 
 
@@ -185,14 +186,14 @@ class CacheHit(Value):
 
     found: bool = False
     """Tells a stored null from a miss."""
-    value: Any = None
+    value: JSON = None
 
 
 class CacheEntry(Value):
     """A value to keep in the cache."""
 
     key: str
-    value: Any = None
+    value: JSON = None
     ttl: float | None = None
     """Seconds; None: for ever."""
 

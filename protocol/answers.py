@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.values import Value, digest_of
 
 REFUSALS = (
@@ -43,7 +44,7 @@ class Answer(Value):
     question: str = Field(min_length=1)
     """Id or address of the question."""
     action: Literal["accept", "decline", "cancel"] = "accept"
-    content: Any = None
+    content: JSON = None
     digest: str | None = None
     """Digest of the question as the person saw it; refused with `question_changed` if it differs by now."""
 
@@ -90,7 +91,7 @@ class Closed(NamedTuple):
     digest: str | None = None
 
 
-def read_answers(payload: Any) -> Answers:
+def read_answers(payload: object) -> Answers:
     """Return the answers in the argument of an update or a signal. Raises `Refusal` for anything else.
 
     Args:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.blueprint.expressions.texts import read_structure
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.reducers import NOT_REDUCED, reduced
-
-Json = dict[str, Any]
 
 
 class BadWrite(ValueError):
@@ -29,7 +28,7 @@ def keys_of(path: str) -> list[str]:
     return path.removeprefix("context.").split(".")
 
 
-def written(context: Json, path: str, value: Any) -> Json:
+def written(context: JSONObject, path: str, value: object) -> JSONObject:
     """Return the context with the value at the path, and with missing objects on the way created.
 
     Raises `BadWrite` where something that is not an object stands in the way.
@@ -40,13 +39,13 @@ def written(context: Json, path: str, value: Any) -> Json:
     return _put(context, keys_of(path), value, path)
 
 
-def read(context: Json, path: str, default: Any = None) -> Any:
+def read(context: JSONObject, path: str, default: object = None) -> JSON:
     """Return the value at the path, or the default.
 
     >>> read({"a": {"b": 1}}, "context.a.b"), read({}, "a.b", "none")
     (1, 'none')
     """
-    value: Any = context
+    value: JSON = context
     for key in keys_of(path):
         if not isinstance(value, dict) or key not in value:
             return default
@@ -54,7 +53,7 @@ def read(context: Json, path: str, default: Any = None) -> Any:
     return value
 
 
-def applied(context: Json, verb: Literal["set", "append", "merge"], path: str, value: Any) -> Json:
+def applied(context: JSONObject, verb: Literal["set", "append", "merge"], path: str, value: object) -> JSONObject:
     """Return the context after one operation.
 
     Raises `BadWrite` on appending to something other than a list, and on merging something other than objects.
@@ -71,7 +70,7 @@ def applied(context: Json, verb: Literal["set", "append", "merge"], path: str, v
             return merged(context, path, value)
 
 
-def merged(context: Json, path: str, value: Any) -> Json:
+def merged(context: JSONObject, path: str, value: object) -> JSONObject:
     """Return the context with an object, or a text that is one in JSON, merged one level deep into the path."""
     value = read_structure(value)
     if not isinstance(value, dict):
@@ -82,7 +81,7 @@ def merged(context: Json, path: str, value: Any) -> Json:
     return written(context, path, {**(current or {}), **value})
 
 
-def updated(context: Json, output: Any) -> Json:
+def updated(context: JSONObject, output: object) -> JSONObject:
     """Return the context with an output written key by key; `scratchpad` alone is merged one level.
 
     The output is an object or a text that is a JSON object; anything else is a `BadWrite`.
@@ -98,7 +97,7 @@ def updated(context: Json, output: Any) -> Json:
     return {**context, **output, **both}
 
 
-def _put(value: Any, keys: list[str], leaf: Any, path: str) -> Json:
+def _put(value: object, keys: list[str], leaf: object, path: str) -> JSONObject:
     if not isinstance(value, dict):
         raise BadWrite(f"cannot write {path}: {keys[0]!r} would be inside something that is not an object")
     key, *rest = keys
@@ -119,7 +118,7 @@ class Conflict(ValueError):
         self.one, self.other, self.path = first, second, path
 
 
-def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
+def changes(before: object, after: object, path: Path = ()) -> dict[Path, JSON]:
     """Return the changed values by path, `GONE` for a removed key; a list counts as one value.
 
     >>> changes({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 5}, "d": 3})
@@ -129,7 +128,7 @@ def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
         return {}
     if not isinstance(before, dict) or not isinstance(after, dict):
         return {path: after}
-    result: dict[Path, Any] = {}
+    result: dict[Path, JSON] = {}
     for key in [*before, *(key for key in after if key not in before)]:
         if key not in after:
             result[*path, key] = GONE
@@ -141,7 +140,7 @@ def changes(before: Any, after: Any, path: Path = ()) -> dict[Path, Any]:
     return result
 
 
-def with_changes(context: Json, changed: Mapping[Path, Any]) -> Json:
+def with_changes(context: JSONObject, changed: Mapping[Path, JSON]) -> JSONObject:
     """Return the context with the changes applied."""
     for path, value in changed.items():
         context = _replaced(context, path, value)
@@ -154,18 +153,18 @@ class _Taken:
 
     by: str
     """Name of the fork."""
-    value: Any
+    value: JSON
     reduced: bool
     """True if a reducer wrote it."""
 
 
 def joined(
-    context: Json,
-    forks: Mapping[str, Mapping[Path, Any]],
+    context: JSONObject,
+    forks: Mapping[str, Mapping[Path, JSON]],
     strategy: str,
     reducers: Mapping[Path, str] | None = None,
-    began: Json | None = None,
-) -> Json:
+    began: JSONObject | None = None,
+) -> JSONObject:
     """Return the context with the changes of every fork, applied in their order. Raises `Conflict`.
 
     Args:
@@ -201,14 +200,16 @@ def joined(
     return context
 
 
-def _check_conflict(strategy: str, name: str, path: Path, value: Any, before: Mapping[Path, _Taken]) -> None:
+def _check_conflict(strategy: str, name: str, path: Path, value: object, before: Mapping[Path, _Taken]) -> None:
     for other, theirs in before.items():
         same = other == path and theirs.value == value
         if strategy == "error_on_conflict" or (strategy == "context_update" and not same):
             raise Conflict(theirs.by, name, ".".join(path))
 
 
-def _reduced(reducers: Mapping[Path, str], path: Path, context: Json, began: Json, value: Any, *, first: bool) -> Any:
+def _reduced(
+    reducers: Mapping[Path, str], path: Path, context: JSONObject, began: JSONObject, value: object, *, first: bool
+) -> JSON:
     """Return the value that a reducer combines, or `NOT_REDUCED` where none applies or the values do not fit it."""
     current = _at(context, path)
     if (reducer := reducers.get(path)) not in (None, "merge"):
@@ -220,8 +221,8 @@ def _reduced(reducers: Mapping[Path, str], path: Path, context: Json, began: Jso
     return current if value == {} and isinstance(current, dict) else value
 
 
-def _at(context: Json, path: Path) -> Any:
-    value: Any = context
+def _at(context: JSONObject, path: Path) -> JSON:
+    value: JSON = context
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
@@ -233,7 +234,7 @@ def _overlap(first: Path, second: Path) -> bool:
     return first[:shorter] == second[:shorter]
 
 
-def _replaced(value: Any, path: Path, leaf: Any) -> Json:
+def _replaced(value: object, path: Path, leaf: object) -> JSONObject:
     inside = value if isinstance(value, dict) else {}
     key, *rest = path
     if rest:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from pydantic import Field
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import shown_path
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.values import Value
@@ -58,7 +59,7 @@ class SizeLimits(Value):
     """For the reply of a model."""
 
 
-def read_json(data: bytes, limit: SizeLimit | None) -> Any:
+def read_json(data: bytes, limit: SizeLimit | None) -> JSON:
     """Return the value of a JSON text; only its bytes are checked, see `check_value`. Raises `Refusal`.
 
     Args:
@@ -88,7 +89,7 @@ def check_bytes(count: int, limit: SizeLimit) -> None:
         raise Refusal("too_large", f"{count:,} bytes are too many; at most {limit.bytes:,}")
 
 
-def check_value(value: Any, limit: SizeLimit, name: str = "the value") -> None:
+def check_value(value: object, limit: SizeLimit, name: str = "the value") -> None:
     """Refuse a value that has too many parts, or that JSON cannot represent. Raises `Refusal` with the path.
 
     Args:
@@ -106,11 +107,11 @@ def check_answers(answers: Answers, limit: SizeLimit) -> None:
     check_values(dict(zip(names, contents, strict=True)), limit)
 
 
-def check_values(values: Mapping[str, Any], limit: SizeLimit) -> None:
+def check_values(values: Mapping[str, JSON], limit: SizeLimit) -> None:
     """Refuse named values that exceed the limit in all; see `check_value`."""
     remaining = limit.values
     # A stack and no recursion: the depth is what a sender may choose.
-    waiting: list[tuple[Any, _Place, int]] = [(value, (None, name), 1) for name, value in values.items()]
+    waiting: list[tuple[JSON, _Place, int]] = [(value, (None, name), 1) for name, value in values.items()]
     while waiting:
         item, place, level = waiting.pop()
         remaining -= 1
@@ -151,7 +152,7 @@ def _check_text(text: str, place: _Place) -> None:
         raise _unfit(place, "half a character (a lone surrogate such as \\ud800) is no text") from None
 
 
-def _check_number(item: Any, place: _Place) -> None:
+def _check_number(item: object, place: _Place) -> None:
     match item:
         case int() if item not in INTEGERS:
             raise _unfit(place, "a whole number must fit in 64 bits (-2^63 to 2^63 - 1)")
@@ -193,7 +194,7 @@ def _not_finite(constant: str) -> NoReturn:
     raise _NotJson(f"{constant} is no number; numbers are finite")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, JSON]]) -> JSONObject:
     # Of repeated keys Python keeps the last and others the first: what was checked might not be what is used.
     result = dict(pairs)
     if len(result) < len(pairs):
@@ -210,6 +211,6 @@ def _first_repeated(keys: Iterable[str]) -> str | None:
     return None
 
 
-def _brief(key: Any) -> str:
+def _brief(key: object) -> str:
     text = ascii(key)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.door import SizeLimits
 
 Scope = Literal["answer", "steer"]
@@ -57,7 +58,7 @@ class BadToken(ValueError):
     """A token that was not made for this command with one of the deployment's keys, or that has expired."""
 
 
-def sign(key: Key, *, run: str, owner: str, command: str, payload: Mapping[str, Any], expiry: datetime) -> str:
+def sign(key: Key, *, run: str, owner: str, command: str, payload: Mapping[str, JSON], expiry: datetime) -> str:
     """Return a token for one command with exactly this payload, valid until the expiry: `KEY_ID.EXPIRY.MAC`.
 
     Args:
@@ -75,7 +76,7 @@ def sign(key: Key, *, run: str, owner: str, command: str, payload: Mapping[str, 
 
 
 def check_token(
-    keys: Sequence[Key], token: Any, *, run: str, owner: str, command: str, payload: Mapping[str, Any]
+    keys: Sequence[Key], token: object, *, run: str, owner: str, command: str, payload: Mapping[str, JSON]
 ) -> Key:
     """Return the key that signed the token for exactly this command. Raises `BadToken`.
 
@@ -94,7 +95,7 @@ def check_token(
     return key
 
 
-def _parts(token: Any) -> tuple[str, int, str]:
+def _parts(token: object) -> tuple[str, int, str]:
     """Return key id, expiry (Unix seconds) and MAC."""
     match token.split(".") if isinstance(token, str) and token.isascii() else []:
         case [id_, until, mac] if until.isdecimal() and len(until) < 16:
@@ -102,12 +103,12 @@ def _parts(token: Any) -> tuple[str, int, str]:
     raise BadToken("not a token: expected KEY_ID.EXPIRY.MAC")
 
 
-def _mac(key: Key, run: str, owner: str, command: str, payload: Mapping[str, Any], until: int) -> str:
+def _mac(key: Key, run: str, owner: str, command: str, payload: Mapping[str, JSON], until: int) -> str:
     text = message(run=run, owner=owner, command=command, payload=payload, until=until)
     return hmac.new(key.secret.encode(), text, hashlib.sha256).hexdigest()
 
 
-def message(*, run: str, owner: str, command: str, payload: Mapping[str, Any], until: int) -> bytes:
+def message(*, run: str, owner: str, command: str, payload: Mapping[str, JSON], until: int) -> bytes:
     """Return the bytes that a token authenticates. Raises `BadToken` for a payload that JSON cannot represent.
 
     Args:
@@ -121,7 +122,7 @@ def message(*, run: str, owner: str, command: str, payload: Mapping[str, Any], u
         raise BadToken(f"the payload cannot be signed: {error}") from None
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Return canonical JSON: RFC 8785, but whole numbers beyond 2^53 are written with all of their digits.
 
     Raises `ValueError` for anything that JSON cannot represent.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 DIRECTORY, ENVIRONMENT = "dir", "env"
 IDS = {DIRECTORY: r"[0-9a-f]{32}", ENVIRONMENT: r"[A-Za-z_][A-Za-z0-9_]*"}
@@ -22,7 +22,7 @@ class SecretReference(NamedTuple):
         return f"secret:{self.store}/{self.id}"
 
 
-def reference_in(text: Any) -> SecretReference | None:
+def reference_in(text: object) -> SecretReference | None:
     """Return the reference that the text is, or None for everything else: that may be the secret itself.
 
     >>> reference_in("secret:env/API_KEY"), reference_in("secret:dir/../key"), reference_in("hunter2")

@@ -7,7 +7,9 @@ what Temporal retries.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Literal
+
+from holdfast.blueprint.json_values import JSON
 
 ErrorKind = Literal["authorisation", "tool_missing", "bad_parameters", "timeout", "business"]
 
@@ -62,7 +64,7 @@ def kind_of_failure(type_: str, message: str) -> ErrorKind | None:
     return None if type_.startswith("http_") else BY_STATUS.get(status_in(message) or 0)
 
 
-def kind_of_result(result: Any) -> tuple[ErrorKind, str] | None:
+def kind_of_result(result: object) -> tuple[ErrorKind, str] | None:
     """Return kind and message of a result that reports `success: false`, or None for any other result."""
     if not isinstance(result, dict) or result.get("success") is not False:
         return None
@@ -71,7 +73,7 @@ def kind_of_result(result: Any) -> tuple[ErrorKind, str] | None:
     return BY_STATUS.get(codes[0] if codes else status_in(message) or 0, "business"), message
 
 
-def useful(result: Any) -> Any:
+def useful(result: object) -> JSON:
     """Return the data of `{success: true, data: …}`; any other result as it is."""
     match result:
         case {"success": True, "data": data}:

@@ -1,10 +1,11 @@
 """The base class of all values on the wire, and their digests."""
 
 import hashlib
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
+
+from holdfast.blueprint.json_values import JSON
 
 
 class Value(BaseModel):
@@ -16,7 +17,7 @@ class Value(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def digest_of(*parts: Any) -> str:
+def digest_of(*parts: object) -> str:
     """Return 16 hex digits of SHA-256 over the parts as JSON, independent of the order of keys.
 
     >>> digest_of("run", {"b": 1, "a": 2}) == digest_of("run", {"a": 2, "b": 1})
@@ -25,7 +26,7 @@ def digest_of(*parts: Any) -> str:
     return hashlib.sha256(to_json(_ordered(parts))).hexdigest()[:16]
 
 
-def _ordered(value: Any) -> Any:
+def _ordered(value: object) -> JSON:
     if isinstance(value, dict):
         return {key: _ordered(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.activities import CacheStore, store_at
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import run_of
 from holdfast.protocol.agents import CacheEntry, CacheHit, Completed, ToolOutcome, ToolRequest
 from holdfast.workflows.calls import CALL_TOOL
@@ -20,10 +20,10 @@ class Tools:
 
     def __init__(self, real: Callable[[ToolRequest], Awaitable[ToolOutcome]]) -> None:
         self._real = real
-        self._replies: dict[str, Mapping[str, list[Any]]] = {}
-        self._calls: dict[str, dict[str, list[Any]]] = {}
+        self._replies: dict[str, Mapping[str, list[JSON]]] = {}
+        self._calls: dict[str, dict[str, list[JSON]]] = {}
 
-    def begin(self, run: str, replies: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    def begin(self, run: str, replies: Mapping[str, list[JSON]]) -> dict[str, list[JSON]]:
         """Register a run before it starts, and return its calls by tool, filled in as they come."""
         self._replies[run] = replies
         return self._calls.setdefault(run, defaultdict(list))
@@ -45,7 +45,7 @@ class Tools:
         return _reply(replies[min(len(calls), len(replies)) - 1], request.tool)
 
 
-def _reply(reply: Any, tool: str) -> Completed:
+def _reply(reply: object, tool: str) -> Completed:
     match reply:
         case {"error": error}:
             # It is part of the test: nobody wants to see it in the worker's log.

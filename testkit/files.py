@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from holdfast.activities.scripted import ScriptedReply
 from holdfast.blueprint import BlueprintError, Problem, load
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.client.config import Config
@@ -36,9 +36,9 @@ class Case:
     place: Position
     path: str
     """Its path in its file, such as `tests[2]`."""
-    input: Any = None
+    input: JSON = None
     model: Script | None = None
-    tools: Mapping[str, list[Any]] = field(default_factory=dict)
+    tools: Mapping[str, list[JSON]] = field(default_factory=dict)
     """Replies of tools, which are then not called."""
     answers: PlacedList | None = None
     expect: PlacedDict | None = None
@@ -56,7 +56,7 @@ class Script:
 
     place: Position
     file: Path | None = None
-    replies: Any = None
+    replies: JSON = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _CaseReader:
                 )
             first.setdefault(case.name, case)
 
-    def _case(self, case: Any, place: Position, path: str, file_content: PlacedDict) -> Case:
+    def _case(self, case: object, place: Position, path: str, file_content: PlacedDict) -> Case:
         if not isinstance(case, PlacedDict):
             self._add_problem(place, path, "bad_value", "a test is an object", "{name: …, input: …, expect: {…}}")
             return Case("", place, path)
@@ -206,7 +206,7 @@ class _CaseReader:
                 if isinstance(reply, PlacedDict):
                     self._reject_unknown_keys(reply, tuple(ScriptedReply.model_fields), f"{path}.{name}[{index}]")
 
-    def _tools(self, holder: PlacedDict, path: str) -> dict[str, list[Any]]:
+    def _tools(self, holder: PlacedDict, path: str) -> dict[str, list[JSON]]:
         replies_by_tool = self._value(
             holder, "tools", PlacedDict, "an object {<tool>: [replies]}", path.removesuffix(".")
         )
@@ -286,8 +286,8 @@ class _CaseReader:
     # Helpers
 
     def _value(
-        self, holder: PlacedDict, key: str, kind: Any, description: str, path: str, *, needed: bool = False
-    ) -> Any:
+        self, holder: PlacedDict, key: str, kind: type, description: str, path: str, *, needed: bool = False
+    ) -> JSON:
         """Return the value at a key if it has this type, else None, with a problem."""
         key_path = f"{path}.{key}" if path else key
         if key not in holder:

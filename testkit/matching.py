@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain
 
 CONTAINS, EQUALS = "contains", "equals"
@@ -31,8 +32,8 @@ class Difference:
 
     place: Position
     path: str
-    expected: Any = NOTHING
-    was: Any = NOTHING
+    expected: JSON = NOTHING
+    was: JSON = NOTHING
     note: str | None = None
 
 
@@ -49,11 +50,11 @@ class At:
     def item(self, holder: PlacedList, index: int) -> At:
         return At(holder.places[index], f"{self.path}[{index}]")
 
-    def differs(self, expected: Any, was: Any, note: str | None = None) -> Difference:
+    def differs(self, expected: object, was: object, note: str | None = None) -> Difference:
         return Difference(self.place, self.path, plain(expected), was, note)
 
 
-def differences(expected: Any, was: Any, at: At) -> Iterator[Difference]:
+def differences(expected: object, was: object, at: At) -> Iterator[Difference]:
     """Yield the differences between an expected and an actual value."""
     match expected:
         case PlacedDict() if list(expected) == [CONTAINS]:
@@ -71,7 +72,7 @@ def differences(expected: Any, was: Any, at: At) -> Iterator[Difference]:
                 yield at.differs(expected, was)
 
 
-def contained(wanted: Any, was: Any, at: At) -> Iterator[Difference]:
+def contained(wanted: object, was: object, at: At) -> Iterator[Difference]:
     """Yield the wanted parts that a text, a list or an object does not contain."""
     match was:
         case str():
@@ -89,28 +90,28 @@ def contained(wanted: Any, was: Any, at: At) -> Iterator[Difference]:
             yield at.differs({CONTAINS: wanted}, was)
 
 
-def _each(wanted: Any, at: At) -> Iterator[tuple[Any, At]]:
+def _each(wanted: object, at: At) -> Iterator[tuple[JSON, At]]:
     if isinstance(wanted, PlacedList):
         yield from ((part, at.item(wanted, index)) for index, part in enumerate(wanted))
     else:
         yield wanted, at
 
 
-def _in_text(part: Any, was: str, at: At) -> Iterator[Difference]:
+def _in_text(part: object, was: str, at: At) -> Iterator[Difference]:
     if not isinstance(part, str) or part not in was:
         yield at.differs({CONTAINS: part}, was)
 
 
-def _in_list(part: Any, was: list[Any], at: At) -> Iterator[Difference]:
+def _in_list(part: object, was: list[JSON], at: At) -> Iterator[Difference]:
     if not any(meets(part, item, at) for item in was):
         yield at.differs({CONTAINS: part}, was)
 
 
-def meets(expected: Any, was: Any, at: At) -> bool:
+def meets(expected: object, was: object, at: At) -> bool:
     return next(differences(expected, was, at), None) is None
 
 
-def _of_objects(expected: PlacedDict, was: dict[str, Any], at: At) -> Iterator[Difference]:
+def _of_objects(expected: PlacedDict, was: JSONObject, at: At) -> Iterator[Difference]:
     for key in expected:
         yield from differences(expected[key], was.get(key, NOTHING), at.key(expected, key))
     for key in was:
@@ -118,7 +119,7 @@ def _of_objects(expected: PlacedDict, was: dict[str, Any], at: At) -> Iterator[D
             yield Difference(at.place, f"{at.path}.{key}", NOTHING, was[key])
 
 
-def same(first: Any, second: Any) -> bool:
+def same(first: object, second: object) -> bool:
     """Return whether two JSON values are equal; 1 equals 1.0, but true is no number.
 
     >>> same({"a": [1, None]}, {"a": [1.0, None]}), same(True, 1), same([1], [1, 2])

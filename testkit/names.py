@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep, Step
 from holdfast.blueprint.kinds.parts import Part
@@ -45,7 +44,7 @@ def is_pattern(name: str) -> bool:
     return bool(re.search(r"[*?\[;:]", name))
 
 
-def _parts(value: Any) -> Iterator[Part]:
+def _parts(value: object) -> Iterator[Part]:
     """Yield every part of a blueprint, including those of its imports."""
     match value:
         case Part():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.testkit.matching import CONTAINS, NOTHING, Difference
 from holdfast.testkit.running import CaseResult
 
@@ -41,7 +41,7 @@ def _diff(expected: str, was: str) -> Iterator[str]:
             yield f"  {line}"
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     """Return a text of one line as in Python, a longer one as it is, and everything else as JSON."""
     match value:
         case dict() if list(value) == [CONTAINS]:
@@ -62,7 +62,7 @@ def summary(results: Sequence[CaseResult], seconds: float) -> str:
     return f"{', '.join([*counted, f'{len(results) - failed} passed'])} in {seconds:.1f} s"
 
 
-def as_json(results: Sequence[CaseResult], seconds: float) -> dict[str, Any]:
+def as_json(results: Sequence[CaseResult], seconds: float) -> JSONObject:
     return {
         "ok": all(result.passed for result in results),
         "passed": sum(result.passed for result in results),
@@ -72,7 +72,7 @@ def as_json(results: Sequence[CaseResult], seconds: float) -> dict[str, Any]:
     }
 
 
-def _case_json(result: CaseResult) -> dict[str, Any]:
+def _case_json(result: CaseResult) -> JSONObject:
     return {
         "file": result.file.display_path,
         "line": result.case.place.line,
@@ -83,7 +83,7 @@ def _case_json(result: CaseResult) -> dict[str, Any]:
     }
 
 
-def _difference_json(difference: Difference) -> dict[str, Any]:
+def _difference_json(difference: Difference) -> JSONObject:
     """Return a difference as JSON, without `expected` and `was` where they are `NOTHING`."""
     place = {
         "file": difference.place.source.file,

@@ -14,6 +14,7 @@ from typing import Any
 from temporalio.service import RPCError
 
 from holdfast.blueprint.changes import with_model
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sent
 from holdfast.client.config import load_config
@@ -113,7 +114,7 @@ class _CaseRun:
         finally:
             await self._end()
 
-    async def _compare(self, calls: dict[str, list[Any]]) -> list[Difference]:
+    async def _compare(self, calls: dict[str, list[JSON]]) -> list[Difference]:
         answers = self._answers()
         observed = await self._observe(await self._answer_questions(answers), calls)
         differences = [*self.problems, *unmet_expectations(self.case, observed)]
@@ -239,7 +240,7 @@ class _CaseRun:
 
     # The outcome
 
-    async def _observe(self, state: RunState, calls: dict[str, list[Any]]) -> ObservedRun:
+    async def _observe(self, state: RunState, calls: dict[str, list[JSON]]) -> ObservedRun:
         if state.status in STATUSES.values():
             outcome = self._with_source_named(await self.runs.result(self.run))
         else:

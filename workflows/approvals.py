@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from holdfast.blueprint import defaults
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.agents import ToolCall, ToolSpec
 from holdfast.protocol.questions import Permission, Review
 from holdfast.workflows.frame import Frame
@@ -44,11 +44,11 @@ def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
     return call.model_copy(update={"args": defaults.with_defaults(spec.parameters, call.args)})
 
 
-async def ask_approval(call: ToolCall, message: str, frame: Frame) -> dict[str, Any]:
+async def ask_approval(call: ToolCall, message: str, frame: Frame) -> JSONObject:
     """Ask a person to approve a call, and return the answer. Raises `Denied` unless it is an explicit yes."""
     asked = Permission(message=message, info={"tool": call.name, "args": call.args})
     reply = await frame.ask(asked)
-    answer: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if answer["granted"] is not True:
         raise Denied(f"not approved{_because(answer)}")
     return answer
@@ -63,5 +63,5 @@ async def _reviewed(call: ToolCall, spec: ToolSpec, message: str, frame: Frame) 
     return call.model_copy(update={"args": answer["payload"]})
 
 
-def _because(answer: dict[str, Any]) -> str:
+def _because(answer: JSONObject) -> str:
     return f": {answer['reason']}" if answer.get("reason") else ""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit, problems_of
 from holdfast.blueprint.kinds import Agent, Clarify, Option
 from holdfast.protocol.agents import Message, ModelRequest
@@ -43,7 +42,7 @@ _READ = {
 class Read(Value):
     """The facts that a model read from the conversation, and its next question."""
 
-    facts: dict[str, Any] = {}
+    facts: JSONObject = {}
     question: str | None = None
     options: list[str] = []
     summary: str | None = None
@@ -60,17 +59,17 @@ class ClarifyWorkflow(ChildWorkflow):
     def __init__(self, definition: ClarifyDefinition, state: ClarifyState) -> None:
         super().__init__(definition, state)
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Clarify))
-        self.facts: dict[str, Any] = {}
+        self.facts: JSONObject = {}
         self.asked = 0
         self.granted = 0
         self.rejections = 0
-        self.exchanges: list[dict[str, Any]] = []
+        self.exchanges: list[JSONObject] = []
         """Questions with their answers, for the model."""
         self.questions_put: set[str] = set()
         self.wrong: dict[str, str] = {}
         """Facts that did not fit, with the reason."""
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         return {"goal": self.definition.goal, "known": self.facts}
 
     @workflow.run
@@ -88,7 +87,7 @@ class ClarifyWorkflow(ChildWorkflow):
             place=definition.place,
         )
 
-    async def _work(self, frame: Frame) -> dict[str, Any]:
+    async def _work(self, frame: Frame) -> JSONObject:
         self._take(self.definition.known)
         self.wrong.clear()  # a given fact that does not fit is asked for like a missing one
         while True:
@@ -106,7 +105,7 @@ class ClarifyWorkflow(ChildWorkflow):
         """Return the names of the missing facts, in the schema's order."""
         return [name for name in self.step.wanted() if name not in self.facts]
 
-    def _take(self, facts: dict[str, Any]) -> None:
+    def _take(self, facts: JSONObject) -> None:
         """Store the facts that fit; remember why the others do not."""
         for name, value in facts.items():
             if name not in self.step.properties():
@@ -183,7 +182,7 @@ class ClarifyWorkflow(ChildWorkflow):
         reason = f"{self.wrong[name]}. " if name in self.wrong else ""
         return Fact(message=f"{reason}{text}", name=name, facts=self.step.facts, info=self._info())
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> JSONObject:
         return {"goal": self.definition.goal, **({"known": self.facts} if self.facts else {})}
 
     async def _put(self, asked: Asked, name: str, frame: Frame) -> Reply:

@@ -10,6 +10,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.display import code, markdown, one_line
 from holdfast.protocol.people import awaited, who_may
 from holdfast.protocol.questions import REVISE, Question
@@ -31,7 +32,7 @@ class Display:
     ) -> None:
         """`key` gives what the details are made of, to compare; `questions` the open ones."""
         self._key, self._view, self._questions = key, view, questions
-        self._shown: tuple[Any, ...] = ()
+        self._shown: tuple[object, ...] = ()
         self._awaited = tuple(workflow.info().typed_search_attributes.get(WAITING_KEY) or ())
 
     async def keep_true(self) -> None:
@@ -113,7 +114,7 @@ def _question(question: Question) -> list[str]:
 
 def _temporal(question: Question) -> str:
     """Return a `temporal` command: a signal, or an update where the sender must be known."""
-    answers: dict[str, Any] = {"answers": [{"question": question.id, "content": question.asked.example}]}
+    answers: JSONObject = {"answers": [{"question": question.id, "content": question.asked.example}]}
     command = "signal"
     if question.people.restricted:
         command, answers["by"] = "update execute", "user:YOU"

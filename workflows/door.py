@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import isawaitable
-from typing import Any, Protocol
+from typing import Protocol
 
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.answers import Answers, Refusal, read_answers
 from holdfast.protocol.door import SizeLimit, check_answers, check_value, read_json
 
@@ -26,7 +27,7 @@ class _Refusing(Protocol):
     def refuse_signal(self, refusal: Refusal, by: str | None = None) -> None: ...
 
 
-def value_in(raw: RawValue, limit: SizeLimit | None) -> Any:
+def value_in(raw: RawValue, limit: SizeLimit | None) -> JSON:
     """Return the JSON value of a payload. Raises `Refusal`. Without a limit the value is not measured."""
     value = parsed(raw, limit)
     if limit is not None:
@@ -45,7 +46,7 @@ def answers_in(raw: RawValue, limit: SizeLimit | None) -> Answers:
     return answers
 
 
-def parsed(raw: RawValue, limit: SizeLimit | None) -> Any:
+def parsed(raw: RawValue, limit: SizeLimit | None) -> JSON:
     """Return the JSON value of a payload, after a check of its bytes. Raises `Refusal`.
 
     Bytes come first: walking a value of 200,000 keys takes longer than the 2 seconds after which Temporal fails the
@@ -68,7 +69,7 @@ def one_argument(handler: Callable[..., Awaitable[None] | None]) -> Callable[...
     """
 
     @wraps(handler)
-    async def take(self: _Refusing, *arguments: Any) -> None:
+    async def take(self: _Refusing, *arguments: object) -> None:
         if len(arguments) > 1:
             self.refuse_signal(Refusal("invalid_answer", f"one argument is expected, not {len(arguments)}"))
             return

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.questions import EDIT_FORMS, Judgement, json_type
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.frame import Frame
 
 _VALUE = {"value": {"description": "The value that skip gives; default: null."}}
-_FORM: dict[str, Any] = {
+_FORM: JSONObject = {
     "type": "object",
     "required": ["action"],
     "properties": {
@@ -27,10 +28,10 @@ class FailureDecision(NamedTuple):
     """The decision of a person, with its content: the other input for `edit`, the value for `skip`."""
 
     action: Literal["retry", "edit", "skip", "abort"]
-    content: Any = None
+    content: JSON = None
 
 
-async def judged(cause: Failure, value: Any, frame: Frame, *, takes_value: bool = True) -> FailureDecision:
+async def judged(cause: Failure, value: object, frame: Frame, *, takes_value: bool = True) -> FailureDecision:
     """Ask a person about a failure; declining means abort. `takes_value`: skipping may give a value."""
     properties = {key: field for key, field in _FORM["properties"].items() if takes_value or key not in _VALUE}
     skip = "skip with a value" if takes_value else "skip"

@@ -7,6 +7,7 @@ from typing import Any
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, TimeoutError
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Failure
 
@@ -21,12 +22,12 @@ class StepFailure(ApplicationError):
     failure of a whole workflow carries it.
     """
 
-    def __init__(self, cause: Failure, reached: dict[str, Any]) -> None:
+    def __init__(self, cause: Failure, reached: JSONObject) -> None:
         super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
         self.reached = reached
 
 
-def context_of(error: BaseException | None, address: Address) -> dict[str, Any] | None:
+def context_of(error: BaseException | None, address: Address) -> JSONObject | None:
     """Return the context where a step failed, in this workflow or in a loop or map below it."""
     match error:
         case None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, history_of
 
 
-async def run_import(alias: str, value: Any, frame: Frame) -> tuple[Any, dict[str, Any]]:
+async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSONObject]:
     """Run an import; return its output and its final context. It has names, context and conversation of its own."""
     child = frame.blueprint.imports[alias]
     if child.inputs is not None and (wrong := misfit(child.inputs, value)):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import (
     AnyStep,
@@ -25,7 +26,7 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
 
-async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
+async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object) -> JSON:
     """Run the steps in order, the first on `value`; return the last one's output."""
     stop_before_next = False
     for step in steps:
@@ -38,7 +39,7 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: Any) -> Any:
     return value
 
 
-async def run_step(step: AnyStep, frame: Frame, previous: Any) -> Any:
+async def run_step(step: AnyStep, frame: Frame, previous: object) -> JSON:
     await frame.host.until_resumed()
     inner = frame.at(step.segment, step.name).after(previous)
     while True:
@@ -51,10 +52,10 @@ async def run_step(step: AnyStep, frame: Frame, previous: Any) -> Any:
 class _RetryRequested(NamedTuple):
     """A person's request to run the step again; `input` holds another input, if there is one."""
 
-    input: tuple[Any] | None
+    input: tuple[JSON] | None
 
 
-async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
+async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
     """Run the step; return its output, or a person's request to run it again."""
     previous = inner.previous
     try:
@@ -77,7 +78,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> Any:
     return output
 
 
-def _record(step: AnyStep, inner: Frame, output: Any) -> None:
+def _record(step: AnyStep, inner: Frame, output: object) -> None:
     """Check the output, and write it where the step says."""
     if step.output_schema is not None and (wrong := misfit(step.output_schema, output)):
         raise failure("output_invalid", f"the output of {step.name} does not fit: {wrong}", inner.address)
@@ -90,7 +91,7 @@ def _record(step: AnyStep, inner: Frame, output: Any) -> None:
     _remember(step, inner, output, "completed")
 
 
-def _updated(step: AnyStep, inner: Frame, output: Any) -> dict[str, Any]:
+def _updated(step: AnyStep, inner: Frame, output: object) -> JSONObject:
     try:
         return updated(inner.store.value, output)
     except BadWrite as error:
@@ -98,11 +99,11 @@ def _updated(step: AnyStep, inner: Frame, output: Any) -> dict[str, Any]:
         raise failure("bad_write", message, inner.address) from None
 
 
-def _remember(step: AnyStep, inner: Frame, output: Any, status: str, error: Any = None) -> None:
+def _remember(step: AnyStep, inner: Frame, output: object, status: str, error: object = None) -> None:
     inner.scope.steps[step.name] = {"output": output, "status": status, "error": error}
 
 
-async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> Any:
+async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> JSON:
     """Handle a failed step by its `on_error`: raise, go on with null, run the fallback, or ask a person."""
     cause = failure_of(error, inner.address).model_copy(update={"reached": None})
     # An import, an agent or a plan has a context of its own, which is not what this one had reached.
@@ -139,7 +140,7 @@ def _shares_context(step: AnyStep) -> bool:
     return any(block.steps for block in step.blocks().values())
 
 
-def _input_for_review(step: AnyStep, inner: Frame) -> Any:
+def _input_for_review(step: AnyStep, inner: Frame) -> JSON:
     """Return the step's input for a person who reviews the failure; None if its template is what failed."""
     try:
         return inner.raw_input_of(step)

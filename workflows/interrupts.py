@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 from temporalio import workflow
 
@@ -19,7 +18,7 @@ from holdfast.workflows.questions import Reply
 class AnsweredResult(Exception):
     """Raised to end the call: the answer is the tool's result, and the tool does not run again."""
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self, result: object) -> None:
         super().__init__()
         self.result = result
 

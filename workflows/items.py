@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any
 
 from temporalio.exceptions import ChildWorkflowError
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.context import Conflict, Path, changes, joined
@@ -23,14 +23,14 @@ from holdfast.workflows.frame import Frame
 class Items:
     """Items of a map, with the index of the first."""
 
-    items: list[Any]
+    items: list[JSON]
     first: int = 0
 
-    def pairs(self) -> list[tuple[int, Any]]:
+    def pairs(self) -> list[tuple[int, JSON]]:
         return list(enumerate(self.items, self.first))
 
 
-async def one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[Any]:
+async def one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
     """Run the items in order and return the outputs; each sees what those before it wrote to the context."""
     outputs = []
     counts = frame.request_counts.forking()
@@ -41,13 +41,13 @@ async def one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[Any]:
     return outputs
 
 
-async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[Any], dict[str, dict[Path, Any]]]:
+async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[JSON], dict[str, dict[Path, JSON]]]:
     """Run the items at once; return the outputs, and what each changed in its own fork of the context."""
     free = asyncio.Semaphore(block.max_concurrency)
     base = frame.store.value
     counts = frame.request_counts.forking()
 
-    async def run(index: int, item: Any) -> tuple[Any, dict[Path, Any]]:
+    async def run(index: int, item: object) -> tuple[JSON, dict[Path, JSON]]:
         async with free:
             fork = frame.store.fork()
             inside = replace(frame, store=fork, request_counts=counts())
@@ -71,7 +71,7 @@ async def run_items(definition: MapDefinition, state: MapState, frame: Frame) ->
     return result
 
 
-def take_items_changes(frame: Frame, changed: dict[str, dict[Path, Any]]) -> None:
+def take_items_changes(frame: Frame, changed: dict[str, dict[Path, JSON]]) -> None:
     """Join the forks of items that ran at once. Raises a failure if two change one path differently."""
     try:
         frame.write(joined(frame.store.value, changed, "context_update", frame.store.reducers))
@@ -82,7 +82,7 @@ def take_items_changes(frame: Frame, changed: dict[str, dict[Path, Any]]) -> Non
 
 
 def take_changes(
-    frame: Frame, changed: dict[str, dict[Path, Any]], strategy: str, began: dict[str, Any] | None = None
+    frame: Frame, changed: dict[str, dict[Path, JSON]], strategy: str, began: JSONObject | None = None
 ) -> None:
     """Join the forks of branches into the frame's context, in their order; `began` is the context they began with."""
     try:
@@ -91,7 +91,7 @@ def take_changes(
         raise failure("context_conflict", str(error), frame.address) from None
 
 
-async def _item(block: MapBlock, index: int, item: Any, frame: Frame) -> Any:
+async def _item(block: MapBlock, index: int, item: object, frame: Frame) -> JSON:
     while True:
         inner = _at(frame, index, item)
         before = inner.store.value
@@ -119,7 +119,7 @@ async def _item(block: MapBlock, index: int, item: Any, frame: Frame) -> Any:
             return output
 
 
-def _at(frame: Frame, index: int, item: Any) -> Frame:
+def _at(frame: Frame, index: int, item: object) -> Frame:
     """Return the frame of one item, at `…;map:<name>:<index>`."""
     parent, _, _ = frame.address.rpartition(";")
     name = parts(frame.address)[-1][1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from holdfast.blueprint.kinds import Limits
 from holdfast.protocol.address import Address
@@ -129,7 +129,7 @@ class Meter:
     def grant(self, index: int, name: str, amount: float) -> None:
         """Raise a limit, here and in the meters that it comes from."""
         budget = self.budgets[index]
-        raised: dict[str, Any]
+        raised: dict[str, object]
         if budget.share is not None:
             raised = {"share": {**budget.share, name: budget.share[name] + amount}}
         else:

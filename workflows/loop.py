@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.texts import read_structure
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS
 from holdfast.protocol.address import Address, parts, segment
@@ -47,7 +48,7 @@ class LoopWorkflow(ChildWorkflow):
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
         super().__init__(definition, state, self.step.loop.checkpoint_every)
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
-        self.exit: tuple[str | None, Any] = (None, None)
+        self.exit: tuple[str | None, JSON] = (None, None)
         """The exit condition that was tested last, and its value."""
         self._failing = Failing("body_step_error", self.address)
         if state.iteration:
@@ -57,7 +58,7 @@ class LoopWorkflow(ChildWorkflow):
     def block(self) -> LoopBlock:
         return self.step.loop
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         return self.store.value
 
     @workflow.run
@@ -73,7 +74,7 @@ class LoopWorkflow(ChildWorkflow):
             **self.handed_back(),
         )
 
-    async def _iterate(self) -> tuple[Frame, str, Any]:
+    async def _iterate(self) -> tuple[Frame, str, JSON]:
         """Return the last iteration's frame, the reason why it is the last, and the loop's output."""
         while True:
             await self.next_round()
@@ -85,7 +86,7 @@ class LoopWorkflow(ChildWorkflow):
                 return await self._finish(frame, reached)
             await self._propagate(frame)
 
-    async def _finish(self, frame: Frame, reason: str) -> tuple[Frame, str, Any]:
+    async def _finish(self, frame: Frame, reason: str) -> tuple[Frame, str, JSON]:
         output = await self._guard("loop_output_mapper_error", frame, self._output(frame))
         self._completed(reason, output)
         return frame, reason, output
@@ -140,11 +141,11 @@ class LoopWorkflow(ChildWorkflow):
         parent, _, _ = self.address.rpartition(";")
         return Address(f"{parent};{segment('loop', parts(self.address)[-1][1], number)}")
 
-    async def _begin(self, frame: Frame) -> Any:
+    async def _begin(self, frame: Frame) -> JSON:
         """Run `init` before iteration 1, on the iteration's own context; return iteration 1's input."""
         return await self._guard("initial_input_mapper_error", frame, self._initialise(frame))
 
-    async def _initialise(self, frame: Frame) -> Any:
+    async def _initialise(self, frame: Frame) -> JSON:
         block = self.block
         if block.conversation:
             self._start_conversation(frame)
@@ -237,7 +238,7 @@ class LoopWorkflow(ChildWorkflow):
         value = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))
         self.advance(input=value, context=frame.store.value)
 
-    async def _next_input(self, frame: Frame) -> Any:
+    async def _next_input(self, frame: Frame) -> JSON:
         self._operate(self.block.state, frame)
         mapper = self.block.iteration_input_mapper
         if mapper is not None:
@@ -250,7 +251,7 @@ class LoopWorkflow(ChildWorkflow):
             case template:
                 return read_structure(frame.render(template))
 
-    async def _output(self, frame: Frame) -> Any:
+    async def _output(self, frame: Frame) -> JSON:
         block = self.block
         if block.loop_output_mapper is not None:
             return await self._map(frame, block.loop_output_mapper, frame.previous, frame.store.value)
@@ -258,7 +259,7 @@ class LoopWorkflow(ChildWorkflow):
             return frame.render(block.output_template)
         return frame.previous if block.output is None else frame.render(block.output)
 
-    async def _map(self, frame: Frame, function: str, *args: Any) -> Any:
+    async def _map(self, frame: Frame, function: str, *args: object) -> JSON:
         return await call_tool(ToolRequest(tool=function, args=list(args)), frame, function)
 
     async def _guard(self, reason: str, frame: Frame, work: Awaitable[Guarded]) -> Guarded:
@@ -270,7 +271,7 @@ class LoopWorkflow(ChildWorkflow):
             self._failing = Failing("limit" if limited else reason, frame.address)
             raise
 
-    def _completed(self, reason: str, output: Any = None) -> None:
+    def _completed(self, reason: str, output: object = None) -> None:
         expression, value = self.exit
         completed = self.state.iteration
         self.note(

@@ -130,7 +130,7 @@ def _fits(rule: Rule, args: Args) -> bool:
     return bool(fitting) and (all(fitting) if rule.action == "allow" else any(fitting))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
@@ -153,7 +153,7 @@ def _needs_approval(expression: str, args: Args) -> bool:
     return any(_lacks(args, path[1:]) for path in reads if path[0] == "args")
 
 
-def _lacks(value: Any, path: tuple[str, ...]) -> bool:
+def _lacks(value: object, path: tuple[str, ...]) -> bool:
     """Return whether the argument at the path is missing, so that the tool's own default would apply unseen."""
     for key in path:
         if not isinstance(value, dict):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.protocol.address import root
@@ -47,7 +46,7 @@ class PipelineWorkflow(RunWorkflow):
         began = history_of(blueprint.context)
         self.speakers.note_written(began, began)
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         return self.store.value
 
     @workflow.run
@@ -55,7 +54,7 @@ class PipelineWorkflow(RunWorkflow):
         output = await self.live(self._work(definition.blueprint))
         return RunResult(output=output, context=self.store.value)
 
-    async def _work(self, blueprint: Blueprint) -> Any:
+    async def _work(self, blueprint: Blueprint) -> JSON:
         self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest))
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from temporalio import workflow
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
@@ -47,7 +48,7 @@ class Reply:
     """The end of a question: answered with content, declined, cancelled, or expired."""
 
     status: Literal["answered", "declined", "cancelled", "expired"]
-    content: Any = None
+    content: JSON = None
     by: str | None = None
     comment: str | None = None
 
@@ -67,10 +68,10 @@ class _Open:
     question: Question
     reply: asyncio.Future[Reply]
     times: Timetable
-    accepted: dict[str, Any] = field(default_factory=dict)
+    accepted: JSONObject = field(default_factory=dict)
     """Content by person, where several must accept."""
 
-    def is_settled_by(self, content: Any) -> bool:
+    def is_settled_by(self, content: object) -> bool:
         """Return whether one more acceptance with this content is enough: with options, of the same choice."""
         if self.asked.says_no(content):
             return True
@@ -125,14 +126,14 @@ class Questions:
             if question.id not in closed:
                 return question
 
-    def change(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
+    def change(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None:
         """Change the form of the open question at an address: its id stays, its digest does not."""
         for entry in self._open.values():
             if entry.question.address == address:
                 entry.asked = asked
                 entry.show(**shown_of(asked), parents=list(parents))
 
-    async def _wait(self, entry: _Open, default: Any) -> Reply:
+    async def _wait(self, entry: _Open, default: object) -> Reply:
         while not entry.reply.done() and (next_ := entry.times.next) is not None:
             remaining = (next_ - workflow.now()).total_seconds()
             try:
@@ -142,7 +143,7 @@ class Questions:
                     self._handle_due(entry, max(next_, workflow.now()), default)
         return await entry.reply
 
-    def _handle_due(self, entry: _Open, now: datetime, default: Any) -> None:
+    def _handle_due(self, entry: _Open, now: datetime, default: object) -> None:
         """Expire the question, or escalate it, or send its reminder, whichever is due."""
         if entry.times.has_expired(now):
             self._close(entry.question, Reply("expired"), None, None, default=default)
@@ -243,7 +244,7 @@ class Questions:
         return self._remember(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
 
     def _close(
-        self, question: Question, reply: Reply, key: str | None, digest: str | None, default: Any = None
+        self, question: Question, reply: Reply, key: str | None, digest: str | None, default: object = None
     ) -> Closed:
         closed = Closed(question.id, reply.status, workflow.now(), reply.by, key, digest)
         entry = self._open.pop(question.id)
@@ -313,7 +314,7 @@ def _check_content(entry: _Open, answer: Answer, by: str | None) -> None:
         _accept(entry, answer.content, by)
 
 
-def _accept(entry: _Open, content: Any, by: str | None) -> Any:
+def _accept(entry: _Open, content: object, by: str | None) -> JSON:
     if (user := user_of(by)) in entry.accepted:
         so_far = f"{len(entry.accepted)} of {entry.question.quorum} have accepted; it waits for somebody else"
         raise Refusal("already_answered", f"question {entry.question.id} was accepted by {user} before; {so_far}")
@@ -340,7 +341,7 @@ def _receipt(closed: Closed) -> Receipt:
     return Receipt(question=closed.question, status=status, by=closed.by, at=closed.at)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     """Return whether two answers choose the same options, in any order."""
     return sorted(a) == sorted(b) if isinstance(a, list) and isinstance(b, list) else bool(a == b)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field, ValidationError
 from temporalio import workflow
@@ -24,7 +23,7 @@ class Steering(Value):
     key: str | None = Field(None, min_length=1, max_length=200)
 
     @classmethod
-    def of(cls, payload: Any) -> Steering:
+    def of(cls, payload: object) -> Steering:
         """Return the fields of a command's argument. Raises `Refusal`."""
         own = {name: payload[name] for name in cls.model_fields if name in payload} if isinstance(payload, dict) else {}
         try:
@@ -34,7 +33,7 @@ class Steering(Value):
             raise Refusal("invalid_answer", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def digest_of_command(command: str, payload: Any) -> str:
+def digest_of_command(command: str, payload: object) -> str:
     """Return a digest that tells two commands under one key apart; their tokens do not count."""
     content = (
         {name: value for name, value in payload.items() if name != "token"} if isinstance(payload, dict) else payload
@@ -50,7 +49,7 @@ def check_token(run: str, command: str, raw: RawValue) -> Key | None:
     return check_payload_token(run, command, value_in(raw, None)) if guard.DEPLOYMENT.keys else None
 
 
-def check_payload_token(run: str, command: str, payload: Any) -> Key | None:
+def check_payload_token(run: str, command: str, payload: object) -> Key | None:
     """Return the key whose token a decoded command carries; see `check_token`."""
     if not guard.DEPLOYMENT.keys:
         return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.protocol.address import Address
@@ -65,7 +65,7 @@ def person() -> ToolSpec:
     return ToolSpec(name=ASK_PERSON, description=description, parameters=_QUESTION, reference=ASK_PERSON)
 
 
-def _inputs(child: Blueprint) -> dict[str, Any]:
+def _inputs(child: Blueprint) -> JSONObject:
     """Return the schema of an import's arguments: its inputs if they are an object, else a single `input`."""
     if _takes_object(child):
         return child.inputs or {}
@@ -99,7 +99,7 @@ class Toolbox:
     def names(self) -> list[str]:
         return [spec.name for spec in self.specs]
 
-    async def run(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
+    async def run(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
         """Call a tool and return its result. The frame stands at the call's address."""
         if spec.reference == ASK_PERSON:
             return await ask_person(call, frame)
@@ -117,7 +117,7 @@ class Toolbox:
         )
         return await call_tool(request, frame, call.name, timeout=tool.timeout, retry=tool.retry)
 
-    async def _run_agent(self, call: ToolCall, name: str, frame: Frame) -> Any:
+    async def _run_agent(self, call: ToolCall, name: str, frame: Frame) -> JSON:
         inside = frame.at("agent", name)
         frame.note(ToolCalled(tool=call.name))
         asking = AgentCall.of(name, name, frame.blueprint)
@@ -125,7 +125,7 @@ class Toolbox:
         frame.note(ToolReturned(tool=call.name, result=result.output))
         return result.output
 
-    async def _run_import(self, call: ToolCall, alias: str, frame: Frame) -> Any:
+    async def _run_import(self, call: ToolCall, alias: str, frame: Frame) -> JSON:
         child = frame.blueprint.imports[alias]
         value = call.args if _takes_object(child) else call.args["input"]
         frame.note(ToolCalled(tool=call.name))
@@ -134,7 +134,7 @@ class Toolbox:
         return output
 
 
-async def ask_person(call: ToolCall, frame: Frame) -> Any:
+async def ask_person(call: ToolCall, frame: Frame) -> JSON:
     """Ask a person for the model; without an answer return a text that says so, and let the model go on."""
     options = [Option(id=text, label=text) for text in dict.fromkeys(call.args.get("options") or []) if text.strip()]
     frame.note(ToolCalled(tool=call.name))

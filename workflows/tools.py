@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
@@ -28,7 +28,7 @@ _FORM = {
 
 async def call_tool(
     request: ToolRequest, frame: Frame, label: str, *, timeout: float | None = None, retry: Retry | None = None
-) -> Any:
+) -> JSON:
     """Call a tool and return its result. A tool that was interrupted runs again with the answers."""
     interrupts = Interrupts(frame)
     try:
@@ -70,7 +70,7 @@ async def _outcome(
             frame.note(ToolCalled(tool=request.tool))
 
 
-async def _ask_outcome(request: ToolRequest, frame: Frame) -> dict[str, Any]:
+async def _ask_outcome(request: ToolRequest, frame: Frame) -> JSONObject:
     text = (
         f"{request.tool} was lost in mid-call, and nobody knows whether it took effect. Look, then say what happened: "
         '{"outcome": "done", "result": …} if it did, {"outcome": "retry"} to run it again, {"outcome": "fail"} to fail.'
@@ -78,7 +78,7 @@ async def _ask_outcome(request: ToolRequest, frame: Frame) -> dict[str, Any]:
     reply = await frame.ask(Input(message=text, form=_FORM, info={"tool": request.tool, "input": request.input}))
     if reply.status != "answered" or reply.content["outcome"] == "fail":
         raise failure(OUTCOME_UNKNOWN, f"nobody knows how {request.tool} ended", frame.address)
-    content: dict[str, Any] = reply.content
+    content: JSONObject = reply.content
     return content
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import HistoryManagement
 from holdfast.protocol.agents import Message
 from holdfast.protocol.values import digest_of
@@ -29,7 +29,7 @@ class Speakers:
     def __init__(self, entries: Mapping[str, bool] | None = None) -> None:
         self.said = dict(entries or {})
 
-    def note(self, entry: Any, *, assistant: bool) -> None:
+    def note(self, entry: object, *, assistant: bool) -> None:
         """Record an entry that is being appended.
 
         >>> speakers = Speakers()
@@ -45,23 +45,23 @@ class Speakers:
         for key, assistant in entries.items():
             self.said[key] = assistant and self.said.get(key, True)
 
-    def note_written(self, template: Any, value: Any) -> None:
+    def note_written(self, template: JSON, value: JSON) -> None:
         """Record entries of a template: the assistant's are those with `Assistant: ` in the template itself."""
         pairs = zip(template, value, strict=False) if isinstance(template, list) else [(template, value)]
         for part, entry in pairs:
             self.note(entry, assistant=isinstance(part, str) and part.startswith(ASSISTANT))
 
-    def is_assistant(self, entry: Any) -> bool:
+    def is_assistant(self, entry: object) -> bool:
         return isinstance(entry, str) and entry.startswith(ASSISTANT) and self.said.get(digest_of(entry), False)
 
-    def of(self, history: Any) -> dict[str, bool]:
+    def of(self, history: object) -> dict[str, bool]:
         """Return the records that this conversation still needs."""
         entries = history if isinstance(history, list) else []
         there = {digest_of(entry) for entry in entries if isinstance(entry, str) and entry.startswith(ASSISTANT)}
         return {key: assistant for key, assistant in self.said.items() if key in there}
 
 
-def messages_of(history: Any, speakers: Speakers, rule: HistoryManagement | None) -> list[Message]:
+def messages_of(history: object, speakers: Speakers, rule: HistoryManagement | None) -> list[Message]:
     """Return a message for each turn, of the newest that the rule keeps and a request can hold."""
     entries = history if isinstance(history, list) else []
     if rule is not None and rule.strategy != "summarize":  # a summary is made between iterations
@@ -79,7 +79,7 @@ def without_older(messages: Sequence[Message], turns: int) -> tuple[list[Message
     return list(messages[dropped:]), turns - dropped
 
 
-def newest(history: list[Any], rule: HistoryManagement) -> list[Any]:
+def newest(history: list[JSON], rule: HistoryManagement) -> list[JSON]:
     """Return the last turns, as many as the rule keeps; at least one.
 
     >>> newest(["a" * 8, "b" * 8, "c" * 8], HistoryManagement(strategy="truncate_tokens", max_tokens=10, max_turns=2))
@@ -93,7 +93,7 @@ def newest(history: list[Any], rule: HistoryManagement) -> list[Any]:
     return kept
 
 
-def _newest_within(entries: list[Any], most_bytes: int) -> list[Any]:
+def _newest_within(entries: list[JSON], most_bytes: int) -> list[JSON]:
     size = 0
     for index in reversed(range(len(entries))):
         size += len(text_of(entries[index]).encode())
@@ -102,7 +102,7 @@ def _newest_within(entries: list[Any], most_bytes: int) -> list[Any]:
     return entries
 
 
-def _message(entry: Any, speakers: Speakers) -> Message:
+def _message(entry: object, speakers: Speakers) -> Message:
     if speakers.is_assistant(entry):
         return Message(role="assistant", content=text_of(entry).removeprefix(ASSISTANT))
     return Message(role="user", content=text_of(entry).removeprefix(USER))

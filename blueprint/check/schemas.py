@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint
 from holdfast.blueprint.reducers import REDUCERS, misplaced, properties_of
@@ -22,7 +21,7 @@ def check_schemas(blueprint: Blueprint, findings: Findings) -> None:
             findings.add(value_path, "bad_value", f"does not fit context_schema: {message}")
 
 
-def _check_reducers(schema: dict[str, Any] | None, findings: Findings) -> None:
+def _check_reducers(schema: JSONObject | None, findings: Findings) -> None:
     """Refuse a `reduce` that is unknown, does not fit the property's type, or stands at no property."""
     for path in misplaced(schema):
         message = "'reduce' belongs to a property of the context"
@@ -41,7 +40,7 @@ def _check_reducers(schema: dict[str, Any] | None, findings: Findings) -> None:
             findings.add(reduce_path, "conflict", message, "choose another reducer, or another type")
 
 
-def _types(declared: Any) -> set[str]:
+def _types(declared: object) -> set[str]:
     types = set(declared) if isinstance(declared, list) else {str(declared)}
     return types | {"integer"} if "number" in types else types
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.blueprint.explain.agents import LIMIT
 from holdfast.blueprint.explain.cost import limit_phrases, requests_of
 from holdfast.blueprint.explain.outline import EMPTY, Line, render
 from holdfast.blueprint.explain.page import Book, Page
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.description import Ask
 from holdfast.blueprint.words.amounts import Amount
@@ -29,7 +29,7 @@ class Explanation:
     model_requests_at_most: int | None
     """None if nothing bounds the number."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         return {
             "blueprint": self.blueprint,
             "text": self.text,

@@ -14,6 +14,7 @@ from holdfast.blueprint.expressions.names import free_names
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.expressions.values import Undefined, text_of
 from holdfast.blueprint.expressions.walk import Walker
+from holdfast.blueprint.json_values import JSON
 
 __all__ = [
     "ExpressionError",
@@ -30,7 +31,7 @@ __all__ = [
 MAX_LEVELS = 100
 
 
-def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
+def evaluate(expression: str, names: Mapping[str, JSON]) -> JSON:
     """Return the value of a bare expression. Raises `ExpressionError`, also if the value is undefined.
 
     >>> evaluate("draft.score >= 8 and not done", {"draft": {"score": 9}, "done": False})
@@ -42,7 +43,7 @@ def evaluate(expression: str, names: Mapping[str, Any]) -> Any:
     return _bounded(expression, lambda: _present(parsed_expression(expression), Walker(names)))
 
 
-def holds(expression: str, names: Mapping[str, Any]) -> tuple[bool, Any]:
+def holds(expression: str, names: Mapping[str, JSON]) -> tuple[bool, JSON]:
     """Return whether a condition is true, and its value (null for one that is undefined).
 
     >>> holds("output.notes or output.score", {"output": {"notes": "", "score": 7}})
@@ -52,7 +53,7 @@ def holds(expression: str, names: Mapping[str, Any]) -> tuple[bool, Any]:
     return (False, None) if isinstance(value, Undefined) else (bool(value), value)
 
 
-def render(template: Any, names: Mapping[str, Any]) -> Any:
+def render(template: object, names: Mapping[str, JSON]) -> JSON:
     """Return a template filled in; a text that is exactly one {{ … }} keeps the value's type, keys stay as they are.
 
     >>> render({"to": "Dear {{ who }}", "n": "{{ n }}"}, {"who": "Ada", "n": [3, None]})
@@ -73,13 +74,13 @@ def check_expression(expression: str) -> None:
     parsed_expression(expression)
 
 
-def check_template(template: Any) -> None:
+def check_template(template: object) -> None:
     """Raise `ExpressionError` if a text of the template cannot be read."""
     for text in _texts(template, 0):
         parsed_template(text)
 
 
-def names_in(template: Any) -> set[tuple[str, ...]]:
+def names_in(template: object) -> set[tuple[str, ...]]:
     """Return the free names that a template reads, each with the keys read below it.
 
     >>> sorted(names_in(["{{ steps.draft.output[0].x }}", "{% for i in input.all %}{{ i.id }}{% endfor %}"]))
@@ -97,7 +98,7 @@ def names_in_expression(expression: str) -> set[tuple[str, ...]]:
     return free_names([parsed_expression(expression)])
 
 
-def _filled(template: Any, walker: Walker, level: int) -> Any:
+def _filled(template: object, walker: Walker, level: int) -> JSON:
     _check_level(level)
     match template:
         case str():
@@ -109,21 +110,21 @@ def _filled(template: Any, walker: Walker, level: int) -> Any:
     return template
 
 
-def _rendered(source: str, walker: Walker) -> Any:
+def _rendered(source: str, walker: Walker) -> JSON:
     template = parsed_template(source)
     if template.whole is None:
         return walker.text_from(template.body)
     return _present(template.whole, walker)
 
 
-def _present(node: nodes.Node, walker: Walker) -> Any:
+def _present(node: nodes.Node, walker: Walker) -> JSON:
     value = _value(node, walker)
     if isinstance(value, Undefined):
         value.refuse(node.lineno)
     return value
 
 
-def _value(node: nodes.Node, walker: Walker) -> Any:
+def _value(node: nodes.Node, walker: Walker) -> JSON:
     value = walker.value(node)
     if isinstance(value, (dict, list)) and not _is_read(node):
         walker.room_for_value(value)
@@ -137,7 +138,7 @@ def _is_read(node: nodes.Node) -> bool:
     return isinstance(node, nodes.Name)
 
 
-def _bounded(source: str, work: Callable[[], Any]) -> Any:
+def _bounded(source: str, work: Callable[[], Any]) -> JSON:
     try:
         return work()
     except ExpressionError as error:
@@ -147,7 +148,7 @@ def _bounded(source: str, work: Callable[[], Any]) -> Any:
         raise ExpressionError("nested too deeply", expression=source) from None
 
 
-def _texts(template: Any, level: int) -> list[str]:
+def _texts(template: object, level: int) -> list[str]:
     """Return the texts of a template that hold a mark, in order."""
     _check_level(level)
     match template:

@@ -1,9 +1,8 @@
 """Limits on what one evaluation may cost. Every size is checked before the value is built."""
 
-from typing import Any
-
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.values import Undefined, kind, number, require_defined, text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 MAX_STEPS = 100_000
 MAX_TEXT = 256 * 1024  # characters
@@ -22,7 +21,7 @@ class Bounds:
 
     def __init__(self) -> None:
         self.remaining = MAX_STEPS
-        self.weights: dict[int, tuple[Any, int]] = {}  # by id; the value is kept, so its id stays its own
+        self.weights: dict[int, tuple[JSON, int]] = {}  # by id; the value is kept, so its id stays its own
 
     def pay(self, steps: int) -> None:
         """Spend evaluation steps. Raises `ExpressionError` when none remain."""
@@ -40,12 +39,12 @@ class Bounds:
             raise ExpressionError(f"gives a list of over {MAX_ITEMS:,} elements")
         self.pay(count >> 4)
 
-    def room_for_value(self, value: Any) -> None:
+    def room_for_value(self, value: object) -> None:
         """Check the size of a value as JSON: parts are shared, so a value small in memory can be endless."""
         if self.weigh(value) > MAX_VALUE:
             raise ExpressionError(f"gives a value of over {MAX_VALUE >> 20} MiB")
 
-    def weigh(self, value: Any, level: int = 0) -> int:
+    def weigh(self, value: object, level: int = 0) -> int:
         """Return the least number of characters `value` has as JSON; a part that occurs often is walked once."""
         if isinstance(value, str):
             return len(value) + 2
@@ -56,7 +55,7 @@ class Bounds:
             number(value)
         return 1
 
-    def _weigh_parts(self, value: dict[str, Any] | list[Any], level: int) -> int:
+    def _weigh_parts(self, value: JSONObject | list[JSON], level: int) -> int:
         if level > MAX_LEVELS:
             raise ExpressionError(f"a value is nested deeper than {MAX_LEVELS} levels")
         total = 2 + len(value)
@@ -67,21 +66,21 @@ class Bounds:
         self.weights[id(value)] = (value, total)
         return total
 
-    def display(self, value: Any) -> str:
+    def display(self, value: object) -> str:
         """Return the display form of a value, if there is room for it."""
         if isinstance(value, str):
             return value
         self.room_for_text(self.weigh(require_defined(value)))
         return text_of(value)
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """Return the text, paid for being read. Raises `ExpressionError` for any other value."""
         if not isinstance(value, str):
             raise ExpressionError(f"needs text, not {kind(value)}", "`| string` makes text of a value")
         self.pay(len(value) >> 6)
         return value
 
-    def elements(self, value: Any) -> list[Any]:
+    def elements(self, value: object) -> list[JSON]:
         """Return what a loop over `value` visits: elements of a list, keys of an object, characters of a text."""
         match value:
             case list():

@@ -6,22 +6,23 @@ from typing import Any
 from holdfast.blueprint.expressions.bounds import MAX_ITEMS, Bounds
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.values import is_integer, kind, number
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 MAX_RANGE = 1000
 _MAX_STRIPPED = 100
 
 
-def length(bounds: Bounds, value: Any, /) -> int:
+def length(bounds: Bounds, value: JSON, /) -> int:
     if not isinstance(value, (str, list, dict)):
         raise ExpressionError(f"{kind(value)} has no length")
     return len(value)
 
 
-def magnitude(bounds: Bounds, value: Any, /) -> Any:
+def magnitude(bounds: Bounds, value: JSON, /) -> JSON:
     return number(abs(number(value)))
 
 
-def numbers(bounds: Bounds, start: Any, stop: Any = None, step: Any = 1, /) -> list[int]:
+def numbers(bounds: Bounds, start: JSON, stop: JSON = None, step: JSON = 1, /) -> list[int]:
     if stop is None:
         start, stop = 0, start
     if not (is_integer(start) and is_integer(stop) and is_integer(step)):
@@ -33,22 +34,22 @@ def numbers(bounds: Bounds, start: Any, stop: Any = None, step: Any = 1, /) -> l
     return list(counted)
 
 
-def smallest(bounds: Bounds, first: Any, /, *others: Any) -> Any:
+def smallest(bounds: Bounds, first: JSON, /, *others: JSON) -> JSON:
     return min(_candidates(bounds, "min", first, others))
 
 
-def largest(bounds: Bounds, first: Any, /, *others: Any) -> Any:
+def largest(bounds: Bounds, first: JSON, /, *others: JSON) -> JSON:
     return max(_candidates(bounds, "max", first, others))
 
 
-def _candidates(bounds: Bounds, name: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
+def _candidates(bounds: Bounds, name: str, first: JSON, others: tuple[JSON, ...]) -> list[JSON]:
     values = [first, *others] if others else bounds.elements(first)
     if not values:
         raise ExpressionError(f"{name} of nothing")
     return orderable(bounds, name, values)
 
 
-def orderable(bounds: Bounds, name: str, values: list[Any]) -> list[Any]:
+def orderable(bounds: Bounds, name: str, values: list[JSON]) -> list[JSON]:
     """Return the values, which must be all numbers or all text; `name` is the caller's, for the message."""
     bounds.pay(len(values))
     if all(isinstance(value, str) for value in values):
@@ -59,23 +60,23 @@ def orderable(bounds: Bounds, name: str, values: list[Any]) -> list[Any]:
     return values
 
 
-def get(bounds: Bounds, of: dict[str, Any], key: Any, default: Any = None, /) -> Any:
+def get(bounds: Bounds, of: JSONObject, key: JSON, default: JSON = None, /) -> JSON:
     if not isinstance(key, str):
         raise ExpressionError(f"a key of an object is text, not {kind(key)}")
     return of.get(key, default)
 
 
-def items(bounds: Bounds, of: dict[str, Any], /) -> list[Any]:
+def items(bounds: Bounds, of: JSONObject, /) -> list[JSON]:
     bounds.pay(len(of))
     return [[key, value] for key, value in of.items()]
 
 
-def keys(bounds: Bounds, of: dict[str, Any], /) -> list[Any]:
+def keys(bounds: Bounds, of: JSONObject, /) -> list[JSON]:
     bounds.room_for_items(len(of))
     return list(of)
 
 
-def values(bounds: Bounds, of: dict[str, Any], /) -> list[Any]:
+def values(bounds: Bounds, of: JSONObject, /) -> list[JSON]:
     bounds.room_for_items(len(of))
     return list(of.values())
 
@@ -88,13 +89,13 @@ def upper(bounds: Bounds, of: str, /) -> str:
     return bounds.built_text(bounds.text(of).upper())
 
 
-def strip(bounds: Bounds, of: str, chars: Any = None, /) -> str:
+def strip(bounds: Bounds, of: str, chars: JSON = None, /) -> str:
     if chars is not None and len(bounds.text(chars)) > _MAX_STRIPPED:
         raise ExpressionError(f"strips at most {_MAX_STRIPPED} different characters")
     return bounds.built_text(bounds.text(of).strip(chars))
 
 
-def split(bounds: Bounds, of: str, sep: Any = None, maxsplit: Any = -1, /) -> list[str]:
+def split(bounds: Bounds, of: str, sep: JSON = None, maxsplit: JSON = -1, /) -> list[str]:
     if sep is not None and not bounds.text(sep):
         raise ExpressionError("split needs a separator that is not empty")
     if not is_integer(maxsplit):
@@ -105,19 +106,19 @@ def split(bounds: Bounds, of: str, sep: Any = None, maxsplit: Any = -1, /) -> li
     return parts
 
 
-def startswith(bounds: Bounds, of: str, prefix: Any, /) -> bool:
+def startswith(bounds: Bounds, of: str, prefix: JSON, /) -> bool:
     return of.startswith(_one_or_several(bounds, prefix))
 
 
-def endswith(bounds: Bounds, of: str, suffix: Any, /) -> bool:
+def endswith(bounds: Bounds, of: str, suffix: JSON, /) -> bool:
     return of.endswith(_one_or_several(bounds, suffix))
 
 
-def _one_or_several(bounds: Bounds, parts: Any) -> tuple[str, ...]:
+def _one_or_several(bounds: Bounds, parts: JSON) -> tuple[str, ...]:
     return tuple(bounds.text(part) for part in (bounds.elements(parts) if isinstance(parts, list) else [parts]))
 
 
-def replace(bounds: Bounds, of: str, old: Any, new: Any, count: Any = -1, /) -> str:
+def replace(bounds: Bounds, of: str, old: JSON, new: JSON, count: JSON = -1, /) -> str:
     for text in (of, old, new):
         bounds.text(text)
     if not is_integer(count):
@@ -127,7 +128,7 @@ def replace(bounds: Bounds, of: str, old: Any, new: Any, count: Any = -1, /) -> 
     return of.replace(old, new, times)
 
 
-def join(bounds: Bounds, of: str, parts: Any, /) -> str:
+def join(bounds: Bounds, of: str, parts: JSON, /) -> str:
     if not all(isinstance(part, str) for part in bounds.elements(parts)):
         raise ExpressionError(".join() needs a list of text", "`| join(', ')` joins any values")
     return joined(bounds, of, bounds.elements(parts))

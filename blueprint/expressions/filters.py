@@ -11,13 +11,14 @@ from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 from holdfast.blueprint.expressions.predicates import apply_test
 from holdfast.blueprint.expressions.values import Undefined, by_path, is_integer, kind, number, require_defined, to_json
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 _WORD = re.compile(r"\w+")
 _WORD_START = re.compile(r"([-\s({\[<]+)")
 _MISSING = object()
 
 
-def _default(bounds: Bounds, value: Any, /, default_value: Any = "", boolean: Any = False) -> Any:
+def _default(bounds: Bounds, value: JSON, /, default_value: JSON = "", boolean: JSON = False) -> JSON:
     """Replace an undefined value (with `boolean`: also a false one)."""
     return default_value if isinstance(value, Undefined) or (boolean and not value) else value
 
@@ -25,27 +26,27 @@ def _default(bounds: Bounds, value: Any, /, default_value: Any = "", boolean: An
 # Text
 
 
-def _capitalize(bounds: Bounds, value: Any, /) -> str:
+def _capitalize(bounds: Bounds, value: JSON, /) -> str:
     return bounds.built_text(bounds.text(value).capitalize())
 
 
-def _title(bounds: Bounds, value: Any, /) -> str:
+def _title(bounds: Bounds, value: JSON, /) -> str:
     bounds.room_for_text(len(bounds.text(value)))
     words = _WORD_START.split(value)
     bounds.pay(len(words))
     return bounds.built_text("".join(word[0].upper() + word[1:].lower() for word in words if word))
 
 
-def _trim(bounds: Bounds, value: Any, /, chars: Any = None) -> str:
+def _trim(bounds: Bounds, value: JSON, /, chars: JSON = None) -> str:
     return calls.strip(bounds, bounds.text(value), chars)
 
 
-def _replace(bounds: Bounds, value: Any, /, old: Any, new: Any, count: Any = -1) -> str:
+def _replace(bounds: Bounds, value: JSON, /, old: JSON, new: JSON, count: JSON = -1) -> str:
     return calls.replace(bounds, value, old, new, count)
 
 
 def _truncate(
-    bounds: Bounds, value: Any, /, length: Any = 255, killwords: Any = False, end: Any = "...", leeway: Any = 5
+    bounds: Bounds, value: JSON, /, length: JSON = 255, killwords: JSON = False, end: JSON = "...", leeway: JSON = 5
 ) -> str:
     """Cut a text to at most `length` characters, between words."""
     size = _size("truncate", length, MAX_TEXT) - len(bounds.text(end))
@@ -58,7 +59,7 @@ def _truncate(
     return str(kept if killwords else kept.rsplit(" ", 1)[0]) + str(end)
 
 
-def _indent(bounds: Bounds, value: Any, /, width: Any = 4, first: Any = False, blank: Any = False) -> str:
+def _indent(bounds: Bounds, value: JSON, /, width: JSON = 4, first: JSON = False, blank: JSON = False) -> str:
     margin = width if isinstance(width, str) else " " * _size("indent", width, 1000)
     bounds.room_for_text(len(bounds.text(value)) + (value.count("\n") + 1) * len(margin))
     lines = value.split("\n")
@@ -68,21 +69,21 @@ def _indent(bounds: Bounds, value: Any, /, width: Any = 4, first: Any = False, b
     return "\n".join(filled)
 
 
-def _wordcount(bounds: Bounds, value: Any, /) -> int:
+def _wordcount(bounds: Bounds, value: JSON, /) -> int:
     bounds.pay(len(bounds.text(value)) >> 3)
     return sum(1 for _ in _WORD.finditer(value))
 
 
-def _join(bounds: Bounds, value: Any, /, d: Any = "", attribute: Any = None) -> str:
+def _join(bounds: Bounds, value: JSON, /, d: JSON = "", attribute: JSON = None) -> str:
     parts = [bounds.display(part) for part in _parts(bounds, value, attribute)]
     return calls.joined(bounds, bounds.text(d), parts)
 
 
-def _string(bounds: Bounds, value: Any, /) -> str:
+def _string(bounds: Bounds, value: JSON, /) -> str:
     return bounds.display(value)
 
 
-def _tojson(bounds: Bounds, value: Any, /, indent: Any = None) -> str:
+def _tojson(bounds: Bounds, value: JSON, /, indent: JSON = None) -> str:
     bounds.room_for_text(bounds.weigh(value))
     if indent is None:
         return bounds.built_text(to_json(value))
@@ -97,7 +98,7 @@ def _tojson(bounds: Bounds, value: Any, /, indent: Any = None) -> str:
     return bounds.built_text("".join(chunks))
 
 
-def _fromjson(bounds: Bounds, value: Any, /) -> Any:
+def _fromjson(bounds: Bounds, value: JSON, /) -> JSON:
     bounds.pay(len(bounds.text(value)) >> 4)
     try:
         read = json.loads(value)
@@ -116,7 +117,7 @@ def _fromjson(bounds: Bounds, value: Any, /) -> Any:
 # Numbers
 
 
-def _int(bounds: Bounds, value: Any, /, default: Any = 0, base: Any = 10) -> Any:
+def _int(bounds: Bounds, value: JSON, /, default: JSON = 0, base: JSON = 10) -> JSON:
     """Return a whole number, or `default` for a value that is no number, as in Jinja."""
     try:
         if isinstance(value, str):
@@ -130,7 +131,7 @@ def _int(bounds: Bounds, value: Any, /, default: Any = 0, base: Any = 10) -> Any
         return _int(bounds, _float(bounds, value, None), default) if base == 10 else default
 
 
-def _float(bounds: Bounds, value: Any, /, default: Any = 0.0) -> Any:
+def _float(bounds: Bounds, value: JSON, /, default: JSON = 0.0) -> JSON:
     """Return a number, or `default` for a value that is no number, as in Jinja."""
     try:
         read = float(bounds.text(value)) if isinstance(value, str) else float(value)
@@ -139,7 +140,7 @@ def _float(bounds: Bounds, value: Any, /, default: Any = 0.0) -> Any:
     return number(read)
 
 
-def _round(bounds: Bounds, value: Any, /, precision: Any = 0, method: Any = "common") -> Any:
+def _round(bounds: Bounds, value: JSON, /, precision: JSON = 0, method: JSON = "common") -> JSON:
     if not is_integer(precision) or not -15 <= precision <= 15:
         raise ExpressionError("round: the precision is a whole number from -15 to 15")
     number(value)
@@ -153,7 +154,7 @@ def _round(bounds: Bounds, value: Any, /, precision: Any = 0, method: Any = "com
     raise ExpressionError("round: the method is 'common', 'ceil' or 'floor'")
 
 
-def _sum(bounds: Bounds, value: Any, /, attribute: Any = None, start: Any = 0) -> Any:
+def _sum(bounds: Bounds, value: JSON, /, attribute: JSON = None, start: JSON = 0) -> JSON:
     total = number(start)
     for part in _parts(bounds, value, attribute):
         total = number(total + number(part))
@@ -163,27 +164,27 @@ def _sum(bounds: Bounds, value: Any, /, attribute: Any = None, start: Any = 0) -
 # Lists and objects
 
 
-def _list(bounds: Bounds, value: Any, /) -> list[Any]:
+def _list(bounds: Bounds, value: JSON, /) -> list[JSON]:
     return list(bounds.elements(value))
 
 
-def _items(bounds: Bounds, value: Any, /) -> list[Any]:
+def _items(bounds: Bounds, value: JSON, /) -> list[JSON]:
     if not isinstance(value, dict):
         raise ExpressionError(f"items needs an object, not {kind(value)}")
     return calls.items(bounds, value)
 
 
-def _first(bounds: Bounds, value: Any, /) -> Any:
+def _first(bounds: Bounds, value: JSON, /) -> JSON:
     elements = bounds.elements(value)
     return elements[0] if elements else Undefined("the first of an empty list")
 
 
-def _last(bounds: Bounds, value: Any, /) -> Any:
+def _last(bounds: Bounds, value: JSON, /) -> JSON:
     elements = bounds.elements(value)
     return elements[-1] if elements else Undefined("the last of an empty list")
 
 
-def _reverse(bounds: Bounds, value: Any, /) -> Any:
+def _reverse(bounds: Bounds, value: JSON, /) -> JSON:
     if isinstance(value, str):
         bounds.room_for_text(len(value))
         return value[::-1]
@@ -191,16 +192,16 @@ def _reverse(bounds: Bounds, value: Any, /) -> Any:
 
 
 def _sort(
-    bounds: Bounds, value: Any, /, reverse: Any = False, case_sensitive: Any = False, attribute: Any = None
-) -> list[Any]:
+    bounds: Bounds, value: JSON, /, reverse: JSON = False, case_sensitive: JSON = False, attribute: JSON = None
+) -> list[JSON]:
     elements = bounds.elements(value)
     keys = _keys(bounds, "sort", elements, case_sensitive, attribute)
     return [elements[index] for index in _sorted_places(bounds, keys, bool(reverse))]
 
 
 def _dictsort(
-    bounds: Bounds, value: Any, /, case_sensitive: Any = False, by: Any = "key", reverse: Any = False
-) -> list[Any]:
+    bounds: Bounds, value: JSON, /, case_sensitive: JSON = False, by: JSON = "key", reverse: JSON = False
+) -> list[JSON]:
     if by not in ("key", "value"):
         raise ExpressionError("dictsort: by is 'key' or 'value'")
     pairs = _items(bounds, value)
@@ -208,28 +209,28 @@ def _dictsort(
     return [pairs[index] for index in _sorted_places(bounds, keys, bool(reverse))]
 
 
-def _sorted_places(bounds: Bounds, keys: list[Any], reverse: bool) -> list[int]:
+def _sorted_places(bounds: Bounds, keys: list[JSON], reverse: bool) -> list[int]:
     bounds.pay(len(keys) * len(keys).bit_length() >> 4)
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
 
 
-def _unique(bounds: Bounds, value: Any, /, case_sensitive: Any = False, attribute: Any = None) -> list[Any]:
+def _unique(bounds: Bounds, value: JSON, /, case_sensitive: JSON = False, attribute: JSON = None) -> list[JSON]:
     elements = bounds.elements(value)
-    firsts: dict[Any, Any] = {}
+    firsts: dict[JSON, JSON] = {}
     for key, element in zip(_keys(bounds, "unique", elements, case_sensitive, attribute), elements, strict=True):
         firsts.setdefault(key, element)
     return list(firsts.values())
 
 
-def _min(bounds: Bounds, value: Any, /, case_sensitive: Any = False, attribute: Any = None) -> Any:
+def _min(bounds: Bounds, value: JSON, /, case_sensitive: JSON = False, attribute: JSON = None) -> JSON:
     return _extreme(bounds, "min", min, value, case_sensitive, attribute)
 
 
-def _max(bounds: Bounds, value: Any, /, case_sensitive: Any = False, attribute: Any = None) -> Any:
+def _max(bounds: Bounds, value: JSON, /, case_sensitive: JSON = False, attribute: JSON = None) -> JSON:
     return _extreme(bounds, "max", max, value, case_sensitive, attribute)
 
 
-def _extreme(bounds: Bounds, name: str, pick: Callable[..., int], value: Any, case: Any, attribute: Any) -> Any:
+def _extreme(bounds: Bounds, name: str, pick: Callable[..., int], value: JSON, case: JSON, attribute: JSON) -> JSON:
     elements = bounds.elements(value)
     if not elements:
         return Undefined(f"the {name} of an empty list")
@@ -238,8 +239,8 @@ def _extreme(bounds: Bounds, name: str, pick: Callable[..., int], value: Any, ca
 
 
 def _map(
-    bounds: Bounds, value: Any, /, *args: Any, attribute: Any = None, default: Any = _MISSING, **kwargs: Any
-) -> list[Any]:
+    bounds: Bounds, value: JSON, /, *args: JSON, attribute: JSON = None, default: JSON = _MISSING, **kwargs: Any
+) -> list[JSON]:
     """Apply a filter to each element (`map('upper')`) or read a key of each (`map(attribute='a.b')`)."""
     if attribute is None and not args:
         raise ExpressionError("map needs the name of a filter or an attribute")
@@ -257,30 +258,30 @@ def _map(
     return mapped
 
 
-def _select(bounds: Bounds, value: Any, /, *test: Any) -> list[Any]:
+def _select(bounds: Bounds, value: JSON, /, *test: JSON) -> list[JSON]:
     return [element for element in bounds.elements(value) if _passes(bounds, element, test)]
 
 
-def _reject(bounds: Bounds, value: Any, /, *test: Any) -> list[Any]:
+def _reject(bounds: Bounds, value: JSON, /, *test: JSON) -> list[JSON]:
     return [element for element in bounds.elements(value) if not _passes(bounds, element, test)]
 
 
-def _selectattr(bounds: Bounds, value: Any, attribute: Any, /, *test: Any) -> list[Any]:
+def _selectattr(bounds: Bounds, value: JSON, attribute: JSON, /, *test: JSON) -> list[JSON]:
     path = _path("selectattr", attribute)
     return [element for element in bounds.elements(value) if _passes(bounds, _at(bounds, element, path), test)]
 
 
-def _rejectattr(bounds: Bounds, value: Any, attribute: Any, /, *test: Any) -> list[Any]:
+def _rejectattr(bounds: Bounds, value: JSON, attribute: JSON, /, *test: JSON) -> list[JSON]:
     path = _path("rejectattr", attribute)
     return [element for element in bounds.elements(value) if not _passes(bounds, _at(bounds, element, path), test)]
 
 
-def _passes(bounds: Bounds, value: Any, test: tuple[Any, ...]) -> bool:
+def _passes(bounds: Bounds, value: JSON, test: tuple[JSON, ...]) -> bool:
     bounds.pay(1)
     return apply_test(bounds, test[0], value, list(test[1:])) if test else bool(value)
 
 
-def _batch(bounds: Bounds, value: Any, /, linecount: Any, fill_with: Any = None) -> list[Any]:
+def _batch(bounds: Bounds, value: JSON, /, linecount: JSON, fill_with: JSON = None) -> list[JSON]:
     """Split a list into rows of `linecount` elements."""
     width = _size("batch", linecount, MAX_ITEMS, least=1)
     elements = bounds.elements(value)
@@ -292,7 +293,7 @@ def _batch(bounds: Bounds, value: Any, /, linecount: Any, fill_with: Any = None)
     return rows
 
 
-def _slice(bounds: Bounds, value: Any, /, slices: Any, fill_with: Any = None) -> list[Any]:
+def _slice(bounds: Bounds, value: JSON, /, slices: JSON, fill_with: JSON = None) -> list[JSON]:
     """Split a list into `slices` columns of about the same length."""
     count = _size("slice", slices, MAX_ITEMS, least=1)
     elements = bounds.elements(value)
@@ -306,31 +307,31 @@ def _slice(bounds: Bounds, value: Any, /, slices: Any, fill_with: Any = None) ->
     return columns
 
 
-def _parts(bounds: Bounds, value: Any, attribute: Any) -> Iterator[Any]:
+def _parts(bounds: Bounds, value: JSON, attribute: JSON) -> Iterator[JSON]:
     for element in bounds.elements(value):
         bounds.pay(1)
         yield element if attribute is None else require_defined(_at(bounds, element, _path("attribute", attribute)))
 
 
-def _keys(bounds: Bounds, name: str, elements: list[Any], case_sensitive: Any, attribute: Any = None) -> list[Any]:
+def _keys(bounds: Bounds, name: str, elements: list[JSON], case_sensitive: JSON, attribute: JSON = None) -> list[JSON]:
     """Return the values that elements are compared by; as in Jinja, texts without regard to case."""
     keys = calls.orderable(bounds, name, list(_parts(bounds, elements, attribute)))
     return keys if case_sensitive or not keys or not isinstance(keys[0], str) else [key.lower() for key in keys]
 
 
-def _at(bounds: Bounds, element: Any, path: str) -> Any:
+def _at(bounds: Bounds, element: JSON, path: str) -> JSON:
     """Return the value at a path of an element; each dot costs a step."""
     bounds.pay(path.count("."))
     return by_path(element, path)
 
 
-def _path(name: str, attribute: Any) -> str:
+def _path(name: str, attribute: JSON) -> str:
     if isinstance(attribute, str) or is_integer(attribute):
         return attribute if isinstance(attribute, str) and len(attribute) <= 200 else str(number(attribute))
     raise ExpressionError(f"{name}: an attribute is text, not {kind(attribute)}")
 
 
-def _size(name: str, value: Any, most: int, least: int = 0) -> int:
+def _size(name: str, value: JSON, most: int, least: int = 0) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
     raise ExpressionError(f"{name} needs a whole number from {least} to {most:,}")
@@ -380,7 +381,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def apply_filter(bounds: Bounds, name: Any, value: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def apply_filter(bounds: Bounds, name: JSON, value: JSON, args: list[JSON], kwargs: JSONObject) -> JSON:
     if not isinstance(name, str) or name not in FILTERS:
         raise unknown_filter(str(name))
     if name not in ("default", "d"):

@@ -7,12 +7,13 @@ from typing import Any
 from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.values import Undefined, kind, number, require_defined
+from holdfast.blueprint.json_values import JSON
 
 Binary = Callable[[Bounds, Any, Any], Any]
 _NUMBERS = (int, float)
 
 
-def add(bounds: Bounds, left: Any, right: Any) -> Any:
+def add(bounds: Bounds, left: JSON, right: JSON) -> JSON:
     match left, right:
         case str(), str():
             bounds.room_for_text(len(left) + len(right))
@@ -25,33 +26,33 @@ def add(bounds: Bounds, left: Any, right: Any) -> Any:
     return _arithmetic("+", operator.add, left, right)
 
 
-def subtract(_: Bounds, left: Any, right: Any) -> Any:
+def subtract(_: Bounds, left: JSON, right: JSON) -> JSON:
     return _arithmetic("-", operator.sub, left, right)
 
 
-def multiply(_: Bounds, left: Any, right: Any) -> Any:
+def multiply(_: Bounds, left: JSON, right: JSON) -> JSON:
     return _arithmetic("*", operator.mul, left, right)
 
 
-def divide(_: Bounds, left: Any, right: Any) -> Any:
+def divide(_: Bounds, left: JSON, right: JSON) -> JSON:
     return _arithmetic("/", operator.truediv, left, right)
 
 
-def divide_whole(_: Bounds, left: Any, right: Any) -> Any:
+def divide_whole(_: Bounds, left: JSON, right: JSON) -> JSON:
     return _arithmetic("//", operator.floordiv, left, right)
 
 
-def remainder(_: Bounds, left: Any, right: Any) -> Any:
+def remainder(_: Bounds, left: JSON, right: JSON) -> JSON:
     return _arithmetic("%", operator.mod, left, right)
 
 
-def power(_: Bounds, left: Any, right: Any) -> Any:
+def power(_: Bounds, left: JSON, right: JSON) -> JSON:
     if isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right > 64:
         raise ExpressionError("a number is over 2^63")
     return _arithmetic("**", operator.pow, left, right)
 
 
-def _arithmetic(sign: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+def _arithmetic(sign: str, compute: Callable[[Any, Any], Any], left: JSON, right: JSON) -> JSON:
     """Compute with two numbers, both at most 2^63 in magnitude, so that no result is large."""
     if not isinstance(left, _NUMBERS) or not isinstance(right, _NUMBERS):
         raise ExpressionError(f"{sign} needs numbers, not {kind(left)} and {kind(right)}")
@@ -63,15 +64,15 @@ def _arithmetic(sign: str, compute: Callable[[Any, Any], Any], left: Any, right:
         raise ExpressionError("a number is too large") from None
 
 
-def negative(value: Any) -> Any:
+def negative(value: JSON) -> JSON:
     return number(-number(value))
 
 
-def positive(value: Any) -> Any:
+def positive(value: JSON) -> JSON:
     return number(+number(value))
 
 
-def equal(bounds: Bounds, left: Any, right: Any) -> bool:
+def equal(bounds: Bounds, left: JSON, right: JSON) -> bool:
     match left, right:
         case (Undefined(), _) | (_, Undefined()):
             return type(left) is type(right)
@@ -84,12 +85,12 @@ def equal(bounds: Bounds, left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def unequal(bounds: Bounds, left: Any, right: Any) -> bool:
+def unequal(bounds: Bounds, left: JSON, right: JSON) -> bool:
     return not equal(bounds, left, right)
 
 
 def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
-    def ordered(bounds: Bounds, left: Any, right: Any) -> bool:
+    def ordered(bounds: Bounds, left: JSON, right: JSON) -> bool:
         match require_defined(left), require_defined(right):
             case str(), str():
                 bounds.pay(min(len(left), len(right)) >> 10)
@@ -101,7 +102,7 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
     return ordered
 
 
-def contained(bounds: Bounds, value: Any, within: Any) -> bool:
+def contained(bounds: Bounds, value: JSON, within: JSON) -> bool:
     """Return `value in within`: a part of a text, an element of a list, a key of an object."""
     match require_defined(within):
         case str():
@@ -115,14 +116,14 @@ def contained(bounds: Bounds, value: Any, within: Any) -> bool:
     raise ExpressionError(f"`in` needs a list, an object or a text, not {kind(within)}")
 
 
-def _steps_to_find(bounds: Bounds, value: Any, within: list[Any]) -> int:
+def _steps_to_find(bounds: Bounds, value: JSON, within: list[JSON]) -> int:
     """Return the cost of a search: a long text may be compared to its end with each element."""
     if isinstance(value, (dict, list)):
         return bounds.weigh(within) >> 6
     return len(within) * (1 + (len(value) >> 10 if isinstance(value, str) else 0)) >> 4
 
 
-def not_contained(bounds: Bounds, value: Any, within: Any) -> bool:
+def not_contained(bounds: Bounds, value: JSON, within: JSON) -> bool:
     return not contained(bounds, value, within)
 
 

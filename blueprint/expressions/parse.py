@@ -16,6 +16,7 @@ from holdfast.blueprint.expressions.filters import FILTERS, unknown_filter
 from holdfast.blueprint.expressions.predicates import TESTS, unknown_test
 from holdfast.blueprint.expressions.values import MAX_NUMBER
 from holdfast.blueprint.expressions.walk import EXPRESSIONS, STATEMENTS
+from holdfast.blueprint.json_values import JSON
 
 MAX_SOURCE = 64 * 1024
 MAX_NESTING = 60  # of jinja2's parser, which takes up to nine frames a level (a parenthesis is two levels)
@@ -234,7 +235,7 @@ def _signature(called: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(called)
 
 
-def _unknown(kind: str, name: str, available: Mapping[str, Any]) -> ExpressionError:
+def _unknown(kind: str, name: str, available: Mapping[str, JSON]) -> ExpressionError:
     return ExpressionError(f"unknown {kind} {shortened(name, 40)!r}", did_you_mean(name, available))
 
 

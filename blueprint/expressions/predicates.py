@@ -8,28 +8,29 @@ from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 from holdfast.blueprint.expressions.operators import COMPARISONS, contained, equal, remainder, unequal
 from holdfast.blueprint.expressions.values import Undefined, is_integer, is_number, kind, require_defined
+from holdfast.blueprint.json_values import JSON
 
 
-def _even(bounds: Bounds, value: Any, /) -> bool:
+def _even(bounds: Bounds, value: object, /) -> bool:
     return _whole(value) % 2 == 0
 
 
-def _odd(bounds: Bounds, value: Any, /) -> bool:
+def _odd(bounds: Bounds, value: object, /) -> bool:
     return _whole(value) % 2 == 1
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ExpressionError(f"needs a whole number, not {kind(value)}")
     return value
 
 
-def _divisible(bounds: Bounds, value: Any, by: Any, /) -> bool:
+def _divisible(bounds: Bounds, value: object, by: object, /) -> bool:
     return bool(remainder(bounds, value, by) == 0)
 
 
 def _of(check: Callable[[Any], bool]) -> Callable[..., bool]:
-    def test(bounds: Bounds, value: Any, /) -> bool:
+    def test(bounds: Bounds, value: object, /) -> bool:
         return check(value)
 
     return test
@@ -67,7 +68,7 @@ TESTS: dict[str, Callable[..., bool]] = {
 _TAKE_UNDEFINED = frozenset({"defined", "undefined", "eq", "equalto", "ne"})
 
 
-def apply_test(bounds: Bounds, name: Any, value: Any, args: list[Any]) -> bool:
+def apply_test(bounds: Bounds, name: object, value: object, args: list[JSON]) -> bool:
     if not isinstance(name, str) or name not in TESTS:
         raise unknown_test(str(name))
     if name not in _TAKE_UNDEFINED:

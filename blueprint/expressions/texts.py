@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from typing import Any
+
+from holdfast.blueprint.json_values import JSON
 
 
 class NoJson(ValueError):
     """The text is no JSON."""
 
 
-def read_json(text: str) -> Any:
+def read_json(text: str) -> JSON:
     """Return the value in a text. Raises `NoJson`, also for what no JSON has: NaN, infinity, endless nesting.
 
     >>> read_json('{"a": [1]}')
@@ -26,7 +27,7 @@ def read_json(text: str) -> Any:
     return value
 
 
-def read_structure(value: Any) -> Any:
+def read_structure(value: object) -> JSON:
     """Return a text that is a JSON list or object as that; everything else as it is.
 
     >>> read_structure('["a"]'), read_structure("5")
@@ -54,7 +55,7 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).strip()
 
 
-def _refuse(name: str) -> Any:
+def _refuse(name: str) -> JSON:
     raise ValueError(f"{name} is no JSON")
 
 

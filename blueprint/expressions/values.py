@@ -3,9 +3,10 @@
 import json
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.json_values import JSON
 
 MAX_NUMBER = 2**63
 _SHOWN = 40
@@ -35,14 +36,14 @@ class Undefined:
         raise ExpressionError(f"{self.path} is undefined", hint, line=line)
 
 
-def require_defined(value: Any) -> Any:
+def require_defined(value: JSON) -> JSON:
     """Return the value. Raises `ExpressionError` if it is undefined."""
     if isinstance(value, Undefined):
         value.refuse()
     return value
 
 
-def kind(value: Any) -> str:
+def kind(value: JSON) -> str:
     match value:
         case None:
             return "null"
@@ -61,11 +62,11 @@ def kind(value: Any) -> str:
     return type(value).__name__
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: JSON) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: JSON) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -73,7 +74,7 @@ Path = Callable[[], str]
 """Names what is read, in errors; asked for only then."""
 
 
-def attribute(of: Any, name: str, path: Path) -> Any:
+def attribute(of: JSON, name: str, path: Path) -> JSON:
     """Return `of.name`: a key, never an attribute of a Python object."""
     match of:
         case dict():
@@ -85,7 +86,7 @@ def attribute(of: Any, name: str, path: Path) -> Any:
     raise ExpressionError(f"{path()}: {kind(of)} has no key {name!r}")
 
 
-def item(of: Any, key: Any, path: Path) -> Any:
+def item(of: JSON, key: JSON, path: Path) -> JSON:
     """Return `of[key]`: a key of an object, an index of a list or text."""
     match of:
         case Undefined():
@@ -103,7 +104,7 @@ def item(of: Any, key: Any, path: Path) -> Any:
     raise ExpressionError(f"{path()}: {kind(of)} cannot be indexed")
 
 
-def shown_key(key: Any) -> str:
+def shown_key(key: JSON) -> str:
     """Return a key for messages, shortened.
 
     >>> shown_key("name"), shown_key(0), shown_key([1, 2])
@@ -114,7 +115,7 @@ def shown_key(key: Any) -> str:
     return shortened(repr(key[:_SHOWN] if isinstance(key, str) else key), _SHOWN)
 
 
-def by_path(of: Any, path: str) -> Any:
+def by_path(of: JSON, path: str) -> JSON:
     """Return what `map(attribute='a.0.b')` reads: keys and indices, separated by dots."""
 
     def named() -> str:
@@ -128,7 +129,7 @@ def by_path(of: Any, path: str) -> Any:
     return of
 
 
-def number(value: Any) -> Any:
+def number(value: JSON) -> JSON:
     """Return the number, which must be finite, and at most 2^63 in magnitude if it is whole."""
     if isinstance(value, int):
         if not -MAX_NUMBER <= value <= MAX_NUMBER:
@@ -140,7 +141,7 @@ def number(value: Any) -> Any:
     return value
 
 
-def text_of(value: Any) -> str:
+def text_of(value: JSON) -> str:
     """Return the display form of a value: text as itself, else compact JSON.
 
     >>> text_of("Don't"), text_of({"a": [1, None, True]})
@@ -149,7 +150,7 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-def to_json(value: Any) -> str:
+def to_json(value: JSON) -> str:
     try:
         return _COMPACT.encode(value)
     except (TypeError, ValueError, RecursionError) as error:

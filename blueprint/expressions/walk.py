@@ -15,6 +15,7 @@ from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, 
 from holdfast.blueprint.expressions.filters import apply_filter
 from holdfast.blueprint.expressions.predicates import apply_test
 from holdfast.blueprint.expressions.values import Path, Undefined, attribute, item, kind, shown_key
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 
 class Walker(Bounds):
@@ -22,12 +23,12 @@ class Walker(Bounds):
 
     __slots__ = ("local", "names")
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
+    def __init__(self, names: Mapping[str, JSON]) -> None:
         super().__init__()
         self.names = names
-        self.local: dict[str, Any] = {}  # replaced, not changed, on entering a loop
+        self.local: JSONObject = {}  # replaced, not changed, on entering a loop
 
-    def value(self, node: nodes.Node) -> Any:
+    def value(self, node: nodes.Node) -> JSON:
         """Return the value of an expression, which may be undefined."""
         self.remaining -= 1
         if self.remaining < 0:
@@ -40,7 +41,7 @@ class Walker(Bounds):
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ExpressionError(shortened(str(error), 200), line=node.lineno) from error
 
-    def require_value(self, node: nodes.Node) -> Any:
+    def require_value(self, node: nodes.Node) -> JSON:
         """Return the value of an expression. Raises `ExpressionError` if it is undefined."""
         value = self.value(node)
         if isinstance(value, Undefined):
@@ -72,7 +73,7 @@ class Walker(Bounds):
                 error.line = error.line or statement.lineno
                 raise
 
-    def bind(self, target: nodes.Node, value: Any) -> None:
+    def bind(self, target: nodes.Node, value: object) -> None:
         """Bind a target to a value: `target` is a name, or a tuple of targets that takes a list apart."""
         self.pay(1)
         if isinstance(target, nodes.Name):
@@ -88,11 +89,11 @@ class Walker(Bounds):
 # Names, keys, literals
 
 
-def _const(walker: Walker, node: nodes.Const) -> Any:
+def _const(walker: Walker, node: nodes.Const) -> JSON:
     return node.value
 
 
-def _name(walker: Walker, node: nodes.Name) -> Any:
+def _name(walker: Walker, node: nodes.Name) -> JSON:
     name = node.name
     if name in walker.local:
         return walker.local[name]
@@ -103,14 +104,14 @@ def _name(walker: Walker, node: nodes.Name) -> Any:
     raise ExpressionError(f"unknown name {shortened(name, 40)!r}", hint)
 
 
-def _getattr(walker: Walker, node: nodes.Getattr) -> Any:
+def _getattr(walker: Walker, node: nodes.Getattr) -> JSON:
     of = walker.value(node.node)
     if isinstance(of, dict) and node.attr in of:
         return of[node.attr]
     return attribute(of, node.attr, lambda: source_of(node))
 
 
-def _getitem(walker: Walker, node: nodes.Getitem) -> Any:
+def _getitem(walker: Walker, node: nodes.Getitem) -> JSON:
     of = walker.value(node.node)
     if isinstance(node.arg, nodes.Slice):
         return _sliced(walker, of, node.arg, lambda: source_of(node))
@@ -120,7 +121,7 @@ def _getitem(walker: Walker, node: nodes.Getitem) -> Any:
     return item(of, key, lambda: source_of(node))
 
 
-def _sliced(walker: Walker, of: Any, node: nodes.Slice, path: Path) -> Any:
+def _sliced(walker: Walker, of: object, node: nodes.Slice, path: Path) -> JSON:
     start, stop, step = (
         None if part is None else walker.require_value(part) for part in (node.start, node.stop, node.step)
     )
@@ -158,11 +159,11 @@ def source_of(node: nodes.Node | None) -> str:
     return "(…)"
 
 
-def _list(walker: Walker, node: nodes.List | nodes.Tuple) -> list[Any]:
+def _list(walker: Walker, node: nodes.List | nodes.Tuple) -> list[JSON]:
     return [walker.require_value(part) for part in node.items]
 
 
-def _dict(walker: Walker, node: nodes.Dict) -> dict[str, Any]:
+def _dict(walker: Walker, node: nodes.Dict) -> JSONObject:
     built = {}
     for pair in node.items:
         key = walker.require_value(pair.key)
@@ -175,18 +176,18 @@ def _dict(walker: Walker, node: nodes.Dict) -> dict[str, Any]:
 # Logic
 
 
-def _condition(walker: Walker, node: nodes.CondExpr) -> Any:
+def _condition(walker: Walker, node: nodes.CondExpr) -> JSON:
     if walker.value(node.test):
         return walker.value(node.expr1)
     return Undefined("`… if …` without an else") if node.expr2 is None else walker.value(node.expr2)
 
 
-def _and(walker: Walker, node: nodes.And) -> Any:
+def _and(walker: Walker, node: nodes.And) -> JSON:
     left = walker.value(node.left)
     return walker.value(node.right) if left else left
 
 
-def _or(walker: Walker, node: nodes.Or) -> Any:
+def _or(walker: Walker, node: nodes.Or) -> JSON:
     return walker.value(node.left) or walker.value(node.right)
 
 
@@ -208,17 +209,17 @@ def _compare(walker: Walker, node: nodes.Compare) -> bool:
 
 
 def _binary(compute: operators.Binary) -> Callable[[Walker, Any], Any]:
-    def walk(walker: Walker, node: nodes.BinExpr) -> Any:
+    def walk(walker: Walker, node: nodes.BinExpr) -> JSON:
         return compute(walker, walker.require_value(node.left), walker.require_value(node.right))
 
     return walk
 
 
-def _negative(walker: Walker, node: nodes.Neg) -> Any:
+def _negative(walker: Walker, node: nodes.Neg) -> JSON:
     return operators.negative(walker.require_value(node.node))
 
 
-def _positive(walker: Walker, node: nodes.Pos) -> Any:
+def _positive(walker: Walker, node: nodes.Pos) -> JSON:
     return operators.positive(walker.require_value(node.node))
 
 
@@ -229,14 +230,14 @@ def _concat(walker: Walker, node: nodes.Concat) -> str:
 # Filters, tests, calls
 
 
-def _filter(walker: Walker, node: nodes.Filter) -> Any:
+def _filter(walker: Walker, node: nodes.Filter) -> JSON:
     assert node.node is not None  # only a filter block has none
     value = walker.value(node.node)
     args = [walker.value(arg) for arg in node.args]
     return apply_filter(walker, node.name, value, args, _named(walker, node))
 
 
-def _named(walker: Walker, node: nodes.Filter) -> dict[str, Any]:
+def _named(walker: Walker, node: nodes.Filter) -> JSONObject:
     return {str(pair.key): walker.value(pair.value) for pair in node.kwargs}
 
 
@@ -244,7 +245,7 @@ def _test(walker: Walker, node: nodes.Test) -> bool:
     return apply_test(walker, node.name, walker.value(node.node), [walker.value(arg) for arg in node.args])
 
 
-def _call(walker: Walker, node: nodes.Call) -> Any:
+def _call(walker: Walker, node: nodes.Call) -> JSON:
     if isinstance(node.node, nodes.Getattr):
         of = walker.require_value(node.node.node)
         owner, method = calls.METHODS[node.node.attr]
@@ -292,7 +293,7 @@ def _for(walker: Walker, node: nodes.For, write: Callable[[str], None]) -> None:
     walker.local = outer
 
 
-def _looped(walker: Walker, node: nodes.For) -> list[Any]:
+def _looped(walker: Walker, node: nodes.For) -> list[JSON]:
     elements = walker.elements(walker.require_value(node.iter))
     if node.test is None:
         return elements
@@ -307,7 +308,7 @@ def _looped(walker: Walker, node: nodes.For) -> list[Any]:
     return kept
 
 
-def _loop(index: int, length: int) -> dict[str, Any]:
+def _loop(index: int, length: int) -> JSONObject:
     return {
         "index": index + 1,
         "index0": index,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.base import Step
@@ -72,9 +73,9 @@ class Clarify(Step):
     def agents(self) -> Sequence[AgentReference]:
         return () if self.agent is None else (AgentReference(self.agent, "agent"),)
 
-    def properties(self) -> dict[str, Any]:
+    def properties(self) -> JSONObject:
         """Return the facts by name, in the schema's order."""
-        properties: dict[str, Any] = self.facts.get("properties", {})
+        properties: JSONObject = self.facts.get("properties", {})
         return properties
 
     def wanted(self) -> list[str]:

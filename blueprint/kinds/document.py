@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.parts import Access, Limits, Name, Part, Schema, Template
 
@@ -26,7 +27,7 @@ class Blueprint(Part):
         description="JSON Schema of the run's input.",
         examples=[{"type": "object", "required": ["topic"], "properties": {"topic": {"type": "string"}}}],
     )
-    context: dict[str, Any] = Field({}, description="First value of the run's context.", examples=[{"tries": 0}])
+    context: JSONObject = Field({}, description="First value of the run's context.", examples=[{"tries": 0}])
     context_schema: Schema | None = Field(
         None,
         description="JSON Schema that the context must always fit. A property may say `reduce`: append, merge, sum, "

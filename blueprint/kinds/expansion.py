@@ -6,9 +6,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.keys import known_keys, nearest, unknown_key
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
@@ -22,11 +22,11 @@ class Expansion(ABC):
     problems: list[Problem] = field(default_factory=list, kw_only=True)
 
     @abstractmethod
-    def steps(self, definition: Any, place: Position, path: str) -> Any:
+    def steps(self, definition: object, place: Position, path: str) -> JSON:
         """Return a list of steps in core form, from a list, from one step, or from `{steps: …}`."""
 
     @abstractmethod
-    def step(self, definition: Any, path: str) -> Any:
+    def step(self, definition: object, path: str) -> JSON:
         """Return a step in core form."""
 
     @abstractmethod

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import nearest
 from holdfast.blueprint.kinds.references import BUILTINS
@@ -128,7 +127,7 @@ def _move(config: PlacedDict, key: str, step: PlacedDict, to: str, path: str, ex
 
 def _retries(config: PlacedDict, step: PlacedDict, path: str, expansion: Expansion) -> None:
     """Read the number of retries as attempts, which are one more."""
-    retries: Any = config["max_retries"]
+    retries: JSON = config["max_retries"]
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         message = "'max_retries' must be a whole number, at least 0"
         place = config.value_place("max_retries")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.findings import Findings, is_literal
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
 from holdfast.blueprint.people import REQUESTER, USER, is_person, name_hint
@@ -68,7 +68,7 @@ def _secret(step: HitlFields, path: str, findings: Findings) -> None:
         _names(step.input_schema, f"{path}.input_schema", findings)
 
 
-def _names(schema: dict[str, Any], path: str, findings: Findings) -> None:
+def _names(schema: JSONObject, path: str, findings: Findings) -> None:
     """Check that the schema of a secret only names values: no value is ever seen that could be validated."""
     hint = "write {type: object, required: [NAME], properties: {NAME: {type: string, description: …}}}"
     properties = schema.get("properties")
@@ -136,14 +136,14 @@ def _misfit(step: HitlFields) -> str | None:
     return next((reason for choice in step.default if (reason := _choice_misfit(choice, step))), None)
 
 
-def _schema_misfit(schema: dict[str, Any], value: Any) -> str | None:
+def _schema_misfit(schema: JSONObject, value: object) -> str | None:
     try:
         return next((f"{path} {reason}".strip() for path, reason in problems_of(schema, value)), None)
     except BadSchema:
         return None  # reported at the schema
 
 
-def _choice_misfit(value: Any, step: HitlFields) -> str | None:
+def _choice_misfit(value: object, step: HitlFields) -> str | None:
     if not isinstance(value, str):
         return "it must be text"
     options = step.options if isinstance(step.options, list) else []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.description import PREVIOUS, Ask
 from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
 from holdfast.blueprint.people import GROUP, REQUESTER, USER
@@ -94,7 +93,7 @@ def _wanted(step: HitlFields) -> str:
     return "text" if step.input_schema is None else form(step.input_schema)
 
 
-def _secrets(schema: dict[str, Any]) -> str:
+def _secrets(schema: JSONObject) -> str:
     """Return the description of the secrets in a form.
 
     >>> _secrets({"required": ["KEY"], "properties": {"KEY": {}, "ID": {}}})

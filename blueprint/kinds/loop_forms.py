@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.expansion import Expansion, expand_condition
@@ -57,7 +57,7 @@ def _conversation(block: PlacedDict) -> None:
     _keep_written_inputs(block.get("body"))
 
 
-def _keep_written_inputs(value: Any) -> None:
+def _keep_written_inputs(value: object) -> None:
     """Keep an input that equals the default apart from none: without one an agent gets the turns alone."""
     match value:
         case dict():
@@ -147,7 +147,7 @@ def _last_turn_source(block: PlacedDict, path: str, expansion: Expansion) -> Non
     block.take("ai_turn_source")
 
 
-def _agent_steps(steps: Any) -> list[str]:
+def _agent_steps(steps: object) -> list[str]:
     """Return the names of the steps with agents, those inside conditionals too, but not those of inner loops."""
     names: list[str] = []
     for step in steps if isinstance(steps, list) else ():
@@ -162,7 +162,7 @@ def _agent_steps(steps: Any) -> list[str]:
     return names
 
 
-def _updates_context(value: Any) -> bool:
+def _updates_context(value: object) -> bool:
     match value:
         case dict():
             return (value.get("updates_context") is True and "name" in value) or any(

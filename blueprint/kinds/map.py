@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from jinja2 import nodes
 from pydantic import Field
@@ -14,6 +14,7 @@ from pydantic import Field
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.parse import parsed_expression
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, RESCUE, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
@@ -245,7 +246,7 @@ def _expanded_block(definition: PlacedDict, path: str, expansion: Expansion) -> 
     return block
 
 
-def _expression(value: Any) -> Any:
+def _expression(value: object) -> JSON:
     """Return the expression: `events` is `context.events`; `{{ … }}` is its content; a list is itself."""
     match value:
         case list():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from holdfast.blueprint.findings import Findings, check_path, may_be_object
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Part, Template
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
@@ -85,7 +86,7 @@ def _check_target(target: str, path: str, findings: Findings) -> None:
 # Short forms
 
 
-def expand_operations(definition: Any, path: str, expansion: Expansion, *, presets: bool) -> Any:
+def expand_operations(definition: object, path: str, expansion: Expansion, *, presets: bool) -> JSON:
     match definition:
         case PlacedList():
             operations = PlacedList(definition.place)
@@ -101,7 +102,7 @@ def expand_operations(definition: Any, path: str, expansion: Expansion, *, prese
     return definition
 
 
-def _operation(definition: Any, path: str, expansion: Expansion) -> Any:
+def _operation(definition: object, path: str, expansion: Expansion) -> JSON:
     """Expand `{set: "context.x", value: …}` to `{set: {target: "context.x", value: …}}`."""
     if not isinstance(definition, PlacedDict):
         return definition
@@ -178,14 +179,14 @@ def _notes(operations: PlacedList, mapping: PlacedDict, path: str, expansion: Ex
         _put(operations, "set", _NOTES, mapping["set"], mapping.value_place("set"))
 
 
-def _put(operations: PlacedList, verb: str, target: str, value: Any, place: Position) -> None:
+def _put(operations: PlacedList, verb: str, target: str, value: object, place: Position) -> None:
     write = PlacedDict(place)
     write.put("target", target, place)
     write.put("value", value, place)
     operations.add(_single_write(verb, write, place), place)
 
 
-def _single_write(verb: str, write: Any, place: Position) -> PlacedDict:
+def _single_write(verb: str, write: object, place: Position) -> PlacedDict:
     operation = PlacedDict(place)
     operation.put(verb, write, place)
     return operation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
@@ -31,7 +30,7 @@ def attempts(timeout: float | None, retry: Retry | None) -> str:
     return f" {limit}."
 
 
-def result_sentences(template: str | None, output: Any, mapper: str | None, names: Vocabulary) -> list[str]:
+def result_sentences(template: str | None, output: object, mapper: str | None, names: Vocabulary) -> list[str]:
     if mapper is not None:
         return [f"It gives what {mapper} makes."]
     if template is None and output is None:

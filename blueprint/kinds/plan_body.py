@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
 
@@ -67,7 +68,7 @@ class PlanStep(Part):
         None, description="Whether or how an interface shows the result; kept as it is.", examples=[True]
     )
     optional: bool = Field(False, description="Its failure does not make the plan fail.")
-    loopover: str | list[Any] | None = Field(
+    loopover: str | list[JSON] | None = Field(
         None,
         description="A reference to a list, or a list: the step (or, with `start_step`, the steps from there on) runs "
         "once an item.",
@@ -84,7 +85,7 @@ class PlanStep(Part):
         None, description="When nobody answers in time: fail (the default), skip the step, or take `default`."
     )
     default: str | None = Field(None, description="The answer that counts when nobody answers.", examples=["No"])
-    notes: dict[str, Any] = Field({}, description=_NOTES, examples=[{"priority": "high"}])
+    notes: JSONObject = Field({}, description=_NOTES, examples=[{"priority": "high"}])
 
     def requires(self) -> Iterator[Requirement]:
         about = f"{self.service or ''} {self.instruction}".strip()
@@ -96,7 +97,7 @@ class PlanLoop(Part):
     """Steps that run once for every item of a list."""
 
     id: str | None = Field(None, description="The same as its key.", examples=["loop_events"])
-    over: str | list[Any] = Field(
+    over: str | list[JSON] = Field(
         description="A reference to a list, or a list.", examples=["RESULT_FROM_1", ["Paris", "Lyon"]]
     )
     steps: list[str] = Field(description="The steps, and loops, that run for every item.", examples=[["4", "5"]])
@@ -111,7 +112,7 @@ class PlanLoop(Part):
     )
     max_items: int = Field(1_000, ge=1, le=100_000, description="A longer list fails the loop.", examples=[200])
     max_parallel: int = Field(1, ge=1, le=50, description="Items at once.", examples=[5])
-    notes: dict[str, Any] = Field({}, description=_NOTES, examples=[{"status": "pending"}])
+    notes: JSONObject = Field({}, description=_NOTES, examples=[{"status": "pending"}])
 
 
 class PlanBody(Part):
@@ -156,4 +157,4 @@ class PlanBody(Part):
         description="With `confirm`: how often a person may send the plan back to the planner that it is read from.",
         examples=[2],
     )
-    notes: dict[str, Any] = Field({}, description=_NOTES, examples=[{"plan_id": "p-7", "version": 1}])
+    notes: JSONObject = Field({}, description=_NOTES, examples=[{"plan_id": "p-7", "version": 1}])

@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from holdfast.blueprint.check import check
 from holdfast.blueprint.check.advice import advise
@@ -196,7 +195,7 @@ class _Loading:
         problem = place.problem(path, "unused_access", message, "write it into the blueprint that is run")
         self.warnings.append(replace(problem, severity="warning"))
 
-    def _import(self, value: Any, place: Position, folder: Path | None, path: Parts) -> Parsed:
+    def _import(self, value: object, place: Position, folder: Path | None, path: Parts) -> Parsed:
         match value:
             case str() if value and folder is not None:
                 file = os.path.normpath(os.path.join(os.path.dirname(place.source.file), value))
@@ -256,7 +255,7 @@ def _name_of(file: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(file).stem).strip("-") or "blueprint"
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     match value:
         case dict():
             return 1 + sum(map(_size, value.values()))

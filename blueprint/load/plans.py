@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from holdfast.blueprint.core import core_of
 from holdfast.blueprint.errors import BlueprintError, Problem, in_order
 from holdfast.blueprint.expressions.texts import NoJson
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load.files import parse, parse_document
 from holdfast.blueprint.plan.document import INSIDE, path_in_plan
@@ -30,7 +30,7 @@ LONGEST = 256 * 1024
 
 
 def read_plan(
-    value: Any,
+    value: JSON,
     author: PlanBody,
     agents: Mapping[str, Agent],
     *,
@@ -78,7 +78,7 @@ def read_plan(
     return plan
 
 
-def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> dict[str, Any]:
+def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> JSONObject:
     """Return the plan that a text in another planner's notation means, as it is written in JSON.
 
     Without a goal it has that of the text, if any. Raises `BlueprintError` with every problem, at its place.
@@ -89,7 +89,7 @@ def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> dic
     document = plan_in(text, goal, file)
     if problems := parse_document(document).problems:
         raise BlueprintError(in_order(problems))
-    plan: dict[str, Any] = plain(document)
+    plan: JSONObject = plain(document)
     return plan
 
 
@@ -98,7 +98,7 @@ def problems_of(faults: Iterable[Fault]) -> list[Problem]:
     return [_problem(*fault) for fault in faults]
 
 
-def plain_plan(plan: PlanBody) -> dict[str, Any]:
+def plain_plan(plan: PlanBody) -> JSONObject:
     """Return the plan as it is written in JSON, for people and models: without agents that are written in it."""
     shown = _without(core_of(plan), *_AUTHORS, "agent", "driver")
     for step in shown.get("steps", []):
@@ -117,13 +117,13 @@ def _with_author(plan: PlanBody, author: PlanBody) -> PlanBody:
     return plan.model_copy(update={**_overruling(author), "driver": author.driver, "steps": steps})
 
 
-def _overruling(author: PlanBody) -> dict[str, Any]:
+def _overruling(author: PlanBody) -> JSONObject:
     return {
         key: value for key, value in author.__dict__.items() if key in _OVERRULING and key in author.model_fields_set
     }
 
 
-def _object_in(value: Any, by_model: bool, goal: str) -> dict[str, Any]:
+def _object_in(value: JSON, by_model: bool, goal: str) -> JSONObject:
     if isinstance(value, str):
         try:
             value = from_text(value)
@@ -138,14 +138,14 @@ def _object_in(value: Any, by_model: bool, goal: str) -> dict[str, Any]:
     return value
 
 
-def _without_written_agents(document: dict[str, Any], author: PlanBody) -> dict[str, Any]:
+def _without_written_agents(document: JSONObject, author: PlanBody) -> JSONObject:
     """Return the plan without names of agents that the author wrote in it: `_with_author` puts these back."""
     written = {step.id: step.agent for step in author.steps}
 
-    def without(holder: Any, agent: str | Agent | None) -> Any:
+    def without(holder: JSON, agent: str | Agent | None) -> JSON:
         return _without(holder, "agent") if _names(holder.get("agent"), agent) else holder
 
-    plan: dict[str, Any] = without(document, author.agent)
+    plan: JSONObject = without(document, author.agent)
     if not isinstance(plan.get("steps"), list):
         return plan
     steps = [
@@ -154,7 +154,7 @@ def _without_written_agents(document: dict[str, Any], author: PlanBody) -> dict[
     return {**plan, "steps": steps}
 
 
-def _names(written: Any, agent: str | Agent | None) -> bool:
+def _names(written: JSON, agent: str | Agent | None) -> bool:
     """Return whether a text names the model of an agent; a script in a folder by its file's name."""
     if not isinstance(written, str) or not isinstance(agent, Agent):
         return False
@@ -162,7 +162,7 @@ def _names(written: Any, agent: str | Agent | None) -> bool:
     return written == agent.model or (agent.model.startswith(f"{kind}:") and agent.model.endswith(f"/{name}"))
 
 
-def _reserved(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
+def _reserved(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
     """Yield the keys that only the author of a blueprint may write."""
     for key in _AUTHORS:
         if document.get(key):
@@ -172,13 +172,13 @@ def _reserved(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
         yield _problem("driver", "conflict", message, "leave it out")
 
 
-def _overruled(document: dict[str, Any], author: PlanBody) -> Iterable[Problem]:
+def _overruled(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
     for key, value in _overruling(author).items():
         if key in document and document[key] != value and not isinstance(value, Agent):
             yield _problem(key, "conflict", f"{key!r} is said in the blueprint ({value}), and counts", "leave it out")
 
 
-def _written_agents(document: dict[str, Any]) -> Iterable[Problem]:
+def _written_agents(document: JSONObject) -> Iterable[Problem]:
     """Yield agents that are written in a plan that is read: one of its own could send data anywhere."""
     steps = document.get("steps")
     holders = [("", document)]
@@ -193,5 +193,5 @@ def _problem(path: str, code: str, message: str, hint: str | None) -> Problem:
     return Problem(FILE, 0, 0, path, code, message, hint)
 
 
-def _without(document: dict[str, Any], *keys: str) -> dict[str, Any]:
+def _without(document: JSONObject, *keys: str) -> JSONObject:
     return {key: value for key, value in document.items() if key not in keys}

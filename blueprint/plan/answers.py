@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from holdfast.blueprint.expressions.texts import folded
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.plan_body import Language, PlanOption, PlanStep
 from holdfast.blueprint.plan.agreement import NEGATIONS, NO_WORDS, YES_WORDS, agrees, refuses, words_of
 from holdfast.blueprint.plan.references import BadText, references_in
@@ -114,7 +115,7 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(folded(text).replace("\u2019", "'"))
 
 
-def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -> dict[str, Any]:
+def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -> JSONObject:
     """Return the result of an answer: the words, the outcome, and which option it was.
 
     Own words come out as `other`, unless `by_words` says that they may be a yes or a no.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.texts import NoJson, folded, read_json
@@ -94,7 +93,7 @@ class _Links:
                 ids.append(id_)
         return ids
 
-    def _references(self, value: Any, path: str, owner: str) -> list[str]:
+    def _references(self, value: object, path: str, owner: str) -> list[str]:
         """Return the ids that a text, or the texts in a list or object, refer to."""
         try:
             references = references_of(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.blueprint.expressions import ExpressionError, check_expression, holds
 from holdfast.blueprint.expressions.comparisons import asks_outcome, number_in
@@ -65,7 +64,7 @@ class Condition:
         """True if it asks of an answer how it came out."""
         return asks_outcome(self.operand)
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Return whether it holds of this value. Raises `ExpressionError` for one that cannot be compared so."""
         return holds(self.expression, {VALUE: value})[0]
 

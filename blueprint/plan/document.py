@@ -78,7 +78,7 @@ def _object(around: PlacedDict, **keys: Any) -> PlacedDict:
     return built
 
 
-def _list(around: PlacedDict, value: Any) -> PlacedList:
+def _list(around: PlacedDict, value: object) -> PlacedList:
     built = PlacedList(around.place)
     built.add(value, around.place)
     return built

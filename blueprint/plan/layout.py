@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.plan_body import ItemRule, PlanStep
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.references import whole_reference
@@ -47,7 +48,7 @@ class StepUnit(Unit):
 class LoopUnit(Unit):
     """A loop: its body runs once for each item."""
 
-    over: Any
+    over: JSON
     body: tuple[Unit, ...]
     on_item_error: ItemRule = "continue"
     max_items: int = 1_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.texts import NoJson, read_json, read_structure
+from holdfast.blueprint.json_values import JSON, JSONObject
 
-LIST_OUTPUT: dict[str, Any] = {"type": "array", "description": "One entry for each item that the plan goes on with."}
+LIST_OUTPUT: JSONObject = {"type": "array", "description": "One entry for each item that the plan goes on with."}
 """The output schema of a step whose result a loop goes through."""
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n[ \t]*```", re.DOTALL)
 _JSON_BEGINS = re.compile(r"(?:^|[:\n])\s*(?=[\[{])")
@@ -17,7 +17,7 @@ _ENTRY = re.compile(r"(?P<mark>[-*+\u2022\u2023\u2013]|\d{1,4}[.)])[ \t]+(?P<tex
 _DECODER = json.JSONDecoder()
 
 
-def list_in(text: str) -> list[Any] | dict[str, Any] | None:
+def list_in(text: str) -> list[JSON] | JSONObject | None:
     r"""Return the list that a text is, or the object that holds exactly one; None for prose.
 
     >>> list_in('["Ana", "Ben"]'), list_in('Here they are: ["Ana"]'), list_in("- Ana\n- Ben"), list_in("Ana and Ben")
@@ -33,14 +33,14 @@ def list_in(text: str) -> list[Any] | dict[str, Any] | None:
     return entries_in(text) if value is None else value
 
 
-def structured(value: Any) -> list[Any] | dict[str, Any] | None:
+def structured(value: object) -> list[JSON] | JSONObject | None:
     """Return a value that is a list, or an object that holds exactly one."""
     if isinstance(value, list) or (isinstance(value, dict) and only_list(value) is not None):
         return value
     return None
 
 
-def _json_in(text: str) -> list[Any] | dict[str, Any] | None:
+def _json_in(text: str) -> list[JSON] | JSONObject | None:
     """Return the only JSON in prose, behind a colon or on a line of its own; `[1]` in a sentence is none."""
     values = []
     at = 0
@@ -73,7 +73,7 @@ def entries_in(text: str) -> list[str] | None:
     return [entry["text"].strip() for entry in entries if entry] if len(kinds) == 1 else None
 
 
-def spoken_items(text: str) -> list[Any] | dict[str, Any] | None:
+def spoken_items(text: str) -> list[JSON] | JSONObject | None:
     r"""Return the items in a person's words: as in any text, else a line each; one line that counts up is no list.
 
     >>> spoken_items("Paris"), spoken_items("Paris\nLyon"), spoken_items("Paris, Lyon")

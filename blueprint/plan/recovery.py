@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.blueprint.expressions.texts import NoJson, read_json
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 _FENCED = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n\s*```", re.DOTALL)
 _DECODER = json.JSONDecoder()
@@ -24,7 +25,7 @@ OF_LOOP = (*_COMMON, "title", "type")
 """Keys that planners add and that nothing runs by; what would change the meaning (`depends_on`) is none of them."""
 
 
-def from_text(text: str) -> Any:
+def from_text(text: str) -> JSON:
     """Return the JSON of a text, which may stand in a fence or in prose. Raises `NoJson`.
 
     >>> from_text('Here: {"goal": "x"} as you asked'), from_text("```json\\n[1]\\n```")
@@ -45,7 +46,7 @@ def from_text(text: str) -> Any:
     raise problem
 
 
-def without_envelope(value: Any) -> Any:
+def without_envelope(value: object) -> JSON:
     """Return the plan that stands under the key `plan`, where an object has no steps of its own.
 
     >>> without_envelope({"plan": {"goal": "x", "steps": []}}), without_envelope({"goal": "x", "plan": [1]})
@@ -61,7 +62,7 @@ def without_envelope(value: Any) -> Any:
     return value
 
 
-def recovered(value: Any, goal: str) -> Any:
+def recovered(value: object, goal: str) -> JSON:
     """Return the plan that a model intended: a list is its steps, and its notes are kept under `notes`."""
     plan = without_envelope(value)
     if isinstance(plan, list) and all(isinstance(step, dict) for step in plan):
@@ -80,22 +81,22 @@ def recovered(value: Any, goal: str) -> Any:
     return plan
 
 
-def _step(step: dict[str, Any]) -> dict[str, Any]:
+def _step(step: JSONObject) -> JSONObject:
     if not step.get("instruction") and isinstance(step.get("description"), str):
         step = {**step, "instruction": step["description"]}
         del step["description"]
     return _noted(step, OF_STEP)
 
 
-def _loop(block: dict[str, Any]) -> dict[str, Any]:
+def _loop(block: JSONObject) -> JSONObject:
     return _noted(block, OF_LOOP)
 
 
-def _each(value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def _each(value: object, change: Callable[[dict[str, Any]], dict[str, Any]]) -> JSON:
     return change(value) if isinstance(value, dict) else value
 
 
-def _noted(holder: dict[str, Any], notes: tuple[str, ...]) -> dict[str, Any]:
+def _noted(holder: JSONObject, notes: tuple[str, ...]) -> JSONObject:
     """Return the object with its notes under one key."""
     own = {key: value for key, value in holder.items() if key in notes}
     before = holder.get(NOTES)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_])(?:RESULT_FROM_(?P<result>[A-Za-z0-9_]+)"
@@ -56,7 +57,7 @@ def references_in(text: str) -> list[Reference]:
     return list(references)
 
 
-def references_of(value: Any) -> list[Reference]:
+def references_of(value: object) -> list[Reference]:
     """Return the references of a text, or of every text in a list or an object. Raises `BadText`."""
     match value:
         case str():
@@ -68,7 +69,7 @@ def references_of(value: Any) -> list[Reference]:
     return []
 
 
-def filled(text: str, value_of: Callable[[Reference], Any]) -> Any:
+def filled(text: str, value_of: Callable[[Reference], Any]) -> JSON:
     """Return the text with its references filled in; a text that is one reference gives the value itself.
 
     >>> filled("RESULT_FROM_1", lambda reference: [1]), filled("See RESULT_FROM_1.", lambda reference: [1])
@@ -98,5 +99,5 @@ def _reference(match: re.Match[str]) -> Reference:
     return Reference("item", match["of"]) if match["item"] is not None else Reference("index", match["in"])
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "" if value is None else text_of(value)

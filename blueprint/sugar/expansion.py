@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import DEFAULT_KIND, KINDS, Fallback
 from holdfast.blueprint.kinds.expansion import Expansion, expand_condition
 from holdfast.blueprint.kinds.keys import nearest
@@ -22,7 +22,7 @@ class DocumentExpansion(Expansion):
 
     folder: Path | None
 
-    def steps(self, definition: Any, place: Position, path: str) -> Any:
+    def steps(self, definition: object, place: Position, path: str) -> JSON:
         match definition:
             case PlacedList():
                 steps = PlacedList(definition.place)
@@ -38,7 +38,7 @@ class DocumentExpansion(Expansion):
                 return steps
         return definition
 
-    def step(self, definition: Any, path: str) -> Any:
+    def step(self, definition: object, path: str) -> JSON:
         if not isinstance(definition, PlacedDict):
             return definition
         name = self._kind(definition, path)
@@ -54,7 +54,7 @@ class DocumentExpansion(Expansion):
         kind.expand(step, path, self)
         return step
 
-    def _kind(self, definition: PlacedDict, path: str) -> Any:
+    def _kind(self, definition: PlacedDict, path: str) -> JSON:
         """Return the kind; if it is missing or its key is misspelt, the one that has all the keys."""
         if "kind" in definition:
             return definition["kind"]
@@ -83,7 +83,7 @@ class DocumentExpansion(Expansion):
             case PlacedDict() as definition:
                 holder[key] = self.agent(definition, f"{path}.{key}")
 
-    def agent(self, definition: Any, path: str) -> Any:
+    def agent(self, definition: object, path: str) -> JSON:
         """Return an agent in core form."""
         return _expanded_agent(definition, self, path)
 
@@ -94,7 +94,7 @@ class DocumentExpansion(Expansion):
         """Return a file's absolute path, or the path as written if there is no folder."""
         return file if self.folder is None else os.path.abspath(self.folder / file)
 
-    def text_of(self, file: Any, place: Position, path: str) -> str:
+    def text_of(self, file: object, place: Position, path: str) -> str:
         """Return the content of a text file beside the blueprint, or "" with a problem reported."""
         if not isinstance(file, str) or not file:
             self.add(place, path, "bad_value", "'from_file' must be the path of a text file")
@@ -119,7 +119,7 @@ def _reason_of(error: ValueError) -> str:
     return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
-def _expanded_agent(definition: Any, expansion: DocumentExpansion, path: str) -> Any:
+def _expanded_agent(definition: object, expansion: DocumentExpansion, path: str) -> JSON:
     if not isinstance(definition, PlacedDict):
         return definition
     agent = definition.copy()
@@ -143,7 +143,7 @@ def _expanded_tools(definitions: PlacedList) -> PlacedList:
     return tools
 
 
-def _tool(definition: Any, place: Position) -> Any:
+def _tool(definition: object, place: Position) -> JSON:
     if isinstance(definition, str):
         tool = PlacedDict(place)
         tool.put("name", definition, place)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.words.text import constant, listed, one_line
 
 _TYPES = {
@@ -18,7 +17,7 @@ _TYPES = {
 _DEEPEST = 3
 
 
-def shape(schema: Any, level: int = 0) -> str:
+def shape(schema: object, level: int = 0) -> str:
     """Return the description of the values that fit a schema. Below `_DEEPEST` levels only types are named.
 
     >>> shape({"type": "object", "required": ["a"], "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "array"}}})
@@ -31,7 +30,7 @@ def shape(schema: Any, level: int = 0) -> str:
     return f"{text}: {one_line(described, 80)}" if isinstance(described, str) and described and not level else text
 
 
-def form(schema: dict[str, Any]) -> str:
+def form(schema: JSONObject) -> str:
     """Return the description of a schema as a form to fill in.
 
     >>> form({"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}})
@@ -41,7 +40,7 @@ def form(schema: dict[str, Any]) -> str:
     return f"a form{text.removeprefix('an object')}" if text.startswith("an object with") else text
 
 
-def fields(schema: dict[str, Any], level: int = 0) -> str:
+def fields(schema: JSONObject, level: int = 0) -> str:
     """Return the description of an object's properties; empty if there are none."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
@@ -51,12 +50,12 @@ def fields(schema: dict[str, Any], level: int = 0) -> str:
     return listed([_field(name, property_, name in needed, level) for name, property_ in properties.items()])
 
 
-def _field(name: str, schema: Any, needed: bool, level: int) -> str:
+def _field(name: str, schema: object, needed: bool, level: int) -> str:
     notes = [shape(schema, level + 1), *([] if needed else ["optional"])]
     return f"{one_line(name, 40)} ({'; '.join(note for note in notes if note != 'anything') or 'anything'})"
 
 
-def _kind(schema: dict[str, Any], level: int) -> str:
+def _kind(schema: JSONObject, level: int) -> str:
     match schema:
         case {"const": fixed}:
             return constant(fixed)
@@ -75,7 +74,7 @@ def _kind(schema: dict[str, Any], level: int) -> str:
     return "an object" if "properties" in schema else "anything"
 
 
-def _bounds(schema: dict[str, Any]) -> str:
+def _bounds(schema: JSONObject) -> str:
     """Return the bounds of a number and the format of a text."""
     bounds = [
         f"{words} {constant(schema[key])}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from jinja2 import Environment, nodes
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.question_kinds import ASK_KINDS
 
 LONGEST = 240
@@ -112,7 +112,7 @@ def value(expression: str, names: Vocabulary) -> str:
         return f"`{one_line(expression)}`"
 
 
-def filled(template: Any, names: Vocabulary) -> str:
+def filled(template: object, names: Vocabulary) -> str:
     """Return the words for a template: its text in quotes, its expressions in words between brackets.
 
     >>> filled("Pay {{ input.amount }} EUR?", RUN), filled("{{ input }}", RUN), filled({"n": 3, "x": "{{ item }}"}, RUN)
@@ -128,7 +128,7 @@ def filled(template: Any, names: Vocabulary) -> str:
     return constant(template)
 
 
-def unquoted(template: Any, names: Vocabulary) -> str:
+def unquoted(template: object, names: Vocabulary) -> str:
     """Return the words for a template without the quotes.
 
     >>> unquoted("Pay {{ input }}?", RUN)
@@ -369,7 +369,7 @@ def _operand(node: nodes.Node, names: Vocabulary) -> str:
 # Phrases
 
 
-def constant(literal: Any) -> str:
+def constant(literal: object) -> str:
     """Return a constant as an author would write it.
 
     >>> constant("warm"), constant(None), constant(3.0), constant([True])
@@ -442,7 +442,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def json_list(text: str) -> list[Any] | None:
+def json_list(text: str) -> list[JSON] | None:
     """Return the list that a text is as JSON, else None."""
     try:
         listed = json.loads(text)

@@ -6,10 +6,11 @@ import asyncio
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, By, RunName
@@ -146,7 +147,7 @@ async def _open_questions(runs: Runs, row: Waiting) -> list[Question] | None:
         return None
 
 
-def _rows_json(row: Waiting, questions: list[Question] | None) -> list[dict[str, Any]]:
+def _rows_json(row: Waiting, questions: list[Question] | None) -> list[JSONObject]:
     waits = {"run": row.run, "owner": row.owner, "waiting_for": row.waiting_for, "since": row.since.isoformat()}
     return [waits] if questions is None else [{**question.model_dump(mode="json"), **waits} for question in questions]
 
@@ -224,7 +225,7 @@ class Typed:
             raise BadUsage(f"--content is not JSON ({error}); give text as VALUE") from None
 
 
-async def _answer(run: str, typed: Typed, options: dict[str, Any], as_json: bool) -> int:
+async def _answer(run: str, typed: Typed, options: JSONObject, as_json: bool) -> int:
     typed.check()
     entries = None if typed.file is None else read_entries(typed.file)
     session = await open_session()

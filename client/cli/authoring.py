@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from holdfast.blueprint import Blueprint, expand
 from holdfast.blueprint.explain import explain as explanation
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.blueprint.schema import language_schema
@@ -95,7 +96,7 @@ async def _on_worker(config: Config, parsed: Parsed, connect: bool) -> Checked |
     return None if checked.unchecked is not None else checked
 
 
-def _expanded(parsed: Parsed, wanted: bool) -> dict[str, Any]:
+def _expanded(parsed: Parsed, wanted: bool) -> JSONObject:
     if not wanted or parsed.blueprint is None or parsed.problems:
         return {}
     return {"expanded": expand(parsed.blueprint)}

@@ -11,6 +11,7 @@ from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.cli.output import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, print_json, say
 from holdfast.client.config import ConfigError
 from holdfast.client.embedded import ServerUnreachable
@@ -68,7 +69,7 @@ def _report(error: Exception, as_json: bool) -> int:
         case RPCError():
             message = _server_message(error)
     if as_json:
-        fields: dict[str, Any] = {"type": type_, "message": message}
+        fields: JSONObject = {"type": type_, "message": message}
         if isinstance(error, BlueprintError):
             fields["problems"] = [problem.to_json() for problem in error.problems]
         print_json({"error": fields})

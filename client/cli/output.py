@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 from holdfast.protocol.display import clean, escaped_in_json
 
 DONE, FAILED, USAGE, WAITING, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
-def print_json(value: Any, *, indent: int | None = 2) -> None:
+def print_json(value: object, *, indent: int | None = 2) -> None:
     """Print one JSON value on standard output."""
     print(json_text(value, indent=indent), flush=True)
 
 
-def json_text(value: Any, *, indent: int | None = 2) -> str:
+def json_text(value: object, *, indent: int | None = 2) -> str:
     """Return the value as JSON; non-ASCII characters stay as they are if standard output is UTF-8."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     return escaped_in_json(json.dumps(value, indent=indent, ensure_ascii=not utf8))

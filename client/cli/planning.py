@@ -10,10 +10,11 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, RunName
 from holdfast.client.cli.output import DONE, USAGE, print_json, say
@@ -148,7 +149,7 @@ async def _edit(change: _Change) -> int:
     return code
 
 
-def _plan_of(text: str) -> Any:
+def _plan_of(text: str) -> JSON:
     try:
         return from_json(text)
     except ValueError as error:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.json_values import JSONObject
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = list(CODES)
 
 
-def sarif_log(problems: Sequence[Problem]) -> dict[str, Any]:
+def sarif_log(problems: Sequence[Problem]) -> JSONObject:
     """Return the log of these problems; its rules list every code, also those without a problem."""
     rules = [_rule(code, meaning) for code, meaning in CODES.items()]
     driver = {"name": "holdfast", **_version(), "rules": rules}
@@ -31,14 +31,14 @@ def _version() -> dict[str, str]:
         return {}
 
 
-def _rule(code: str, meaning: str) -> dict[str, Any]:
+def _rule(code: str, meaning: str) -> JSONObject:
     level = "error" if code in ERRORS else "warning"
     return {"id": code, "shortDescription": {"text": meaning}, "defaultConfiguration": {"level": level}}
 
 
-def _result(problem: Problem) -> dict[str, Any]:
+def _result(problem: Problem) -> JSONObject:
     text = problem.message + (f" ({problem.hint})" if problem.hint else "")
-    place: dict[str, Any] = {"physicalLocation": _physical(problem)}
+    place: JSONObject = {"physicalLocation": _physical(problem)}
     if problem.path:
         place["logicalLocations"] = [{"fullyQualifiedName": problem.path}]
     rule = {"ruleIndex": _RULES.index(problem.code)} if problem.code in CODES else {}
@@ -51,9 +51,9 @@ def _result(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _physical(problem: Problem) -> dict[str, Any]:
+def _physical(problem: Problem) -> JSONObject:
     """Return the place; a problem without a line, as of an unreadable file, has no region."""
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(problem.file)}}
+    place: JSONObject = {"artifactLocation": {"uri": _uri(problem.file)}}
     if problem.line:
         place["region"] = {"startLine": problem.line, "startColumn": problem.column}
     return place

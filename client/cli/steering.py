@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.client.cli.output import DONE, FAILED, print_json, say
@@ -131,7 +132,7 @@ class SteeringResult:
     undone: list[Left] = field(default_factory=list)
     """Workflows that were terminated at work: whether their activities took effect is not known."""
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JSONObject:
         """Return the JSON object that the command prints for this run."""
         return {
             "run": self.run,
@@ -231,7 +232,7 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     return DONE
 
 
-def _change(text: str) -> tuple[str, Any]:
+def _change(text: str) -> tuple[str, JSON]:
     """Return the path and the value of a PATH=JSON; a value that is not JSON is text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():

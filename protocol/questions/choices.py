@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.plan.agreement import agrees, refuses
 from holdfast.protocol.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, some_text
@@ -26,7 +27,7 @@ class _Choice(Asked):
         return cls.model_validate({**fields, "max_selections": draft.most, **own})
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(shown), "options": shown.get("options", [])}
 
     @property
@@ -42,13 +43,13 @@ class _Choice(Asked):
         return self.max_selections
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         item = TEXT if self.allow_custom or not self.options else {"enum": [option.id for option in self.options]}
         if self.max_selections == 1:
             return item
         return {"type": "array", "items": item, "minItems": 1, "maxItems": self.max_selections, "uniqueItems": True}
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return the id of the chosen option, a list of ids, or custom text where that is allowed.
 
         A label stands for its option.
@@ -65,7 +66,7 @@ class _Choice(Asked):
                 raise InvalidAnswer(f"{brief(item)} is chosen twice", f"[{index}]")
         return chosen
 
-    def _selection(self, content: Any, path: str) -> str:
+    def _selection(self, content: object, path: str) -> str:
         if self.by_index and type(content) is int and 0 <= content < len(self.options):
             named = self._option(str(content))  # an option that is called "2" comes before the one at index 2
             return self.options[content].id if named is None else named.id
@@ -84,13 +85,13 @@ class _Choice(Asked):
                     return option
         return None
 
-    def yes(self) -> Any:
+    def yes(self) -> JSON:
         return self._only(agrees)
 
-    def no(self, reason: str = "") -> Any:
+    def no(self, reason: str = "") -> JSON:
         return self._only(refuses)
 
-    def _only(self, says: Callable[[str], bool]) -> Any:
+    def _only(self, says: Callable[[str], bool]) -> JSON:
         """Return the choice of the only option whose id or label says so; None if there is no such one."""
         matches = [option.id for option in self.options if says(option.id) or says(option.label)]
         if len(matches) != 1:

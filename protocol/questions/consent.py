@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.plan.agreement import agrees, plainly, refuses
 from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief
@@ -39,7 +40,7 @@ class Permission(Asked):
         return cls(message=draft.message, default=draft.default, info=draft.value)
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         return PERMISSION
 
     @property
@@ -47,28 +48,28 @@ class Permission(Asked):
         return "yes · no, and why"
 
     @property
-    def example(self) -> Any:
+    def example(self) -> JSON:
         return self.yes()
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: JSON) -> JSON:
         """Return the content, an object that grants or denies; a bare `true` or "yes" is refused."""
         if not isinstance(content, dict):
             raise InvalidAnswer(f'expected {{"granted": true}} or {{"granted": false, …}}, got {brief(content)}')
         return super().accept(content)
 
-    def when_declined(self, reason: str | None) -> Any:
+    def when_declined(self, reason: str | None) -> JSON:
         return self.no(reason or "")
 
-    def says_no(self, content: Any) -> bool:
+    def says_no(self, content: JSON) -> bool:
         return content["granted"] is not True
 
-    def yes(self) -> Any:
+    def yes(self) -> JSON:
         return {"granted": True}
 
-    def no(self, reason: str = "") -> Any:
+    def no(self, reason: str = "") -> JSON:
         return {"granted": False, **({"reason": reason} if reason else {})}
 
-    def in_words(self, text: str) -> Any:
+    def in_words(self, text: str) -> JSON:
         """Return the content of a yes, with or without a scope, or of a no and its reason; else None."""
         if agrees(text):
             return self.yes()
@@ -85,8 +86,8 @@ class Review(Asked):
     consents: ClassVar[bool] = True
     yes_or_no: ClassVar[bool] = True
     labels: ClassVar[Mapping[str, str]] = {"unchanged": "yes", "rejected": "no, WHY"}
-    payload: Any = None
-    payload_schema: dict[str, Any] | None = None
+    payload: JSON = None
+    payload_schema: JSONObject | None = None
     revisable: bool = False
     """True if the payload, a plan, may go back to its planner."""
 
@@ -95,7 +96,7 @@ class Review(Asked):
         return cls(message=draft.message, default=draft.default, payload=draft.value, payload_schema=draft.form)
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         schema, info = shown["requestedSchema"], shown.get("info") or {}
         payload = schema["properties"]["payload"]
         whole = {**payload, "$defs": schema["$defs"]} if "$defs" in schema else payload
@@ -103,7 +104,7 @@ class Review(Asked):
         return {**super().held_by(shown), **held}
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         return review_schema(self.payload_schema, revisable=self.revisable)
 
     @property
@@ -116,20 +117,20 @@ class Review(Asked):
         return f"yes: it is right · no, and why · {revise}a JSON object with the corrections"
 
     @property
-    def example(self) -> Any:
+    def example(self) -> JSON:
         return self.yes()
 
-    def when_declined(self, reason: str | None) -> Any:
+    def when_declined(self, reason: str | None) -> JSON:
         return {"verdict": "rejected", "payload": self.payload, **({"reason": reason} if reason else {})}
 
-    def says_no(self, content: Any) -> bool:
+    def says_no(self, content: JSON) -> bool:
         return bool(content["verdict"] == "rejected")
 
     @property
-    def shown_info(self) -> Any:
+    def shown_info(self) -> JSON:
         return {"payload": self.payload} if self.info is None else {"payload": self.payload, "about": self.info}
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: JSON) -> JSON:
         """Return the verdict with the payload to use: the edited one, which must fit, or the original."""
         super().accept(content)
         if content["verdict"] == "edited" and self.payload_schema is not None:
@@ -137,13 +138,13 @@ class Review(Asked):
                 raise InvalidAnswer(reason, f"payload.{path}" if path else "payload")
         return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
 
-    def yes(self) -> Any:
+    def yes(self) -> JSON:
         return {"verdict": "unchanged"}
 
-    def no(self, reason: str = "") -> Any:
+    def no(self, reason: str = "") -> JSON:
         return {"verdict": "rejected", **({"reason": reason} if reason else {})}
 
-    def in_words(self, text: str) -> Any:
+    def in_words(self, text: str) -> JSON:
         """Return the content of a yes, of a no and its reason, or of revise and what to change; else None."""
         if agrees(text):
             return self.yes()
@@ -156,7 +157,7 @@ class Review(Asked):
     def takes_corrections(self) -> bool:
         return isinstance(self.payload, dict)
 
-    def corrected(self, changes: dict[str, Any]) -> Any:
+    def corrected(self, changes: JSONObject) -> JSON:
         """Return the payload with other values for some of its keys; None if there are keys that it may not have."""
         keys = self.payload.keys() | self.requested_schema["properties"]["payload"].get("properties", {}).keys()
         if "verdict" in changes or not changes.keys() <= keys:
@@ -164,7 +165,7 @@ class Review(Asked):
         return {"verdict": "edited", "payload": {**self.payload, **changes}}
 
 
-def review_schema(payload: dict[str, Any] | None, *, revisable: bool = False) -> dict[str, Any]:
+def review_schema(payload: JSONObject | None, *, revisable: bool = False) -> JSONObject:
     """Return the JSON Schema of an answer to a review; only the verdict `edited` needs a payload.
 
     Args:
@@ -191,7 +192,7 @@ def review_schema(payload: dict[str, Any] | None, *, revisable: bool = False) ->
     }
 
 
-def _references(schema: Any) -> list[str]:
+def _references(schema: JSON) -> list[str]:
     match schema:
         case dict():
             own = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from holdfast.blueprint.expressions.texts import NoJson, read_json
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Option
 from holdfast.protocol.questions.choices import Choice
@@ -20,7 +21,7 @@ class Input(Asked):
     """Text, or a form that a JSON Schema describes."""
 
     kind: Literal["input"] = "input"
-    form: dict[str, Any] | None = None
+    form: JSONObject | None = None
     """JSON Schema of the content; None: text."""
     optional: bool = False
     """True if null is accepted: an interrupt that may be resumed without data."""
@@ -32,12 +33,12 @@ class Input(Asked):
         return cls(message=draft.message, form=draft.form, default=draft.default)
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         schema = shown["requestedSchema"]
         return {**super().held_by(shown), "form": None if schema in (TEXT, {}) else schema}
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         if self.form is not None:
             return self.form
         return {} if self.optional else TEXT
@@ -46,7 +47,7 @@ class Input(Asked):
     def needs_no_data(self) -> bool:
         return self.optional
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return the content unchanged. Text must not be blank."""
         if self.optional and content is None:
             return None
@@ -62,20 +63,20 @@ class Judgement(Asked):
 
     kind: Literal["judgement"] = "judgement"
     listed_as: ClassVar[str] = "input"
-    form: dict[str, Any]
+    form: JSONObject
     """JSON Schema of the action with its input or value."""
     input_type: str
     """The JSON Schema type of the input that failed."""
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(shown), "form": shown["requestedSchema"]}
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         return self.form
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return an object with the action, in whichever form it was given."""
         actions = self.form["properties"]["action"]["enum"]
         match content:
@@ -94,7 +95,7 @@ class Judgement(Asked):
         return super().accept(content)
 
 
-def json_type(value: Any) -> str:
+def json_type(value: object) -> str:
     """Return the JSON Schema type of a value.
 
     >>> json_type({}), json_type(1.5), json_type(True), json_type(None)
@@ -106,7 +107,7 @@ def json_type(value: Any) -> str:
     return "null"
 
 
-def _read_as(type_: str, text: str) -> Any:
+def _read_as(type_: str, text: str) -> JSON:
     """Return the value behind `edit:`. It is a text if the input was one; otherwise JSON, if it can be parsed."""
     if type_ == "string":
         return text
@@ -125,11 +126,11 @@ class Fact(Asked):
     kind: Literal["fact"] = "fact"
     listed_as: ClassVar[str] = "input"
     name: str
-    facts: dict[str, Any]
+    facts: JSONObject
     """JSON Schema of the object of all facts."""
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         schema = shown["requestedSchema"]
         facts = with_definitions({"properties": schema["anyOf"][1]["properties"]}, schema)
         return {**super().held_by(shown), "facts": facts}
@@ -140,12 +141,12 @@ class Fact(Asked):
         return self.model_copy(update={"facts": fields})
 
     @property
-    def value_schema(self) -> dict[str, Any]:
+    def value_schema(self) -> JSONObject:
         """JSON Schema of this fact's value."""
         return with_definitions(self.facts["properties"][self.name], self.facts)
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         several = {
             "type": "object",
             "minProperties": 1,
@@ -161,7 +162,7 @@ class Fact(Asked):
         texts = values if all(isinstance(value, str) for value in values) else []
         return [Option(id=text, label=text) for text in texts if text]
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return the facts by name, each checked against its own schema. Text must not be blank."""
         problems = problems_of(self.value_schema, content)
         # The value of a fact may be an object itself: only one that is no such value counts as several facts.
@@ -173,7 +174,7 @@ class Fact(Asked):
             raise InvalidAnswer(reason, path)
         return {self.name: content}
 
-    def _several(self, content: dict[str, Any]) -> dict[str, Any]:
+    def _several(self, content: JSONObject) -> JSONObject:
         schemas = self.facts["properties"]
         for name, value in content.items():
             if name not in schemas:

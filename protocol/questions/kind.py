@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Option
 from holdfast.protocol.values import Value
@@ -48,10 +49,10 @@ class Draft:
     """The parts of a question as an author writes them, rendered; each kind takes what it has use for."""
 
     message: str
-    default: Any = None
-    value: Any = None
+    default: JSON = None
+    value: JSON = None
     """What the question is about: a payload to review, or details beside the message."""
-    form: dict[str, Any] | None = None
+    form: JSONObject | None = None
     """JSON Schema of the answer."""
     options: Sequence[Option] = ()
     allow_custom: bool | None = None
@@ -65,8 +66,8 @@ class Asked(Value):
 
     kind: str
     message: str
-    default: Any = None
-    info: Any = None
+    default: JSON = None
+    info: JSON = None
 
     # Traits of a kind.
 
@@ -102,7 +103,7 @@ class Asked(Value):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_its_kind(cls, data: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+    def _of_its_kind(cls, data: object, read: ModelWrapValidatorHandler[Self]) -> Self:
         """Read a value of any kind as an instance of the kind's class."""
         if cls is not Asked or not isinstance(data, dict):
             return read(data)
@@ -111,7 +112,7 @@ class Asked(Value):
         return kind.model_validate(data)  # type: ignore[return-value]
 
     @model_serializer(mode="wrap")
-    def _with_its_kind(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_its_kind(self, write: SerializerFunctionWrapHandler) -> JSONObject:
         """Write the kind although it is the default of each class: it tells which class to read."""
         return {"kind": self.kind, **write(self)}
 
@@ -123,7 +124,7 @@ class Asked(Value):
         raise NotImplementedError
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         """Return the values of those fields that a `Question` on the wire shows in any case.
 
         Args:
@@ -138,12 +139,12 @@ class Asked(Value):
     # What is asked.
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         """JSON Schema of an accepted answer's content."""
         raise NotImplementedError
 
     @property
-    def value_schema(self) -> dict[str, Any]:
+    def value_schema(self) -> JSONObject:
         """JSON Schema of the value that a person is prompted for, where more may be given."""
         return self.requested_schema
 
@@ -162,7 +163,7 @@ class Asked(Value):
         return 1
 
     @property
-    def fields(self) -> Mapping[str, dict[str, Any]]:
+    def fields(self) -> Mapping[str, JSONObject]:
         """The fields of a form that can be asked for one by one, each with its schema; {} for other questions."""
         schema = self.requested_schema
         fields = schema.get("properties", {})
@@ -170,7 +171,7 @@ class Asked(Value):
         return fields if is_form and not self.choices else {}
 
     @property
-    def shown_info(self) -> Any:
+    def shown_info(self) -> JSON:
         """Data that a person sees beside the message."""
         return self.info
 
@@ -185,7 +186,7 @@ class Asked(Value):
         return ""
 
     @property
-    def example(self) -> Any:
+    def example(self) -> JSON:
         """Example of an answer's content; `…` where any value will do."""
         return "…"
 
@@ -196,21 +197,21 @@ class Asked(Value):
         """True if null is an answer."""
         return self.is_pause
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return the content in its final form, which becomes the output of the step. Raises `InvalidAnswer`."""
         for path, reason in problems_of(self.requested_schema, content):
             raise InvalidAnswer(reason, path)
         return content
 
-    def when_declined(self, reason: str | None) -> Any:
+    def when_declined(self, reason: str | None) -> JSON:
         """Return the content that declining stands for; None: the question then counts as not answered."""
         return None
 
-    def says_no(self, content: Any) -> bool:
+    def says_no(self, content: object) -> bool:
         """Return whether accepted content is a refusal: with a quorum, one such answer closes the question."""
         return False
 
-    def secret_values(self, content: Any) -> dict[str, str]:
+    def secret_values(self, content: object) -> dict[str, str]:
         """Return the hidden values in content by name; a single one without a name is under "". Raises `InvalidAnswer`.
 
         The content may hold values, or references to them.
@@ -219,15 +220,15 @@ class Asked(Value):
 
     # Typed words.
 
-    def yes(self) -> Any:
+    def yes(self) -> JSON:
         """Return the content that says yes; None if the question cannot be answered so."""
         return True if self._is_boolean else None
 
-    def no(self, reason: str = "") -> Any:
+    def no(self, reason: str = "") -> JSON:
         """Return the content that says no, perhaps with a reason; None if the question cannot be answered so."""
         return False if self._is_boolean else None
 
-    def in_words(self, text: str) -> Any:
+    def in_words(self, text: str) -> JSON:
         """Return the content that short words stand for; None if they stand for none."""
         return YES.get(text.strip().lower()) if self._is_boolean else None
 
@@ -236,7 +237,7 @@ class Asked(Value):
         """True if an object may be typed that holds only what is to be changed."""
         return False
 
-    def corrected(self, changes: dict[str, Any]) -> Any:
+    def corrected(self, changes: JSONObject) -> JSON:
         """Return the content for an object of corrections; None if it is none."""
         return None
 
@@ -249,7 +250,7 @@ AnyAsked = Annotated[Asked, SerializeAsAny()]
 """A question of any kind, as a field of a value that crosses a process."""
 
 
-def some_text(content: Any, path: str = "") -> str:
+def some_text(content: object, path: str = "") -> str:
     """Return the text unchanged. Raises `InvalidAnswer` for blank text, and for anything that is not text."""
     if not isinstance(content, str):
         raise InvalidAnswer(f"expected text, got {brief(content)}", path)
@@ -258,7 +259,7 @@ def some_text(content: Any, path: str = "") -> str:
     return content
 
 
-def brief(value: Any, limit: int = 80) -> str:
+def brief(value: object, limit: int = 80) -> str:
     """Return a value for a message, cut to `limit` characters.
 
     >>> brief(None), brief("warm"), brief({"a": 1})
@@ -268,6 +269,6 @@ def brief(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def with_definitions(schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+def with_definitions(schema: JSONObject, whole: JSONObject) -> JSONObject:
     """Return a part of a schema with the `$defs` of the whole, which it may refer to."""
     return {**schema, "$defs": whole["$defs"]} if "$defs" in whole else schema

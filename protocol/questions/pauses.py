@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief
 
 
@@ -14,11 +15,11 @@ class Checkpoint(Asked):
     kind: Literal["checkpoint"] = "checkpoint"
     is_pause: ClassVar[bool] = True
     is_breakpoint: ClassVar[bool] = True
-    context_schema: dict[str, Any] | None = None
+    context_schema: JSONObject | None = None
     """JSON Schema of an edited context."""
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(shown), "context_schema": shown["requestedSchema"]}
 
     def for_clients(self) -> Asked:
@@ -26,19 +27,19 @@ class Checkpoint(Asked):
         return self.model_copy(update={"context_schema": self.requested_schema})
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         return self.context_schema or {"type": "object"}
 
     @property
-    def fields(self) -> Mapping[str, dict[str, Any]]:
+    def fields(self) -> Mapping[str, JSONObject]:
         """None: a person continues, or edits the context as a whole."""
         return {}
 
     @property
-    def example(self) -> Any:
+    def example(self) -> JSON:
         return None
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return null, or the edited context, which must fit."""
         if content is None:
             return None
@@ -58,9 +59,9 @@ class Hold(Asked):
         return cls(message=draft.message)
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         return {"type": "null"}
 
     @property
-    def example(self) -> Any:
+    def example(self) -> JSON:
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.protocol.address import Address
 from holdfast.protocol.people import EVERYBODY, People
@@ -30,15 +30,15 @@ class Question(Value):
     run: str
     kind: str
     message: str
-    requestedSchema: dict[str, Any]
+    requestedSchema: JSONObject
     """JSON Schema of an accepted answer's content. The name is that of the Model Context Protocol."""
     options: list[Option] = []
-    default: Any = None
+    default: JSON = None
     """Content that is used if the deadline passes."""
-    info: Any = None
+    info: JSON = None
     asked: Asked = Field(exclude=True)
     """The kind with its traits. On the wire it has only what the fields above do not show."""
-    parents: list[dict[str, Any]] = []
+    parents: list[JSONObject] = []
     """The composites around an interrupt, outermost first: `address` and `info`."""
     root_cause: bool = True
     iteration: int | None = None
@@ -57,14 +57,14 @@ class Question(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_what_it_shows(cls, data: Any) -> Any:
+    def _with_what_it_shows(cls, data: object) -> JSON:
         """Read what is asked together with the fields that show it."""
         if not isinstance(data, dict) or not isinstance(own := data.get("asked"), dict):
             return data
         return {**data, "asked": _read(own, data)}
 
     @model_serializer(mode="wrap")
-    def _without_repetition(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_repetition(self, write: SerializerFunctionWrapHandler) -> JSONObject:
         """Write of what is asked only what the other fields do not show: a schema stands there once."""
         return {**write(self), "asked": _own(self.asked, {name: getattr(self, name) for name in _SHOWN})}
 
@@ -82,12 +82,12 @@ class Question(Value):
         alike = ", and as many must choose the same" if self.options else ""
         return f"{self.answers_so_far} of {self.quorum} have accepted{names}{alike}"
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return the content as the kind of the question accepts it. Raises `InvalidAnswer`."""
         return self.asked.accept(content)
 
 
-def _own(asked: Asked, shown: Mapping[str, Any]) -> dict[str, Any]:
+def _own(asked: Asked, shown: Mapping[str, JSON]) -> JSONObject:
     """Return those fields of what is asked that differ from what `_read` takes for them."""
     fields = type(asked).model_fields
     expected = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
@@ -96,7 +96,7 @@ def _own(asked: Asked, shown: Mapping[str, Any]) -> dict[str, Any]:
     return asked.model_dump(mode="json", include=different)
 
 
-def _read(own: Mapping[str, Any], shown: Mapping[str, Any]) -> Asked:
+def _read(own: Mapping[str, JSON], shown: Mapping[str, JSON]) -> Asked:
     """Return what is asked; a kind that is not known here is taken as its schema says, and its owner checks it."""
     kind = QUESTION_KINDS.get(own["kind"])
     if kind is None:
@@ -115,7 +115,7 @@ class QuestionRequest:
     """Seconds until the question expires; None: never."""
     takes_default: bool = False
     """True if the default counts as the answer when the question expires."""
-    parents: Sequence[dict[str, Any]] = ()
+    parents: Sequence[JSONObject] = ()
     """The composites around an interrupt, outermost first: `address` and `info`."""
     people: People = EVERYBODY
 
@@ -146,7 +146,7 @@ def question_of(request: QuestionRequest, *, owner: str, run: str, round_: int, 
     )
 
 
-def shown_of(asked: Asked) -> dict[str, Any]:
+def shown_of(asked: Asked) -> JSONObject:
     """Return the fields of a `Question` that show what is asked, with their digest."""
     options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
     return {

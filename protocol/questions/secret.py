@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer
 from holdfast.protocol.secrets import PATTERN, reference_in
 
@@ -21,7 +22,7 @@ class Secret(Asked):
     kind: Literal["secret"] = "secret"
     hidden: ClassVar[bool] = True
     signal_refusal: ClassVar[str] = "a secret takes no signals, as each stands in the history"
-    form: dict[str, Any] | None = None
+    form: JSONObject | None = None
     """JSON Schema of an object of the values by name; None: one value without a name."""
 
     @classmethod
@@ -29,7 +30,7 @@ class Secret(Asked):
         return cls(message=draft.message, form=draft.form)
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, Any]) -> dict[str, Any]:
+    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
         schema = shown["requestedSchema"]
         return {**super().held_by(shown), "form": schema if "properties" in schema else None}
 
@@ -38,7 +39,7 @@ class Secret(Asked):
         return self if self.form is None else self.model_copy(update={"form": self.requested_schema})
 
     @property
-    def requested_schema(self) -> dict[str, Any]:
+    def requested_schema(self) -> JSONObject:
         if self.form is None:
             return REFERENCE
         return {
@@ -50,7 +51,7 @@ class Secret(Asked):
         }
 
     @property
-    def fields(self) -> Mapping[str, dict[str, Any]]:
+    def fields(self) -> Mapping[str, JSONObject]:
         """The fields with what a person reads; the pattern of a reference is left out, as a person types the value."""
         labels = ("title", "description")
         fields = self.form["properties"] if self.form else {}
@@ -61,10 +62,10 @@ class Secret(Asked):
         return [] if self.form is None else list(self.form.get("required", []))
 
     @property
-    def example(self) -> Any:
+    def example(self) -> JSON:
         return {name: f"secret:env/{name}" for name in self.fields} or "secret:env/NAME"
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: object) -> JSON:
         """Return the content unchanged. It must hold references only."""
         try:
             values = self.secret_values(content)
@@ -75,7 +76,7 @@ class Secret(Asked):
                 raise InvalidAnswer(f"this is no reference secret:<store>/<id>; if it is the value, {ROTATE}", name)
         return content
 
-    def secret_values(self, content: Any) -> dict[str, str]:
+    def secret_values(self, content: JSON) -> dict[str, str]:
         if self.form is None:
             values = {"": content}
         elif isinstance(content, dict):
@@ -87,7 +88,7 @@ class Secret(Asked):
                 raise InvalidAnswer("expected text that is not blank", name)
         return values
 
-    def _checked_names(self, content: dict[str, Any]) -> dict[str, Any]:
+    def _checked_names(self, content: JSONObject) -> JSONObject:
         if not content or not content.keys() <= self.fields.keys():
             raise InvalidAnswer(f"expected an object of nothing but {', '.join(self.fields)}")
         for name in self._needed:
@@ -96,5 +97,5 @@ class Secret(Asked):
         return content
 
 
-def _only(keys: tuple[str, ...], field: Mapping[str, Any]) -> dict[str, Any]:
+def _only(keys: tuple[str, ...], field: Mapping[str, JSON]) -> JSONObject:
     return {key: field[key] for key in keys if key in field}

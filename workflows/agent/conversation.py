@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol.agents import Message
 
@@ -98,7 +98,7 @@ def _cut(message: Message, limit: int) -> Message:
     return message.model_copy(update={"content": _cut_text(message.content, limit), "tool_calls": calls, "raw": None})
 
 
-def _cut_text(content: Any, limit: int) -> Any:
+def _cut_text(content: object, limit: int) -> JSON:
     text = text_of(content)
     return content if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit}{LEFT_OUT}"
 

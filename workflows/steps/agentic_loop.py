@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AgenticLoop
 from holdfast.workflows.agents import AgentCall, opening_of, run_agent
 from holdfast.workflows.frame import Frame
@@ -12,7 +12,7 @@ from holdfast.workflows.frame import Frame
 LOG = "command_log"
 
 
-async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> Any:
+async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> JSON:
     """Run a planner and return its output; its log is written to `context.command_log`."""
     value = frame.input_of(step)
     asking = AgentCall.of(

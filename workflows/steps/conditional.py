@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Conditional
 from holdfast.protocol.agents import ToolRequest
 from holdfast.protocol.events import BranchCompleted, BranchStarted
@@ -14,7 +13,7 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.tools import call_tool
 
 
-async def run_conditional(step: Conditional, frame: Frame) -> Any:
+async def run_conditional(step: Conditional, frame: Frame) -> JSON:
     value = frame.input_of(step)
     key = text_of(await _choose(step, frame, value))
     branch = step.branches.get(key, step.default_branch)
@@ -28,7 +27,7 @@ async def run_conditional(step: Conditional, frame: Frame) -> Any:
     return output
 
 
-async def _choose(step: Conditional, frame: Frame, value: Any) -> Any:
+async def _choose(step: Conditional, frame: Frame, value: object) -> JSON:
     if step.condition_expression is not None:
         return frame.after(value).evaluate(step.condition_expression)
     assert step.condition is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ValidationError
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Hitl, Option
 from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, Hold, InvalidAnswer, QuestionRequest
 from holdfast.workflows.assignees import people_of
@@ -18,7 +17,7 @@ HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 """The default message: a question shows the previous output, a hold shows nothing of it."""
 
 
-async def run_hitl(step: Hitl, frame: Frame) -> Any:
+async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     if QUESTION_KINDS[step.ask].is_pause:
         return await _hold(step, frame)
     seen = frame.after(frame.render(step.input))
@@ -47,7 +46,7 @@ def _deadline(step: Hitl) -> tuple[float | None, bool]:
     return (step.timeout if step.timeout and step.timeout > last else None), step.default is not None
 
 
-async def _hold(step: Hitl, frame: Frame) -> Any:
+async def _hold(step: Hitl, frame: Frame) -> JSON:
     """Wait without a question; return the input unchanged."""
     value = frame.render(step.input)
     text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
@@ -105,7 +104,7 @@ def _rendered(option: Option, frame: Frame) -> Option:
     return option.model_copy(update={key: None if text is None else text_of(text) for key, text in texts.items()})
 
 
-def _expired(step: Hitl, asked: Asked, frame: Frame) -> Any:
+def _expired(step: Hitl, asked: Asked, frame: Frame) -> JSON:
     match step.on_timeout:
         case "default" | "escalate" if step.default is not None:
             return _default(step, asked, frame)
@@ -115,7 +114,7 @@ def _expired(step: Hitl, asked: Asked, frame: Frame) -> Any:
             raise failure("question_expired", f"nobody answered {step.name} in time", frame.address)
 
 
-def _default(step: Hitl, asked: Asked, frame: Frame) -> Any:
+def _default(step: Hitl, asked: Asked, frame: Frame) -> JSON:
     try:
         return asked.accept(asked.default)
     except InvalidAnswer as error:
@@ -124,7 +123,7 @@ def _default(step: Hitl, asked: Asked, frame: Frame) -> Any:
         ) from None
 
 
-def _declined(step: Hitl, reply: Reply, frame: Frame) -> Any:
+def _declined(step: Hitl, reply: Reply, frame: Frame) -> JSON:
     if step.on_decline == "continue":
         return None
     person = reply.by or "somebody"

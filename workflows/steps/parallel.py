@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.protocol.context import Path, changes, keys_of, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted
@@ -16,8 +17,6 @@ from holdfast.workflows.frame import ContextStore, Frame
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
 
-Json = dict[str, Any]
-
 
 class _Failed:
     """The failure of a branch, where the step ignores failures."""
@@ -26,7 +25,7 @@ class _Failed:
         self.error = error
 
 
-async def run_parallel(step: Parallel, frame: Frame) -> Any:
+async def run_parallel(step: Parallel, frame: Frame) -> JSON:
     value = frame.input_of(step)
     shares = frame.meter.split(len(step.branches))
     works = [
@@ -43,8 +42,8 @@ async def run_parallel(step: Parallel, frame: Frame) -> Any:
 
 
 async def _branch(
-    step: Parallel, name: str, steps: list[AnyStep], value: Any, share: Meter, frame: Frame
-) -> tuple[Any, dict[Path, Any]]:
+    step: Parallel, name: str, steps: list[AnyStep], value: object, share: Meter, frame: Frame
+) -> tuple[JSON, dict[Path, JSON]]:
     """Run a branch; return its output, and what it changed."""
     base, schema = _base(step, frame), frame.store.schema if step.context_include_keys is None else None
     fork = ContextStore(base, schema, frame.store.reducers)
@@ -65,7 +64,7 @@ async def _branch(
     return output, changes(base, fork.value)
 
 
-def _base(step: Parallel, frame: Frame) -> dict[str, Any]:
+def _base(step: Parallel, frame: Frame) -> JSONObject:
     """Return the context that the branches begin with."""
     whole = frame.store.value
     if step.context_include_keys is None:
@@ -73,9 +72,7 @@ def _base(step: Parallel, frame: Frame) -> dict[str, Any]:
     return {key: whole[key] for key in step.context_include_keys if key in whole}
 
 
-def _with_all_keys(
-    error: BaseException, cause: Failure, base: dict[str, Any], inside: Frame, frame: Frame
-) -> StepFailure:
+def _with_all_keys(error: BaseException, cause: Failure, base: JSONObject, inside: Frame, frame: Frame) -> StepFailure:
     """Return a branch's failure with the whole context, where the branch sees only some keys of it."""
     inner = context_of(error, inside.address)
     reached = changes(base, inside.store.value if inner is None else inner)
@@ -89,7 +86,7 @@ def _check_some(done: dict[str, tuple[Any, Any]]) -> None:
         raise failed[0]
 
 
-def _mapped(step: Parallel, name: str, changed: dict[Path, Any]) -> dict[Path, Any]:
+def _mapped(step: Parallel, name: str, changed: dict[Path, JSON]) -> dict[Path, JSON]:
     """Return the changes of a branch, with a `field_mapping` only those on its paths."""
     if step.field_mapping is None or name not in step.field_mapping:
         return changed
@@ -97,7 +94,7 @@ def _mapped(step: Parallel, name: str, changed: dict[Path, Any]) -> dict[Path, A
     return {path: value for path, value in changed.items() if any(path[: len(prefix)] == prefix for prefix in wanted)}
 
 
-def _reduced(step: Parallel, outputs: Json, frame: Frame) -> Any:
+def _reduced(step: Parallel, outputs: JSONObject, frame: Frame) -> JSON:
     if step.reduce is None:
         return {name: None if isinstance(output, _Failed) else output for name, output in outputs.items()}
     completed = {name: output for name, output in outputs.items() if not isinstance(output, _Failed)}
@@ -107,8 +104,8 @@ def _reduced(step: Parallel, outputs: Json, frame: Frame) -> Any:
         raise failure("bad_reduce", f"{step.reduce} of {step.name}: {error}", frame.address) from None
 
 
-def _union(outputs: Json) -> Json:
-    merged: Json = {}
+def _union(outputs: JSONObject) -> JSONObject:
+    merged: JSONObject = {}
     for name, output in outputs.items():
         if not isinstance(output, dict):
             raise TypeError(f"the output of branch {name!r} is not an object")
@@ -116,8 +113,8 @@ def _union(outputs: Json) -> Json:
     return merged
 
 
-def _concat(outputs: Json) -> list[Any]:
-    joined: list[Any] = []
+def _concat(outputs: JSONObject) -> list[JSON]:
+    joined: list[JSON] = []
     for name, output in outputs.items():
         if not isinstance(output, list):
             raise TypeError(f"the output of branch {name!r} is not a list")
@@ -125,26 +122,26 @@ def _concat(outputs: Json) -> list[Any]:
     return joined
 
 
-def _dedupe(outputs: Json) -> list[Any]:
-    kept: list[Any] = []
+def _dedupe(outputs: JSONObject) -> list[JSON]:
+    kept: list[JSON] = []
     for item in _concat(outputs):
         if not any(_same(item, other) for other in kept):
             kept.append(item)
     return kept
 
 
-def _majority(outputs: Json) -> Any:
+def _majority(outputs: JSONObject) -> JSON:
     """Return the output that most branches gave; of several, the one declared first."""
     values = list(outputs.values())
     return max(values, key=lambda value: sum(_same(value, other) for other in values))
 
 
-def _same(value: Any, other: Any) -> bool:
+def _same(value: object, other: object) -> bool:
     """Return whether two values are equal as JSON, where `true` is not 1."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
-REDUCERS: dict[str, Callable[[Json], Any]] = {
+REDUCERS: dict[str, Callable[[JSONObject], Any]] = {
     "keys": list,
     "values": lambda outputs: list(outputs.values()),
     "union": _union,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import ImportConfig, PlainStep
 from holdfast.protocol.agents import ToolRequest
 from holdfast.protocol.context import read
@@ -14,7 +13,7 @@ from holdfast.workflows.imports import run_import
 from holdfast.workflows.tools import call_tool
 
 
-async def run_plain(step: PlainStep, frame: Frame) -> Any:
+async def run_plain(step: PlainStep, frame: Frame) -> JSON:
     value = frame.input_of(step)
     if step.agent is not None:
         return await _run_agent(step, frame, value)
@@ -28,12 +27,12 @@ async def run_plain(step: PlainStep, frame: Frame) -> Any:
     return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
 
-async def _run_agent(step: PlainStep, frame: Frame, value: Any) -> Any:
+async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
     asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, timeout=step.timeout, retry=step.retry)
     return (await run_agent(asking, opening_of(step, value, frame), frame)).output
 
 
-async def _run_import(step: PlainStep, frame: Frame, value: Any) -> Any:
+async def _run_import(step: PlainStep, frame: Frame, value: object) -> JSON:
     """Run another blueprint with a context of its own; `config.outputs` maps what comes back."""
     alias = (step.uses or "").removeprefix("imports.")
     config = step.config or ImportConfig()
