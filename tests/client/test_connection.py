@@ -63,6 +63,7 @@ async def test_a_profile_of_temporals_own_file_is_used(
         await connect()
 
 
+@pytest.mark.slow
 async def test_without_a_server_named_the_embedded_one_is_started() -> None:
     connection = await connect()
     try:

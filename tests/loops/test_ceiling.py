@@ -32,7 +32,7 @@ def document(step: dict[str, Any], **more: Any) -> str:
     return yaml.safe_dump({"context": {"n": 0}, **more, "steps": [step], "output": "{{ context.n }}"})
 
 
-@pytest.mark.parametrize("checkpoint", [7, 1000])
+@pytest.mark.parametrize("checkpoint", [40, 1000, pytest.param(7, marks=pytest.mark.slow)])
 async def test_it_fails_after_100_rounds_that_asked_nobody(house: Harness, checkpoint: int) -> None:
     run = await house.start(document(endless(checkpoint_every=checkpoint)))
     error = (await house.result(run)).error
