@@ -1,8 +1,8 @@
 """Positions: from a path such as `steps[2].loop.body[0].when` to its place in the text."""
 
 import re
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 Parts = tuple[str | int, ...]
@@ -22,7 +22,7 @@ def shown(parts: Parts) -> str:
 
 def place_of(tree: PlacedDict, parts: Parts, *, key: bool = False) -> Position:
     """Return the position of a value (or of its key); for one that is not in the text, that of its nearest holder."""
-    value: Any = tree
+    value: JSON = tree
     place = tree.place
     for part in parts:
         match value, part:
@@ -38,7 +38,7 @@ def place_of(tree: PlacedDict, parts: Parts, *, key: bool = False) -> Position:
 
 def parts_of(tree: PlacedDict, path: str) -> Parts:
     """Return the keys and indices of a path. The tree decides where a key ends, since a key may hold dots."""
-    value: Any = tree
+    value: JSON = tree
     parts: Parts = ()
     while path:
         part, path = _first(value, path)
@@ -47,7 +47,7 @@ def parts_of(tree: PlacedDict, path: str) -> Parts:
     return parts
 
 
-def _first(value: Any, path: str) -> tuple[str | int, str]:
+def _first(value: object, path: str) -> tuple[str | int, str]:
     if index := re.match(r"\[(\d+)\]\.?", path):
         return int(index.group(1)), path[index.end() :]
     keys = value if isinstance(value, PlacedDict) else {}
@@ -60,7 +60,7 @@ def _first(value: Any, path: str) -> tuple[str | int, str]:
     return name.group() or path, path[name.end() :].removeprefix(".") if name.group() else ""
 
 
-def inside(value: Any, part: str | int) -> Any:
+def inside(value: object, part: str | int) -> JSON:
     """Return the value at a key or an index; None if there is none."""
     match value, part:
         case dict(), str():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal
+from typing import Literal
 
 from holdfast.blueprint.positions import Parts, inside
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
@@ -69,7 +69,7 @@ def _carry_out(tree: PlacedDict, repair: Repair) -> bool:
     return True
 
 
-def _stub(old: Any, place: Position) -> PlacedDict:
+def _stub(old: object, place: Position) -> PlacedDict:
     """Return a step of the same name that passes its input on."""
     step = PlacedDict(old.place if isinstance(old, PlacedDict) else place)
     step.put("kind", "step", step.place)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import DEFAULT_KIND, KINDS, Blueprint
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.kinds.schema_forms import (
@@ -56,7 +55,7 @@ class _UnsortedSchema(GenerateJsonSchema):
         return value
 
 
-def _tidied(node: Any) -> Any:
+def _tidied(node: JSON) -> JSON:
     """Return the schema without pydantic's titles; steps, and lists of steps, become references."""
     match node:
         case {"discriminator": _}:
@@ -161,7 +160,7 @@ def _add_examples(definitions: Schema) -> None:
                 form["examples"] = examples
 
 
-def _examples(form: Schema, definitions: Schema) -> list[Any]:
+def _examples(form: Schema, definitions: Schema) -> list[JSON]:
     match form:
         case {"examples": list(own)}:
             return own
@@ -172,7 +171,7 @@ def _examples(form: Schema, definitions: Schema) -> list[Any]:
         case {"type": "boolean"}:
             return [True, False]
         case {"$ref": str(reference)}:
-            examples: list[Any] = definitions[reference.removeprefix("#/$defs/")].get("examples", [])
+            examples: list[JSON] = definitions[reference.removeprefix("#/$defs/")].get("examples", [])
             return examples
         case {"anyOf": list(forms)}:
             return [example for inner in forms for example in _examples(inner, definitions)]

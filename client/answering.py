@@ -13,11 +13,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
@@ -225,7 +226,7 @@ class Answering:
         )
         return [Receipt(question=answer.question, status=status, by=data.by, at=reply.at) for answer in answers]
 
-    def _signed(self, scope: Scope, run: str, owner: str, command: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def _signed(self, scope: Scope, run: str, owner: str, command: str, payload: JSONObject) -> JSONObject:
         """Return the argument of a command with a token that proves its origin; without keys as it is.
 
         Args:
@@ -241,7 +242,7 @@ class Answering:
     # Steering
 
     async def steer(
-        self, tree: Tree, run: str, owner: str, command: str, payload: Mapping[str, Any], type_: type[Result]
+        self, tree: Tree, run: str, owner: str, command: str, payload: Mapping[str, JSON], type_: type[Result]
     ) -> Result:
         """Send a command to one workflow by update and return its result, parsed as `type_`.
 
@@ -250,7 +251,7 @@ class Answering:
         argument = self.steering(run, owner, command=command, payload=payload)
         return await tree.update(owner, command, argument, type_, id=f"{command}:{argument['key']}")
 
-    def steering(self, run: str, owner: str, *, command: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def steering(self, run: str, owner: str, *, command: str, payload: Mapping[str, JSON]) -> JSONObject:
         """Return the argument of a command to one workflow: with a new idempotency key, signed if there are keys."""
         argument = {**payload, "key": secrets.token_hex(8)}
         check_value(argument, self.limits.answer, command)
@@ -350,7 +351,7 @@ async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
     return any(map(_contains_secret, await tree.client.data_converter.decode(payloads)))
 
 
-def _contains_secret(value: Any) -> bool:
+def _contains_secret(value: object) -> bool:
     match value:
         case dict():
             return value.get("ask") in _SECRETS or any(map(_contains_secret, value.values()))

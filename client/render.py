@@ -13,7 +13,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.blueprint.kinds import kind_named
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.kinds import Option, kind_named
 from holdfast.blueprint.words.text import counted
 from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
@@ -82,11 +83,11 @@ def console(stream: TextIO | None = None) -> Console:
 class _Console(Console):
     """A console that removes control sequences from everything it prints: much of it was written by others."""
 
-    def print(self, *objects: Any, **options: Any) -> None:
+    def print(self, *objects: object, **options: Any) -> None:
         super().print(*map(_cleaned, objects), **options)
 
 
-def _cleaned(value: Any) -> Any:
+def _cleaned(value: object) -> object:
     """Return text without control sequences; styles stay in place."""
     if isinstance(value, Text):
         value = value.copy()
@@ -101,12 +102,12 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     out.print(table(titles, rows, out.width if sys.stdout.isatty() else None), end="")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as results are printed: text as it is, else indented JSON."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def preview(value: Any, limit: int = 100) -> str:
+def preview(value: object, limit: int = 100) -> str:
     """Return a value in one line of at most `limit` characters."""
     return one_line(brief(value, limit))
 
@@ -131,14 +132,14 @@ def question_text(question: Question) -> Text:
     return text
 
 
-def _info_text(info: Any) -> str:
+def _info_text(info: object) -> str:
     """Return the details of a question: an object with a line for each key."""
     if not isinstance(info, dict):
         return clean(shown(info))
     return "\n".join(f"{one_line(key)}: {preview(value, 300).strip(QUOTES)}" for key, value in info.items())
 
 
-def _about(option: Any) -> str:
+def _about(option: Option) -> str:
     weights = [f"{name} {value}" for name in ("risk", "cost", "time") if (value := option.model_dump()[name])]
     recommended = ["recommended"] if option.recommended else []
     notes = ", ".join([*recommended, *weights, *option.risks])
@@ -282,7 +283,7 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
     return f"run {run} {status}: {clean(error.message)}{why}{where}{_plan_summary(error.output)}"
 
 
-def _plan_summary(output: Any) -> str:
+def _plan_summary(output: object) -> str:
     """Return the steps of a failed plan, a line for each status."""
     match output:
         case {"steps": dict() as steps, "loops": dict() as loops}:
@@ -419,7 +420,7 @@ def _add_line(text: Text, span: Span, depth: int) -> None:
     text.append("\n")
 
 
-def context_text(context: dict[str, Any]) -> Text:
+def context_text(context: JSONObject) -> Text:
     """Return the context, with a line for each key."""
     text = Text("context\n", "dim")
     for key, value in context.items():

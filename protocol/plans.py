@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody, Retry
 from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, asks
@@ -47,15 +48,15 @@ class UnitResult(Value):
     """The state of a step or a loop of a plan, and its result."""
 
     status: UnitStatus
-    response: Any = None
+    response: JSON = None
     """Text for a person or a model."""
-    data: Any = None
+    data: JSON = None
     """Value of a tool, or of a person's answer."""
-    error: dict[str, Any] | None = None
+    error: JSONObject | None = None
     """`type` and `message`."""
     reason: str | None = None
     """Why it was skipped, or why a loop had no items."""
-    tool_results: list[dict[str, Any]] = []
+    tool_results: list[JSONObject] = []
     """For a step with several tools, one object a call: `tool`, `parameters` and `data`."""
     called: list[str] = []
     """Tools whose calls have begun, whatever their result; in the output only of a step that did not complete."""
@@ -73,7 +74,7 @@ class UnitResult(Value):
         return self.status in ("completed", "completed_with_errors")
 
     @property
-    def value(self) -> Any:
+    def value(self) -> JSON:
         """The value of a reference: of a loop its items, of a step its data, else its response; None if it failed."""
         if self.iterations is not None:
             return [iteration.to_output() for iteration in self.iterations]
@@ -81,7 +82,7 @@ class UnitResult(Value):
             return None
         return self.response if self.data is None else self.data
 
-    def to_output(self) -> dict[str, Any]:
+    def to_output(self) -> JSONObject:
         """Return the step or loop as the output of the plan has it."""
         reason = {} if self.reason is None else {"reason": self.reason}
         error = {} if self.error is None else {"error": self.error}
@@ -90,8 +91,8 @@ class UnitResult(Value):
         always = {"status": self.status, "response": self.response, "data": self.data, "error": self.error}
         return {**always, **reason, **self._tool_fields()}
 
-    def _tool_fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"called": self.called} if self.called and not self.succeeded else {}
+    def _tool_fields(self) -> JSONObject:
+        fields: JSONObject = {"called": self.called} if self.called and not self.succeeded else {}
         if len(self.tool_results) > (1 if self.succeeded else 0):
             fields["tool_results"] = self.tool_results
         return fields
@@ -102,19 +103,19 @@ class Iteration(Value):
 
     index: int
     """From 0."""
-    item: Any = None
+    item: JSON = None
     status: IterationStatus
     """`skipped`: it failed, and a person chose to go on without it."""
     results: dict[str, UnitResult] = {}
 
-    def to_output(self) -> dict[str, Any]:
+    def to_output(self) -> JSONObject:
         """Return the iteration as the output of the plan has it."""
         own = {"index": self.index, "item": self.item, "status": self.status}
         steps, loops = outputs(self.results)
         return {**own, "steps": steps, **({"loops": loops} if loops else {})}
 
 
-def outputs(results: Mapping[str, UnitResult]) -> tuple[dict[str, Any], dict[str, Any]]:
+def outputs(results: Mapping[str, UnitResult]) -> tuple[JSONObject, JSONObject]:
     """Return the outputs of the steps, and of the loops."""
     steps = {id_: result.to_output() for id_, result in results.items() if result.iterations is None}
     loops = {id_: result.to_output() for id_, result in results.items() if result.iterations is not None}
@@ -125,14 +126,14 @@ class ItemOf(Value):
     """The current item of an enclosing loop."""
 
     loop: str
-    item: Any = None
+    item: JSON = None
     index: int
 
 
 class ActiveLoop(Value):
     """A loop that an agent has started, and its progress."""
 
-    items: list[Any]
+    items: list[JSON]
     """The items as they were at the start."""
     index: int = 0
     """Index of the current item."""
@@ -160,7 +161,7 @@ class PlanProgress(Value):
     """By id, of the steps and loops that have begun outside every loop."""
     active: dict[str, ActiveLoop] = {}
     """The loops that an agent has started, in that order."""
-    vars: dict[str, Any] = {}
+    vars: JSONObject = {}
     """Values that an agent has stored for itself."""
     found: list[str] = []
     """Replacements for missing tools, each behind the address of the step that may use it."""
@@ -176,7 +177,7 @@ class PlannerCall(Value):
     """Name of the agent in the blueprint, if it has one."""
     step: str
     instructions: str = ""
-    input: Any = None
+    input: JSON = None
     timeout: float | None = None
     """Seconds."""
     retry: Retry | None = None
@@ -185,11 +186,11 @@ class PlannerCall(Value):
 class PlanOrigin(Value):
     """The value that a plan is read from, if its step does not hold it, and the input of that step."""
 
-    given: Any = None
+    given: JSON = None
     """The value."""
     planner: PlannerCall | None = None
     """The agent that wrote the value."""
-    task: Any = None
+    task: JSON = None
     """The input; every step of the plan sees it."""
 
 
@@ -197,8 +198,8 @@ class PlanDefinition(ChildDefinition):
     """A plan that the scheduler drives. The only step of its blueprint holds the plan, unless `origin` does."""
 
     origin: PlanOrigin = PlanOrigin()
-    context: dict[str, Any] = {}
-    previous: Any = None
+    context: JSONObject = {}
+    previous: JSON = None
     """Output of the step before the plan."""
     place: str = ""
     """Place for a person, such as `clarify 2 · review`."""
@@ -215,7 +216,7 @@ class PlanResult(ChildResult):
     """The result of a plan."""
 
     status: PlanStatus
-    output: dict[str, Any]
+    output: JSONObject
 
 
 class PlanLoopDefinition(PlanDefinition):
@@ -224,7 +225,7 @@ class PlanLoopDefinition(PlanDefinition):
     plan: PlanBody
     loop: str
     """Id of the loop in the plan."""
-    items: list[Any] = []
+    items: list[JSON] = []
     known: dict[str, UnitResult] = {}
     """Results of the steps outside that the loop refers to, by id."""
     around: list[ItemOf] = []
@@ -266,7 +267,7 @@ class DrivenResult(ChildResult):
     """The result of an agent-driven plan, or the state in which one of its loops hands back to the plan."""
 
     status: PlanStatus = "completed"
-    output: dict[str, Any] = {}
+    output: JSONObject = {}
     state: DrivenState | None = None
     """For a loop only."""
 
@@ -281,7 +282,7 @@ class PlanReview(Review):
         """Return the review without the author's part, which only the workflow checks an edited plan by."""
         return Review(**{name: getattr(self, name) for name in Review.model_fields})
 
-    def accept(self, content: Any) -> Any:
+    def accept(self, content: JSON) -> JSON:
         """Return the verdict with the plan to use. Raises `InvalidAnswer` with all problems of an edited plan."""
         if isinstance(content, dict) and content.get("verdict") == "revise":
             self._check_revision(content)
@@ -293,7 +294,7 @@ class PlanReview(Review):
                 raise InvalidAnswer("\n".join(map(str, error.problems)), "payload") from None
         return content
 
-    def _check_revision(self, content: dict[str, Any]) -> None:
+    def _check_revision(self, content: JSONObject) -> None:
         """Refuse to send back a plan that has no planner, or to send one back without a reason."""
         if not self.revisable:
             text = "no planner can revise it: answer unchanged, edited (with the plan as payload) or rejected"
@@ -310,7 +311,7 @@ class PlanView(Value):
     revision: int
     goal: str
     driver: str
-    plan: dict[str, Any]
+    plan: JSONObject
     steps: dict[str, UnitResult]
     """By id, large values by their beginning."""
     loops: dict[str, UnitResult] = {}
@@ -321,13 +322,13 @@ class PlanView(Value):
     """True if this workflow holds the plan now, and takes changes of it; False while an active loop does."""
 
 
-def progress_of(steps: Mapping[str, UnitResult]) -> dict[str, Any]:
+def progress_of(steps: Mapping[str, UnitResult]) -> JSONObject:
     """Return the numbers of ended and of all steps, as `completed_steps` and `total_steps`."""
     ended = [result for result in steps.values() if result.is_over]
     return {"completed_steps": len(ended), "total_steps": len(steps)}
 
 
-def nothing_done(layout: Layout, steps: Mapping[str, Mapping[str, Any]]) -> str | None:
+def nothing_done(layout: Layout, steps: Mapping[str, Mapping[str, JSON]]) -> str | None:
     """Return a note on a plan that ended with every acting step skipped, or None if one of them ran.
 
     Acting are the steps with tools; in a plan without tools all steps that do not ask a person.
@@ -340,7 +341,7 @@ def nothing_done(layout: Layout, steps: Mapping[str, Mapping[str, Any]]) -> str 
     return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
-def fitting(output: dict[str, Any]) -> dict[str, Any]:
+def fitting(output: JSONObject) -> JSONObject:
     """Return a plan's output for its failure; of a large one only how the steps ended, without their results."""
     if len(text_of(output)) <= LONGEST_KEPT:
         return output
@@ -349,7 +350,7 @@ def fitting(output: dict[str, Any]) -> dict[str, Any]:
     return {"status": output["status"], "steps": ends, "loops": {}}
 
 
-def said(value: Any) -> str:
+def said(value: JSON) -> str:
     """Return the result of a tool as text; None is empty."""
     return "" if value is None else text_of(value)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolSpec, Usage
@@ -110,7 +111,7 @@ class Definition(Value):
 class PipelineState(Value):
     """The argument that a run starts with, beside its definition."""
 
-    input: Any = None
+    input: JSON = None
     started_by: str | None = None
 
 
@@ -118,11 +119,11 @@ class ChildDefinition(Definition):
     """The definition of a child workflow: a blueprint of one step, with the agents, imports and names that it uses."""
 
     address: Address
-    input: Any = None
+    input: JSON = None
     """Value of `input` for the step."""
-    steps: dict[str, Any] = {}
+    steps: JSONObject = {}
     """Outputs of earlier steps that the step reads, by name."""
-    names: dict[str, Any] = {}
+    names: JSONObject = {}
     """Values of the other names that the step reads."""
 
 
@@ -163,7 +164,7 @@ class LoopDefinition(ChildDefinition):
 class MapDefinition(ChildDefinition):
     """The definition of a map, or of a page of its items."""
 
-    items: list[Any]
+    items: list[JSON]
     first: int = 0
     """Index of the first item in the map."""
     iteration: int | None = None
@@ -176,15 +177,15 @@ class MapDefinition(ChildDefinition):
 class MapState(Carried):
     """The state that a map, or a page of it, starts with."""
 
-    context: dict[str, Any] = {}
-    resume_input: Any = None
+    context: JSONObject = {}
+    resume_input: JSON = None
 
 
 class Change(Value):
     """A change of the context by an item."""
 
     path: list[str]
-    value: Any = None
+    value: JSON = None
     gone: bool = False
     """True if the key was removed."""
 
@@ -192,9 +193,9 @@ class Change(Value):
 class MapResult(ChildResult):
     """The result of a map or of a page."""
 
-    outputs: list[Any]
+    outputs: list[JSON]
     """In the order of the items."""
-    context: dict[str, Any] = {}
+    context: JSONObject = {}
     changes: list[Change] = []
     """Instead of a context, for items that ran concurrently."""
 
@@ -204,7 +205,7 @@ class ClarifyDefinition(ChildDefinition):
 
     goal: str
     """Rendered."""
-    known: dict[str, Any] = {}
+    known: JSONObject = {}
     """Facts that need no question, by name; rendered."""
     instructions: str = ""
     place: str = ""
@@ -219,7 +220,7 @@ class ClarifyState(Carried):
 class ClarifyResult(ChildResult):
     """The result of a clarification."""
 
-    output: dict[str, Any]
+    output: JSONObject
     """Facts by name."""
 
 
@@ -228,12 +229,12 @@ class LoopState(Carried):
 
     iteration: int = 0
     """Number of completed iterations."""
-    context: dict[str, Any] = {}
-    input: Any = None
+    context: JSONObject = {}
+    input: JSON = None
     """Input of the next iteration."""
-    output: Any = None
+    output: JSON = None
     """Output of the last iteration."""
-    resume_input: Any = None
+    resume_input: JSON = None
     """The last human answer in the loop, or before it."""
     heard: bool = False
     """True if that answer was given in the loop."""
@@ -248,12 +249,12 @@ class LoopState(Carried):
 class LoopResult(ChildResult):
     """The result of a loop."""
 
-    output: Any = None
-    context: dict[str, Any] = {}
+    output: JSON = None
+    context: JSONObject = {}
     reason: str
     """Why the loop ended."""
     iterations: int
-    resume_input: Any = None
+    resume_input: JSON = None
     heard: bool = False
     """True if a person answered in the loop; `resume_input` is then the last answer."""
 
@@ -273,7 +274,7 @@ class AgentDefinition(Definition):
     place: str = ""
     """Place for a person, such as `clarify 2 · review`."""
     iteration: int | None = None
-    names: dict[str, Any] = {}
+    names: JSONObject = {}
     """Values of the names that the instructions of its agents read."""
     registry: list[AgentTool] | None = None
     """For the planner of an agentic loop, whose turns are commands: the tools and agents that these may run."""
@@ -287,8 +288,8 @@ class Command(Value):
 
     turn: int
     command: str
-    args: Any = None
-    result: Any = None
+    args: JSON = None
+    result: JSON = None
     """Of a value of more than 2,000 characters, the beginning of its text."""
 
 
@@ -329,7 +330,7 @@ class AgentState(Carried):
 class AgentResult(ChildResult):
     """The result of an agent."""
 
-    output: Any = None
+    output: JSON = None
     turns: int = 0
     log: list[Command] = []
 
@@ -337,8 +338,8 @@ class AgentResult(ChildResult):
 class RunResult(Value):
     """The result of a run."""
 
-    output: Any = None
-    context: dict[str, Any] = {}
+    output: JSON = None
+    context: JSONObject = {}
 
 
 class Failure(Value):
@@ -350,11 +351,11 @@ class Failure(Value):
     reason: str | None = None
     final: bool = False
     """True if no `on_error` may handle it."""
-    context: dict[str, Any] | None = None
+    context: JSONObject | None = None
     """For a loop: the context of its completed iterations. For a run: the context at the failure."""
-    reached: dict[str, Any] | None = None
+    reached: JSONObject | None = None
     """For a loop or a map: the context at the failure, with all writes of the failed iteration."""
-    output: Any = None
+    output: JSON = None
     """For a plan: the results of its steps up to the failure."""
     usage: Usage = Usage()
     request_counts: dict[str, int] = {}

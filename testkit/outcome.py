@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.client.reading import name_of
@@ -26,9 +26,9 @@ class ObservedRun:
     questions: Sequence[Question]
     """Every question, in the order of asking."""
     open: Sequence[Question]
-    context: dict[str, Any]
+    context: JSONObject
     trace: Span
-    calls: Mapping[str, list[Any]]
+    calls: Mapping[str, list[JSON]]
     """The arguments of each tool's calls."""
 
 
@@ -45,7 +45,7 @@ def unmet_expectations(case: Case, observed: ObservedRun) -> Iterator[Difference
         yield from _compare_section(key, expect[key], expect_at.key(expect, key), observed)
 
 
-def _compare_section(key: str, expected: Any, at: At, observed: ObservedRun) -> Iterator[Difference]:
+def _compare_section(key: str, expected: JSON, at: At, observed: ObservedRun) -> Iterator[Difference]:
     match key:
         case "output":
             yield from differences(expected, observed.outcome.output, at)
@@ -75,7 +75,7 @@ def _status_note(observed: ObservedRun) -> str | None:
     return None
 
 
-def _at_path(context: Any, path: str) -> Any:
+def _at_path(context: JSON, path: str) -> JSON:
     """Return the value at a dotted path; `NOTHING` if there is none.
 
     >>> _at_path({"notes": [{"text": "hi"}]}, "notes.0.text"), _at_path({"a.b": 1}, "a.b"), _at_path({}, "a")
@@ -94,11 +94,11 @@ def _at_path(context: Any, path: str) -> Any:
     return _at_path(value, rest) if rest else value
 
 
-def _error(outcome: Outcome) -> dict[str, Any]:
+def _error(outcome: Outcome) -> JSONObject:
     return {} if outcome.error is None else outcome.error.model_dump(mode="json")
 
 
-def _facts(expected: PlacedDict, facts: Mapping[str, Any], at: At) -> Iterator[Difference]:
+def _facts(expected: PlacedDict, facts: Mapping[str, JSON], at: At) -> Iterator[Difference]:
     """Compare only the facts that are expected; an expected address may be a glob."""
     for key in expected:
         if key == "address" and isinstance(expected[key], str):
@@ -111,13 +111,13 @@ def _facts(expected: PlacedDict, facts: Mapping[str, Any], at: At) -> Iterator[D
 # Questions
 
 
-def _question(question: Question) -> dict[str, Any]:
+def _question(question: Question) -> JSONObject:
     """Return a question with the names tests use; options are their ids."""
     facts = question.model_dump(mode="json")
     return {**facts, "step": name_of(question), "options": [option.id for option in question.options]}
 
 
-def _questions(expected: Any, asked: list[dict[str, Any]], at: At) -> Iterator[Difference]:
+def _questions(expected: JSON, asked: list[JSONObject], at: At) -> Iterator[Difference]:
     if isinstance(expected, PlacedDict):
         yield from _find_questions(expected[CONTAINS], asked, at.key(expected, CONTAINS))
         return
@@ -130,7 +130,7 @@ def _questions(expected: Any, asked: list[dict[str, Any]], at: At) -> Iterator[D
             yield from _compare_question(expected[index], asked[index], at.item(expected, index))
 
 
-def _compare_question(expected: Any, asked: dict[str, Any], at: At) -> Iterator[Difference]:
+def _compare_question(expected: JSON, asked: JSONObject, at: At) -> Iterator[Difference]:
     """Compare one question; an expected text, or `contains` alone, applies to its message."""
     if isinstance(expected, PlacedDict) and list(expected) != [CONTAINS]:
         yield from _facts(expected, asked, at)
@@ -138,28 +138,28 @@ def _compare_question(expected: Any, asked: dict[str, Any], at: At) -> Iterator[
         yield from differences(expected, asked["message"], at)
 
 
-def _find_questions(expected: PlacedList, asked: list[dict[str, Any]], at: At) -> Iterator[Difference]:
+def _find_questions(expected: PlacedList, asked: list[JSONObject], at: At) -> Iterator[Difference]:
     for index, wanted in enumerate(expected):
         wanted_at = at.item(expected, index)
         if not any(next(_compare_question(wanted, question, wanted_at), None) is None for question in asked):
             yield wanted_at.differs(wanted, [_summary(question) for question in asked], "this was not asked")
 
 
-def _summary(asked: dict[str, Any]) -> dict[str, Any]:
+def _summary(asked: JSONObject) -> JSONObject:
     return {key: asked[key] for key in ("step", "kind", "message")}
 
 
 # The trace
 
 
-def _span(name: str, trace: Span) -> dict[str, Any]:
+def _span(name: str, trace: Span) -> JSONObject:
     """Return the facts about a step or tool: how often it ran, and how its last run went."""
     matches = [span for span in trace.below() if fnmatchcase(span.address if is_pattern(name) else span.name, name)]
     ran = [span for span in matches if span.status != "skipped"]
     if not matches:
         return {"status": "not reached", "times": 0}
     last = matches[-1]
-    facts: dict[str, Any] = {"status": last.status, "times": len(ran), "output": last.output}
+    facts: JSONObject = {"status": last.status, "times": len(ran), "output": last.output}
     if last.branch is not None:
         facts["branch"] = last.branch
     if kind_named(last.kind).iterates:

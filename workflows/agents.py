@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.expressions import names_in, text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
 from holdfast.blueprint.plan.lists import LIST_OUTPUT, list_in, structured
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest
@@ -59,7 +60,7 @@ class AgentCall:
         return AgentCall(blueprint.agents[agent], agent, step, **more)
 
 
-def opening_of(step: Step, value: Any, frame: Frame) -> list[Message]:
+def opening_of(step: Step, value: object, frame: Frame) -> list[Message]:
     """Return the first messages of a step's agent: its input, in a conversation after the turns so far.
 
     Without an input of its own only the turns are sent: the default input would be the whole context as JSON.
@@ -102,7 +103,7 @@ def within_own_limits(frame: Frame, asking: AgentCall) -> Frame:
     return replace(frame, meter=frame.meter.within(budget))
 
 
-async def _single(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> Any:
+async def _single(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> JSON:
     """Return the output of an agent without tools; an invalid one goes back to the model a few times."""
     agent = asking.agent
     messages, earlier = opening, len(opening) - 1
@@ -131,7 +132,7 @@ async def _single(asking: AgentCall, instructions: str, opening: list[Message], 
     raise failure("output_invalid", f"{asking.step}: {reply.problem}", frame.address, output=unlisted(reply, agent))
 
 
-def unlisted(reply: ModelReply, agent: Agent) -> Any:
+def unlisted(reply: ModelReply, agent: Agent) -> JSON:
     """Return the output for which a list was expected, shortened, as the loop decides what it is; else None."""
     if agent.output_schema != LIST_OUTPUT:
         return None

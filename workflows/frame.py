@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError
 
 from holdfast.blueprint.expressions import evaluate, holds, render, text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Step
 from holdfast.blueprint.reducers import Path, reducers_of
@@ -60,7 +61,7 @@ class Runtime(Protocol):
     def permit(self, *tools: str) -> None: ...
     async def until_resumed(self) -> None: ...
     async def ask(self, request: QuestionRequest) -> Reply: ...
-    def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None: ...
+    def change_question(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None: ...
     def handed_down(self) -> dict[str, Any]: ...
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any: ...
 
@@ -70,8 +71,8 @@ class ContextStore:
 
     def __init__(
         self,
-        value: dict[str, Any],
-        schema: dict[str, Any] | None = None,
+        value: JSONObject,
+        schema: JSONObject | None = None,
         reducers: Mapping[Path, str] | None = None,
     ) -> None:
         self.value, self.schema = value, schema
@@ -80,7 +81,7 @@ class ContextStore:
     def fork(self) -> ContextStore:
         return ContextStore(self.value, self.schema, self.reducers)
 
-    def take(self, value: dict[str, Any], address: Address) -> None:
+    def take(self, value: JSONObject, address: Address) -> None:
         """Replace the value; one that breaks the context's schema fails the step that wrote it."""
         if self.schema is not None and (wrong := misfit(self.schema, value)):
             raise failure("context_invalid", f"the context does not fit its schema: {wrong}", address)
@@ -91,9 +92,9 @@ class ContextStore:
 class Scope:
     """The steps that ran in one list and in the lists around it, and the last human answer there."""
 
-    steps: dict[str, Any] = field(default_factory=dict)
+    steps: JSONObject = field(default_factory=dict)
     outer: Scope | None = None
-    resume_input: Any = None
+    resume_input: JSON = None
     heard: bool = False
     """True once somebody has answered in this list, or in a list inside."""
     listener: Scope | None = None
@@ -111,10 +112,10 @@ class Scope:
         """Return a scope that sees none of these steps, as an import has it; answers pass both ways."""
         return Scope(resume_input=self.resume_input, listener=self)
 
-    def seen(self) -> dict[str, Any]:
+    def seen(self) -> JSONObject:
         return {**self.outer.seen(), **self.steps} if self.outer else self.steps
 
-    def answered(self, content: Any) -> None:
+    def answered(self, content: object) -> None:
         scope: Scope | None = self
         while scope is not None:
             scope.resume_input, scope.heard, scope = content, True, scope.listener
@@ -133,9 +134,9 @@ class Frame:
     store: ContextStore
     scope: Scope
     run_steps: RunSteps
-    names: dict[str, Any]
+    names: JSONObject
     """Names beside those every step sees: `input`, `iteration`, `error`."""
-    previous: Any = None
+    previous: JSON = None
     """Output of the step before."""
     iteration: int | None = None
     turn_source: str | None = None
@@ -149,7 +150,7 @@ class Frame:
     """Name of the position for people: `clarify 2`."""
     meter: Meter = field(default_factory=Meter)
     request_counts: RequestCounts = field(default_factory=RequestCounts)
-    new_input: tuple[Any] | None = None
+    new_input: tuple[JSON] | None = None
     """Input from a person for this step, after it failed with its own."""
 
     async def spend(self, work: Awaitable[Any]) -> Any:
@@ -223,13 +224,13 @@ class Frame:
         """Return the same place in a scope whose answers stay in it."""
         return replace(self, scope=self.scope.isolated())
 
-    def after(self, previous: Any) -> Frame:
+    def after(self, previous: object) -> Frame:
         return replace(self, previous=previous)
 
     def with_names(self, **names: Any) -> Frame:
         return replace(self, names={**self.names, **names})
 
-    def visible(self) -> dict[str, Any]:
+    def visible(self) -> JSONObject:
         """Return every name that an expression sees here, with its value."""
         return {
             **self.names,
@@ -241,16 +242,16 @@ class Frame:
             "resume_input": self.scope.resume_input,
         }
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate(self, expression: str) -> JSON:
         return evaluate(expression, self.visible())
 
-    def holds(self, expression: str) -> tuple[bool, Any]:
+    def holds(self, expression: str) -> tuple[bool, JSON]:
         return holds(expression, self.visible())
 
-    def render(self, template: Any) -> Any:
+    def render(self, template: object) -> JSON:
         return render(template, self.visible())
 
-    def input_of(self, step: Step) -> Any:
+    def input_of(self, step: Step) -> JSON:
         """Return the step's input. Raises a failure if it does not fit the step's `input_schema`."""
         value = self.raw_input_of(step)
         if step.input_schema is not None and (wrong := misfit(step.input_schema, value)):
@@ -261,17 +262,17 @@ class Frame:
         """Return whether the step has no input of its own, so that in a conversation it gets the turns instead."""
         return self.new_input is None and not self.sends_previous and step.input == DEFAULT_INPUT
 
-    def raw_input_of(self, step: Step) -> Any:
+    def raw_input_of(self, step: Step) -> JSON:
         """Return the step's input unchecked: from a person who replaced it, else from its template."""
         return self.render(step.input) if self.new_input is None else self.new_input[0]
 
     def note(self, event: AnyEvent) -> None:
         self.host.note(self.address, event)
 
-    def write(self, value: dict[str, Any]) -> None:
+    def write(self, value: JSONObject) -> None:
         self.store.take(value, self.address)
 
-    def apply(self, verb: Literal["set", "append", "merge"], path: str, value: Any) -> None:
+    def apply(self, verb: Literal["set", "append", "merge"], path: str, value: object) -> None:
         """Apply one operation to the context; one that does not fit the value there fails the step."""
         try:
             self.write(applied(self.store.value, verb, path, value))
@@ -282,7 +283,7 @@ class Frame:
         """Return the summary of an activity for Temporal's UI."""
         return f"{self.place} · {label}" if self.place else label
 
-    def turn(self, speaker: str, content: Any) -> None:
+    def turn(self, speaker: str, content: object) -> None:
         """In a conversation, append a turn of this speaker ("User" or "Assistant")."""
         if self.conversing:
             entry = f"{speaker}: {text_of(content)}"
@@ -306,7 +307,7 @@ class Frame:
         timeout: float | None = None,
         *,
         takes_default: bool = False,
-        parents: Sequence[dict[str, Any]] = (),
+        parents: Sequence[JSONObject] = (),
         people: People = EVERYBODY,
     ) -> Reply:
         """Ask people a question here, and wait for the reply; see `QuestionRequest`."""
@@ -318,7 +319,7 @@ class Frame:
         return reply
 
 
-def history_of(context: dict[str, Any]) -> Any:
+def history_of(context: JSONObject) -> JSON:
     """Return the conversation that a loop keeps in the context, or an empty list."""
     return read(context, HISTORY, [])
 

@@ -12,6 +12,7 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
 from holdfast.protocol.context import GONE, Path, changes
@@ -34,9 +35,9 @@ class MapWorkflow(ChildWorkflow):
         super().__init__(definition, state)
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Map))
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
-        self.changed: dict[str, dict[Path, Any]] = {}
+        self.changed: dict[str, dict[Path, JSON]] = {}
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         return self.store.value
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
@@ -62,7 +63,7 @@ class MapWorkflow(ChildWorkflow):
             history_management=definition.history_management,
         )
 
-    async def _work(self, frame: Frame) -> list[Any]:
+    async def _work(self, frame: Frame) -> list[JSON]:
         items, first = self.definition.items, self.definition.first
         if len(items) > self.history.limits.items:
             return await self._pages(frame)
@@ -76,9 +77,9 @@ class MapWorkflow(ChildWorkflow):
         """Return whether one item runs at a time, and sees what the others wrote."""
         return self.step.map.max_concurrency == 1
 
-    async def _pages(self, frame: Frame) -> list[Any]:
+    async def _pages(self, frame: Frame) -> list[JSON]:
         """Run one page after the other; the items of a page may still run several at once."""
-        outputs: list[Any] = []
+        outputs: list[JSON] = []
         items, first = self.definition.items, self.definition.first
         size = _size_of_a_page(len(items), self.history.limits.items)
         fork = frame.request_counts.forking()
@@ -97,9 +98,9 @@ class MapWorkflow(ChildWorkflow):
                 self.changed[f"items {begin} to {begin + len(page) - 1}"] = _changes(result.changes)
         return outputs
 
-    def _result(self, outputs: list[Any]) -> MapResult:
+    def _result(self, outputs: list[JSON]) -> MapResult:
         is_page = self.definition.pages is not None
-        joint: dict[Path, Any] = {}
+        joint: dict[Path, JSON] = {}
         if not self._alone:
             # Joined here, so that a conflict names the two items that change one path.
             base = self.store.value
@@ -127,12 +128,12 @@ def _size_of_a_page(items: int, most: int) -> int:
     return size
 
 
-def _entries_of(changed: dict[Path, Any]) -> list[Change]:
+def _entries_of(changed: dict[Path, JSON]) -> list[Change]:
     return [
         Change(path=list(path), gone=True) if value is GONE else Change(path=list(path), value=value)
         for path, value in changed.items()
     ]
 
 
-def _changes(entries: list[Change]) -> dict[Path, Any]:
+def _changes(entries: list[Change]) -> dict[Path, JSON]:
     return {tuple(entry.path): GONE if entry.gone else entry.value for entry in entries}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from pydantic import ConfigDict
 
 from holdfast.blueprint.dependencies import resolve_agent
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, PlanBody, PlanStep, Step
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, Cost, Drawing, NestedSteps, StepDescription
@@ -311,7 +312,7 @@ class _PlanLoop(_UnitStep):
         return "one after the other" if self.words.is_driven or most == 1 else f"up to {most} at once"
 
     @property
-    def _literal_items(self) -> list[Any] | None:
+    def _literal_items(self) -> list[JSON] | None:
         """The items that are written in the plan."""
         over = self.unit.over
         return over if isinstance(over, list) else json_list(over) if isinstance(over, str) else None
@@ -324,7 +325,7 @@ class _PlanLoop(_UnitStep):
             return self.words.text(str(self.unit.over), self.unit)
         return f"a list of {len(items)}: {listed([self._item(item) for item in items])}"
 
-    def _item(self, item: Any) -> str:
+    def _item(self, item: JSON) -> str:
         refers = isinstance(item, str) and filled_in(item, lambda _: "") != item
         return self.words.text(item, self.unit) if refers else constant(item)
 

@@ -5,12 +5,12 @@ question is compared by its outcome as well as by its words: "No, not confirmed"
 """
 
 import math
-from typing import Any
 
 from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, shortened
 from holdfast.blueprint.expressions.texts import NoJson, folded, may_be_structure, read_json, read_structure
 from holdfast.blueprint.expressions.values import to_json
+from holdfast.blueprint.json_values import JSON, JSONObject
 
 _OUTCOMES = {"confirmed": "confirmed", "cancelled": "cancelled", "canceled": "cancelled"}
 """Words that ask of an answer how it came out, and nothing of what was said."""
@@ -18,7 +18,7 @@ _YES = ("true", "yes", "oui", "vrai")
 _NO = ("false", "no", "non", "faux")
 
 
-def containing(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
+def containing(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
     """Return whether a text holds another one, or a list or an object a value that does; keys are not searched.
 
     >>> containing(Bounds(), {"status": "Confirmed"}, "CONFIRMED"), containing(Bounds(), {"confirmed": 1}, "confirmed")
@@ -27,7 +27,7 @@ def containing(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
     return _contains(bounds, _structure(bounds, value), _Wanted(bounds, wanted))
 
 
-def alike(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
+def alike(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
     """Return whether a value is the same as a text says.
 
     >>> [alike(Bounds(), *pair) for pair in ((5, "5.0"), (True, "oui"), ({"a": [1]}, '{"a": [1]}'), (None, "null"))]
@@ -36,13 +36,13 @@ def alike(bounds: Bounds, value: Any, wanted: Any, /) -> bool:
     return _equals(bounds, _structure(bounds, value), _Wanted(bounds, wanted))
 
 
-def empty(bounds: Bounds, value: Any, /) -> bool:
+def empty(bounds: Bounds, value: JSON, /) -> bool:
     """Return whether a value is null, a text of spaces, or a list or an object without anything in it."""
     value = _structure(bounds, value)
     return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {})
 
 
-def size(bounds: Bounds, value: Any, /) -> float:
+def size(bounds: Bounds, value: JSON, /) -> float:
     """Return a number, or the length of a list or of the only list in an object.
 
     >>> size(Bounds(), "2.5"), size(Bounds(), [1, 2]), size(Bounds(), {"count": 9, "events": [1]})
@@ -66,7 +66,7 @@ def size(bounds: Bounds, value: Any, /) -> float:
 class _Wanted:
     """The text that values are compared with; its forms are made once, however many values there are."""
 
-    def __init__(self, bounds: Bounds, text: Any) -> None:
+    def __init__(self, bounds: Bounds, text: JSON) -> None:
         self.folded = folded(bounds.text(text))
         self.outcome = _OUTCOMES.get(self.folded)
         """The outcome that it asks of an answer, if it asks for one."""
@@ -80,7 +80,7 @@ class _Wanted:
 _NO_JSON = object()
 
 
-def _structure(bounds: Bounds, value: Any) -> Any:
+def _structure(bounds: Bounds, value: JSON) -> JSON:
     if not isinstance(value, str):
         return value
     if may_be_structure(bounds.text(value)):
@@ -88,7 +88,7 @@ def _structure(bounds: Bounds, value: Any) -> Any:
     return read_structure(value)
 
 
-def _contains(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
+def _contains(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
     bounds.pay(1)
     match value:
         case str():
@@ -107,7 +107,7 @@ def _contains(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
     return _equals(bounds, value, wanted)
 
 
-def _equals(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
+def _equals(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
     match value:
         case str():
             return folded(bounds.text(value)) == wanted.folded
@@ -122,16 +122,16 @@ def _equals(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
     return _same_json(bounds, value, wanted)
 
 
-def _same_json(bounds: Bounds, value: Any, wanted: _Wanted) -> bool:
+def _same_json(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
     bounds.pay(bounds.weigh(value) >> 6)
     return bool(wanted.json == value)
 
 
-def _came_out(answer: dict[str, Any], wanted: _Wanted) -> bool:
+def _came_out(answer: JSONObject, wanted: _Wanted) -> bool:
     return bool(answer["outcome"] == (wanted.outcome or wanted.folded))
 
 
-def is_answer(value: Any) -> bool:
+def is_answer(value: JSON) -> bool:
     """Return whether a value is the answer to a plan's question: the words, and how it came out."""
     return isinstance(value, dict) and value.keys() == {"response", "outcome", "option_index", "option_type"}
 
@@ -141,7 +141,7 @@ def asks_outcome(wanted: str) -> bool:
     return folded(wanted) in _OUTCOMES
 
 
-def only_list(value: dict[str, Any]) -> list[Any] | None:
+def only_list(value: JSONObject) -> list[JSON] | None:
     """Return the list of an object that holds exactly one."""
     lists = [part for part in value.values() if isinstance(part, list)]
     return lists[0] if len(lists) == 1 else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.parts import Limits, Name, Part, Requirement, Retry, Schema, Seconds
 
 DRIVER_TURNS = 10_000
@@ -82,7 +83,7 @@ class Agent(Part):
         description="JSON Schema of the output, or `plan`: that of a JSON plan; without it the output is text.",
         examples=[{"type": "object", "required": ["score"], "properties": {"score": {"type": "number"}}}, "plan"],
     )
-    settings: dict[str, Any] = Field(
+    settings: JSONObject = Field(
         {}, description="Model settings, such as `temperature`.", examples=[{"temperature": 0.2}]
     )
     timeout: Seconds | None = Field(None, description="How long one request may take.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent, AgentTool
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import Vocabulary
@@ -42,7 +43,7 @@ class Ask:
     def at_step(self, step: str, at: str) -> Ask:
         return replace(self, step=step, at=at)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         fields = asdict(self)
         return {"step": fields.pop("step"), "at": fields.pop("at"), **fields}
 

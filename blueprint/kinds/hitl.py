@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.description import Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -63,7 +64,7 @@ class Hitl(HitlFields):
         return Drawing("question", [text])
 
 
-def _option(value: Any, place: Position) -> Any:
+def _option(value: object, place: Position) -> JSON:
     """Expand an option: `warm` is `{id: warm, label: warm}`; a number or `true` is the text it is written as."""
     if isinstance(value, bool | int | float):
         value = json.dumps(value) if place.raw.startswith("*") else place.raw.strip()

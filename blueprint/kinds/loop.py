@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Drawing, NestedSteps, StepDescription
@@ -57,7 +58,7 @@ class Loop(Step):
             for key, operations in (("init", block.init), ("state", block.state))
             for index, operation in enumerate(operations)
         }
-        reads: dict[str, Any] = {"loop.output_template": block.output_template, "loop.output": block.output}
+        reads: JSONObject = {"loop.output_template": block.output_template, "loop.output": block.output}
         reads["loop.propagation.next_input"] = block.propagation.next_input
         exits = {} if block.exit_expression is None else {"loop.exit_expression": block.exit_expression}
         inside = Block(tuple(block.body), frozenset({"iteration", "history"}), True, {**writes, **reads}, exits)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.document import Blueprint
@@ -107,7 +108,7 @@ def _expanded_plan(definition: PlacedDict, path: str, expansion: Expansion) -> P
     return plan
 
 
-def _step(definition: Any, path: str, expansion: Expansion) -> Any:
+def _step(definition: object, path: str, expansion: Expansion) -> JSON:
     if not isinstance(definition, PlacedDict):
         return definition
     step = _with_ids(_without_empty(definition))
@@ -118,7 +119,7 @@ def _step(definition: Any, path: str, expansion: Expansion) -> Any:
     return step
 
 
-def _option(value: Any, place: Position) -> Any:
+def _option(value: object, place: Position) -> JSON:
     if not isinstance(value, str):
         return value
     option = PlacedDict(place)
@@ -137,7 +138,7 @@ def _with_ids(holder: PlacedDict) -> PlacedDict:
     return holder
 
 
-def _id(value: Any) -> Any:
+def _id(value: object) -> JSON:
     return json.dumps(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -149,7 +150,7 @@ def _without_empty(mapping: PlacedDict) -> PlacedDict:
     return core
 
 
-def _each(items: PlacedList, change: Any) -> PlacedList:
+def _each(items: PlacedList, change: Callable[..., Any]) -> PlacedList:
     changed = PlacedList(items.place)
     for index, (value, place) in enumerate(zip(items, items.places, strict=True)):
         changed.add(change(value, index), place)

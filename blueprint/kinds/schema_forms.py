@@ -23,7 +23,7 @@ def set_form(definition: Schema, key: str, form: Schema) -> None:
     definition["properties"][key] = {**described({}, definition["properties"].get(key, {})), **form}
 
 
-def annotate(definition: Schema, key: str, description: str, *examples: Any) -> None:
+def annotate(definition: Schema, key: str, description: str, *examples: object) -> None:
     """Replace the description of a key, and its examples, if any are given."""
     annotations = {"description": description, **({"examples": [*examples]} if examples else {})}
     definition["properties"][key] = {**definition["properties"][key], **annotations}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from holdfast.blueprint.expressions.parse import is_plain
 from holdfast.blueprint.findings import Findings, check_function, check_known, check_path, may_be_object
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.base import Step
@@ -224,7 +225,7 @@ _BUILTIN = {
 }
 
 
-def _builtin(name: str, input_: Any, input_text: str, names: Vocabulary) -> str:
+def _builtin(name: str, input_: JSON, input_text: str, names: Vocabulary) -> str:
     match name, input_:
         case "context_set", {"path": str(path)} if is_plain(path):
             return f"sets {context_path(path)} in the context to {filled(input_.get('value'), names)}"

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.error import did_you_mean
@@ -324,7 +324,7 @@ def _read_list(reader: _Reader) -> None:
             reader.add_problem(place, "bad_value", "a task is an object", f"with {', '.join(_KEYS)}", f"[{index}]")
 
 
-def _task_id(value: Any) -> str | None:
+def _task_id(value: object) -> str | None:
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     return text if text.isdecimal() else None
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from holdfast.blueprint import Blueprint
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.client.cli.attending import Attendance, Parked, answer_sources
 from holdfast.client.cli.command import perform
@@ -225,7 +225,7 @@ def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None =
     return DONE if outcome.status == "completed" else FAILED
 
 
-def outcome_json(outcome: Outcome, done: Sequence[Done] | None = None) -> dict[str, Any]:
+def outcome_json(outcome: Outcome, done: Sequence[Done] | None = None) -> JSONObject:
     """Return the JSON object of `run --json` and `result --json`."""
     steps = {"done": None if done is None else [asdict(step) for step in done]}
     return {
@@ -238,7 +238,7 @@ def outcome_json(outcome: Outcome, done: Sequence[Done] | None = None) -> dict[s
     }
 
 
-def error_json(outcome: Outcome) -> dict[str, Any] | None:
+def error_json(outcome: Outcome) -> JSONObject | None:
     """Return why a run did not complete: type, message, address, reason; None if it did."""
     fields = {"type", "message", "address", "reason"}
     return None if outcome.error is None else outcome.error.model_dump(mode="json", include=fields)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -14,6 +14,7 @@ from rich.text import Text
 from holdfast.blueprint import Blueprint, load
 from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, File, RunName
@@ -120,7 +121,7 @@ async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
     return DONE
 
 
-def _run_json(run: Listed) -> dict[str, Any]:
+def _run_json(run: Listed) -> JSONObject:
     return {
         "run": run.run,
         "blueprint": run.blueprint,
@@ -139,7 +140,7 @@ class RunReport:
     outcome: Outcome
     trace: Span
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         """Return the JSON object of `show --json`."""
         return {
             "run": self.state.run,
@@ -154,7 +155,7 @@ class RunReport:
             "trace": self.trace.to_json(),
         }
 
-    def children(self) -> list[dict[str, Any]]:
+    def children(self) -> list[JSONObject]:
         """Return the child workflows of the run: ended ones from the trace, running ones from their views."""
         ended = {
             child_workflow_id(self.state.run, Address(span.address)): {"status": span.status}

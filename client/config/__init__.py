@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.config.errors import ConfigError
 from holdfast.client.config.file import read_file
 from holdfast.client.config.sections import File, McpSection, ModelSection, SecretsSection, WorkerSection
@@ -105,7 +105,7 @@ def load_config(start: Path | None = None) -> Config:
     return Config(home=home, folder=folder, path=path, **_sections(file, variables))
 
 
-def _sections(file: File, variables: Overrides) -> dict[str, Any]:
+def _sections(file: File, variables: Overrides) -> JSONObject:
     """Return the tables of the file, with the values of the variables that are set in place of its own."""
     sections = dict(file)
     for name in variables.model_fields_set & OVERRIDDEN.keys():

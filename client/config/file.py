@@ -13,6 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.client.config.errors import ConfigError
 from holdfast.client.config.sections import UNSHOWN, File
 
@@ -120,5 +121,5 @@ def _keys_of(text: str) -> Iterator[tuple[int, list[str]]]:
             yield number, table + _parts(name[1])
 
 
-def _parts(dotted: str) -> list[Any]:
+def _parts(dotted: str) -> list[JSON]:
     return [part.strip().strip("\"'") for part in dotted.split(".")]

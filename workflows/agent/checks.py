@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
 from holdfast.protocol.agents import ToolCall, ToolSpec
 
@@ -17,7 +17,7 @@ class BadCall(Exception):
 class Result:
     """The result of one tool call, as the model receives it."""
 
-    content: Any
+    content: JSON
     bad: bool = False
     """True if the call could not be made at all."""
 

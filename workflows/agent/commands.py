@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.agents import ToolCall, ToolSpec
 
 RUN_AGENT, ASK_HUMAN, FINISH = "run_agent", "ask_human", "finish"
@@ -28,7 +28,7 @@ def commands_for(registry: Sequence[ToolSpec]) -> list[ToolSpec]:
     ]
 
 
-def _command(name: str, description: str, properties: dict[str, Any], required: list[str] | None = None) -> ToolSpec:
+def _command(name: str, description: str, properties: JSONObject, required: list[str] | None = None) -> ToolSpec:
     parameters = {
         "type": "object",
         "properties": properties,
@@ -44,7 +44,7 @@ def inner_call(call: ToolCall) -> ToolCall:
     return ToolCall(id=call.id, name=call.args["agent"], args=value if isinstance(value, dict) else {"input": value})
 
 
-def log_value(value: Any) -> Any:
+def log_value(value: object) -> JSON:
     """Return a value as the log keeps it: shortened, as the log is part of the state that continue-as-new carries."""
     text = text_of(value)
     return value if len(text) <= LONGEST_LOGGED else f"{text[:LONGEST_LOGGED]}… ({len(text)} characters)"

@@ -73,7 +73,7 @@ class AgentHandlers(ChildWorkflow):
             self.refuse_signal(refusal)
 
 
-def _message_from(payload: Any) -> ToldText:
+def _message_from(payload: object) -> ToldText:
     match payload:
         case {"text": str(text), **more} if text.strip():
             by = more.get("by")

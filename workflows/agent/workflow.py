@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
@@ -53,12 +53,12 @@ class AgentWorkflow(AgentHandlers):
         )
         self.tools = self.agent.tools if definition.registry is None else definition.registry
         self._one_question_at_a_time = asyncio.Lock()
-        self._output: tuple[Any] | None = None
+        self._output: tuple[JSON] | None = None
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
         self._fork_counts = self.request_counts.forking()
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         if self.definition.registry is None:
             return {}
         return {"command_log": [entry.model_dump(mode="json") for entry in self.state.log]}
@@ -73,7 +73,7 @@ class AgentWorkflow(AgentHandlers):
             **self.handed_back(),
         )
 
-    async def _work(self) -> Any:
+    async def _work(self) -> JSON:
         if self.state.tools is None:
             await self._begin()
         while self._output is None:
@@ -199,7 +199,7 @@ class AgentWorkflow(AgentHandlers):
         else:
             self._finish(reply.output)
 
-    def _finish(self, output: Any) -> None:
+    def _finish(self, output: object) -> None:
         if self.definition.registry is not None:
             self._log(commands.FINISH, {"output": output}, output)
         self._output = (output,)
@@ -294,7 +294,7 @@ class AgentWorkflow(AgentHandlers):
         if agent.max_tool_calls is not None and before >= agent.max_tool_calls:
             raise Denied(f"error: all {agent.max_tool_calls} calls are used up; give your output with what you know")
 
-    async def _made(self, call: ToolCall, frame: Frame, again: bool) -> Any:
+    async def _made(self, call: ToolCall, frame: Frame, again: bool) -> JSON:
         """Check a call, get the approvals that it needs, and make it."""
         if again:
             await self._check_repetition(call, frame)
@@ -309,7 +309,7 @@ class AgentWorkflow(AgentHandlers):
                 return await ask_person(call, frame)
         return await self._run_tool(call, spec, frame)
 
-    async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> Any:
+    async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
         whole = with_defaults(call, spec)
         policy = Policy(self.agent, settings_of(self.tools, spec))
         allowed = await approved(whole, spec, [policy], frame)
@@ -326,7 +326,7 @@ class AgentWorkflow(AgentHandlers):
         await ask_approval(call, f"{call.name} is called with the same arguments again and again. Go on?", frame)
         self.advance(recent=without_call(self.state.recent, call))
 
-    async def _command(self, call: ToolCall) -> Any:
+    async def _command(self, call: ToolCall) -> JSON:
         """Run one command of a planner, and log it when it is done."""
         if self._output is not None:
             raise Denied("error: not done: the loop has finished")
@@ -350,7 +350,7 @@ class AgentWorkflow(AgentHandlers):
         self._log(call.name, call.args, result)
         return result
 
-    def _log(self, command: str, args: dict[str, Any], result: Any) -> None:
+    def _log(self, command: str, args: JSONObject, result: object) -> None:
         entry = Command(
             turn=self.state.turn, command=command, args=commands.log_value(args), result=commands.log_value(result)
         )

@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.protocol.agents import Message
@@ -85,7 +86,7 @@ class _Start:
             raise BlueprintError(problems_of(faults))
         return catalogue
 
-    async def _again(self, planner: PlannerCall, plan: Any, **more: Any) -> Any:
+    async def _again(self, planner: PlannerCall, plan: object, **more: Any) -> JSON:
         """Return another plan of the planner."""
         here = self.frame.at("step", planner.step)
         here.note(StepRetrying(message=more["to_do"]))
@@ -122,7 +123,7 @@ class _Start:
 
 async def approved_change(
     plan: PlanBody, author: PlanBody, frame: Frame, reason: str, catalogue: Catalogue
-) -> tuple[Any, str | None]:
+) -> tuple[JSON, str | None]:
     """Return the changed plan as a person approves it, and the person if they edited it. Raises `Refusal`."""
     try:
         content, by = await reviewed(plan, author, frame, f"May the plan be changed? {reason}", catalogue)
@@ -133,7 +134,7 @@ async def approved_change(
 
 async def reviewed(
     plan: PlanBody, author: PlanBody, frame: Frame, message: str, catalogue: Catalogue, *, revisable: bool = False
-) -> tuple[dict[str, Any], str | None]:
+) -> tuple[JSONObject, str | None]:
     """Return a person's verdict on a plan, and the person. A rejection is raised as a failure."""
     tools = marked_tools(PlanContext(plan, author, frame.blueprint), catalogue)
     asked = PlanReview(
@@ -147,7 +148,7 @@ async def reviewed(
     )
     await frame.host.until_resumed()
     reply = await frame.at("hitl", "confirm-plan").ask(asked)
-    content: dict[str, Any] = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    content: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if content["verdict"] == "rejected":
         reason = f": {content['reason']}" if content.get("reason") else ""
         raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{reason}", frame.address)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.layout import Fault
@@ -42,7 +42,7 @@ class Catalogue:
             if tool in problems
         ]
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> JSONObject:
         """Return what a model must know to call the tools."""
         return {
             tool: {"description": spec.description, "parameters": spec.parameters}

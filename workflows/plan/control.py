@@ -9,6 +9,7 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.blueprint.plan.lists import list_in, structured
@@ -37,7 +38,6 @@ from holdfast.workflows.plan.results import failed
 from holdfast.workflows.plan.state import LoopRun, PlanState
 from holdfast.workflows.plan.tool_calls import Outcome, StepTools
 
-Json = dict[str, Any]
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
 _RETRY = {
     "tool_missing": "call find_tool, then execute_step_tool with the tool that it names",
@@ -56,7 +56,7 @@ class Control:
 
     def __init__(self, state: PlanState, change: Callable[[Any, str], Awaitable[int]]) -> None:
         self.state, self._context, self._change = state, state.context, change
-        self._tools: dict[str, Callable[..., Awaitable[Json]]] = {
+        self._tools: dict[str, Callable[..., Awaitable[JSONObject]]] = {
             "get_state": self._get_state,
             "get_step_result": self._get_step_result,
             "execute_step_tool": self._execute_step_tool,
@@ -71,7 +71,7 @@ class Control:
         self._current: str | None = None
         """The step that was worked on last."""
 
-    async def do(self, call: ToolCall, frame: Frame) -> Json:
+    async def do(self, call: ToolCall, frame: Frame) -> JSONObject:
         """Return the result of a call. Raises `ControlError` for one that cannot be done; then nothing has changed."""
         if call.name == "update_state":
             return await self._update_state(call.args)
@@ -84,7 +84,7 @@ class Control:
 
     # Looking
 
-    async def _get_state(self, key: str) -> Json:
+    async def _get_state(self, key: str) -> JSONObject:
         layout, results = self._context.layout, current_results(self.state)
         match key:
             case "steps":
@@ -104,7 +104,7 @@ class Control:
         statuses = {id_: result.status for id_, result in results.items()}
         return {"goal": self._context.plan.goal, "statuses": statuses, "to_do": self._next(), "vars": self.state.vars}
 
-    async def _get_step_result(self, step_id: str) -> Json:
+    async def _get_step_result(self, step_id: str) -> JSONObject:
         unit = self._context.layout.find(step_id)
         if not isinstance(unit, StepUnit):
             return {"step_id": step_id, **step_named(self.state, step_id).result.to_output()}
@@ -112,7 +112,7 @@ class Control:
         result = next((result for result in results if result.status != "pending"), results[-1])
         return {"step_id": step_id, **result.to_output()}
 
-    async def _get_loop_context(self, loop_id: str = "") -> Json:
+    async def _get_loop_context(self, loop_id: str = "") -> JSONObject:
         active = self.state.active
         if not loop_id.strip():
             if not active:
@@ -121,14 +121,14 @@ class Control:
         unit = loop_named(self.state, loop_id)
         return position_of(active[unit.id]) if unit.id in active else self._ended_loop(unit)
 
-    def _ended_loop(self, unit: LoopUnit) -> Json:
+    def _ended_loop(self, unit: LoopUnit) -> JSONObject:
         """Return the end of a loop. Raises `ControlError` for one that has not begun."""
         scope = scope_around(self.state, unit.id)
         if scope.is_over(unit.id):
             return _ended(unit, scope.result(unit.id))
         raise ControlError("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
 
-    def _described(self, tools: Iterable[str]) -> Json:
+    def _described(self, tools: Iterable[str]) -> JSONObject:
         """Return what a model must know to call these tools, as far as it is known."""
         specs = self._context.specs
         return Catalogue({tool: specs[tool] for tool in tools if tool in specs}).described()
@@ -162,7 +162,7 @@ class Control:
     def _tools_of(self, step: LocatedStep) -> StepTools:
         return StepTools(step.unit, step.scope, step.scope.frame.at("step", step.unit.id))
 
-    async def _execute_step_tool(self, step_id: str, tool_name: str, parameters: Json) -> Json:
+    async def _execute_step_tool(self, step_id: str, tool_name: str, parameters: JSONObject) -> JSONObject:
         step = self._workable(step_id)
         if asks(step.unit.step) and step.result.data is None:
             text = f"step {step.unit.id!r} asks a person first: call request_user_info"
@@ -209,18 +209,18 @@ class Control:
         if kind == "tool_missing" and step.key not in self.state.missing:
             self.state.missing.append(step.key)
 
-    def _after_error(self, outcome: Outcome, step: LocatedStep) -> Json:
+    def _after_error(self, outcome: Outcome, step: LocatedStep) -> JSONObject:
         assert outcome.error is not None
         kind, ending = outcome.error.kind, outcome.ending
         self._note_missing(step, kind)
-        error: Json = {"type": kind or outcome.error.type, "message": outcome.error.message}
+        error: JSONObject = {"type": kind or outcome.error.type, "message": outcome.error.message}
         if ending is None:
             return {"success": False, "data": None, "error": {**error, "todo": _RETRY[kind or ""]}}
         self._end(step, ending)
         error["todo"] = f"step {step.unit.id} is {ending.status}; {self._next()}"
         return {"success": False, "data": None, "error": error, "step_status": ending.status}
 
-    async def _finish_step(self, step_id: str, result_summary: str, result: list[Any] | None = None) -> Json:
+    async def _finish_step(self, step_id: str, result_summary: str, result: list[JSON] | None = None) -> JSONObject:
         step = step_named(self.state, step_id)
         before = step.result
         same = before.response == result_summary or asks(step.unit.step)
@@ -229,7 +229,7 @@ class Control:
         loop = {"stored_in_loop": step.scope.around[-1].loop} if step.scope.around else {}
         return {"success": True, **loop, "to_do": self._next()}
 
-    async def _complete(self, step: LocatedStep, response: Any, result: list[Any] | None = None) -> None:
+    async def _complete(self, step: LocatedStep, response: object, result: list[JSON] | None = None) -> None:
         """Complete a step, if it may be. Raises `ControlError`."""
         unit, before = step.unit, step.result
         _check_done(step)
@@ -239,7 +239,7 @@ class Control:
         text = before.response if asks(unit.step) and not unit.step.tools else response
         self._end(step, UnitResult(status="completed", response=text, data=items if data is None else data))
 
-    def _list_for_loop(self, step: LocatedStep, response: Any) -> Any:
+    def _list_for_loop(self, step: LocatedStep, response: object) -> JSON:
         """Return the list in the response, where a loop goes through the step's result; else None."""
         plan_step = step.unit.step
         nothing = response is None or (isinstance(response, str) and not response.strip())
@@ -255,7 +255,7 @@ class Control:
 
     async def _request_user_info(
         self, question: str, frame: Frame, options: list[str] | None = None, step_id: str | None = None
-    ) -> Json:
+    ) -> JSONObject:
         step = None if step_id == "" else self._asking_step(step_id)
         if step is None:
             return await self._ask_freely(question, options or [], frame)
@@ -291,7 +291,7 @@ class Control:
                 return LocatedStep(unit, scope)
         return None
 
-    async def _ask_freely(self, question: str, options: list[str], frame: Frame) -> Json:
+    async def _ask_freely(self, question: str, options: list[str], frame: Frame) -> JSONObject:
         offered = [Option(id=text, label=text) for text in dict.fromkeys(options)]
         async with self._context.one_question:
             reply = await frame.ask(Clarification(message=question, options=offered))
@@ -302,7 +302,7 @@ class Control:
 
     # Loops
 
-    async def _start_loop(self, loop_id: str) -> Json:
+    async def _start_loop(self, loop_id: str) -> JSONObject:
         unit = loop_named(self.state, loop_id)
         if unit.id in self.state.active:
             return position_of(self.state.active[unit.id], already_started=True)
@@ -322,7 +322,7 @@ class Control:
         error = end.error or {"type": CANCELLED, "message": f"a person cancelled the question of {unit.id}"}
         return {"loop_id": unit.id, "should_continue": False, "error": error, "to_do": self._next()}
 
-    async def _advance_loop(self, loop_id: str, expected_iteration: int | None = None) -> Json:
+    async def _advance_loop(self, loop_id: str, expected_iteration: int | None = None) -> JSONObject:
         unit = loop_named(self.state, loop_id)
         run = self.state.active.get(unit.id)
         if run is None:
@@ -335,7 +335,7 @@ class Control:
             raise ControlError("iteration_incomplete", text, missing=missing)
         return await self._advance(run)
 
-    async def _advance(self, run: LoopRun) -> Json:
+    async def _advance(self, run: LoopRun) -> JSONObject:
         unit = run.unit
         match await after_item(unit, run.scope):
             case Repeat(item=item, done=done):
@@ -347,7 +347,7 @@ class Control:
 
     # Changing
 
-    async def _update_state(self, args: Json) -> Json:
+    async def _update_state(self, args: JSONObject) -> JSONObject:
         inner = args.get("updates")
         updates = inner if isinstance(inner, dict) and len(args) == 1 else args
         own = {key.removeprefix("vars."): value for key, value in updates.items() if _is_own(key)}
@@ -358,7 +358,7 @@ class Control:
         self.state.vars |= own
         return {"success": True, "to_do": self._next()}
 
-    def _change_of(self, id_: str, fields: Json) -> Callable[[], Awaitable[None]]:
+    def _change_of(self, id_: str, fields: JSONObject) -> Callable[[], Awaitable[None]]:
         """Return what setting a step's state does. Raises `ControlError` for what may not be set."""
         status = fields.get("status")
         if status not in ("skipped", "failed", "completed", None):
@@ -385,7 +385,7 @@ class Control:
     async def _set(self, step: LocatedStep, result: UnitResult) -> None:
         self._end(step, result)
 
-    async def _update_plan(self, new_plan: Json, reason: str) -> Json:
+    async def _update_plan(self, new_plan: JSONObject, reason: str) -> JSONObject:
         known = tools_of(self._context.plan)
         try:
             revision = await self._change(new_plan, reason)
@@ -395,7 +395,7 @@ class Control:
         tools = self._described(tool for tool in tools_of(self._context.plan) if tool not in known)
         return {"success": True, "revision": revision, **({"tools": tools} if tools else {}), "to_do": self._next()}
 
-    async def _find_tool(self, instruction: str, service: str | None = None) -> Json:
+    async def _find_tool(self, instruction: str, service: str | None = None) -> JSONObject:
         lacking = self._step_without_tool()
         step = PlanStep(id="plan") if lacking is None else lacking.unit.step
         # For a step the plan's words count: by words of its own a model could bring any tool into it.
@@ -437,9 +437,9 @@ def _check_done(step: LocatedStep) -> None:
         raise ControlError("no_tool_result", text, missing=missing)
 
 
-def _step_fields(updates: Json) -> dict[str, Json]:
+def _step_fields(updates: JSONObject) -> dict[str, JSONObject]:
     """Return the states to set, by the step's id. Raises `ControlError` for keys that cannot be set."""
-    steps: dict[str, Json] = {}
+    steps: dict[str, JSONObject] = {}
     for key, value in updates.items():
         if _is_own(key):
             continue
@@ -456,13 +456,13 @@ def _is_own(key: str) -> bool:
     return key.startswith("vars.") and len(key) > len("vars.")
 
 
-def _short(result: UnitResult) -> Json:
+def _short(result: UnitResult) -> JSONObject:
     error = {} if result.error is None else {"error": result.error}
     return {"status": result.status, **error, **({} if result.reason is None else {"reason": result.reason})}
 
 
-def _ended(unit: LoopUnit, result: UnitResult) -> Json:
+def _ended(unit: LoopUnit, result: UnitResult) -> JSONObject:
     """Return the end of a loop, as the control tools report it."""
-    end: Json = {"loop_id": unit.id, "should_continue": False, "completed": True, "status": result.status}
+    end: JSONObject = {"loop_id": unit.id, "should_continue": False, "completed": True, "status": result.status}
     reason = {} if result.reason is None else {"reason": result.reason}
     return {**end, "total_iterations": len(result.iterations or []), **reason}

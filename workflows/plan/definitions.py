@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Plan, PlanBody
 from holdfast.blueprint.plan import LoopUnit
 from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState, PlanOrigin
@@ -32,7 +31,7 @@ def author_of(definition: PlanDefinition) -> PlanBody:
 
 
 def define_loop(
-    definition: PlanDefinition, unit: LoopUnit, scope: PlanScope, items: list[Any]
+    definition: PlanDefinition, unit: LoopUnit, scope: PlanScope, items: list[JSON]
 ) -> tuple[PlanLoopDefinition, PlanLoopState]:
     """Return the definition and the first state of a loop's own workflow."""
     here = scope.at(unit)

@@ -7,6 +7,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RawValue
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol import guard
 from holdfast.protocol.agents import ToolSpec
@@ -51,7 +52,7 @@ class PlanHandlers(ChildWorkflow):
         """Return whether this workflow holds the plan now, and no active loop of it does."""
         return True
 
-    def plan_changed(self, number: int, payload: dict[str, Any], catalogue: Catalogue) -> None:
+    def plan_changed(self, number: int, payload: JSONObject, catalogue: Catalogue) -> None:
         """Take note of a change by a person. For subclasses."""
 
     async def begin_plan(self, frame: Frame) -> Catalogue:
@@ -87,7 +88,7 @@ class PlanHandlers(ChildWorkflow):
         assert self.plan_state is not None
         return self.plan_state
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         return {} if self.plan_state is None else {"steps": outputs(in_short(self.plan_state.root.all_steps()))[0]}
 
     @workflow.query(name=PLAN, description="The plan, and the status of its steps.")
@@ -95,7 +96,7 @@ class PlanHandlers(ChildWorkflow):
         return view_of(self, self.plan_state, self.author, holds=self.holds_plan)
 
     @workflow.query(name=PLAN_OUTPUT, description="The output of a plan that failed or was cancelled before its end.")
-    def plan_output(self) -> dict[str, Any] | None:
+    def plan_output(self) -> JSONObject | None:
         if self.plan_state is None or not self.holds_plan or self.ended not in ("failed", "cancelled"):
             return None
         return output_of(self.plan_state.root, self.ended)
@@ -131,7 +132,7 @@ class PlanHandlers(ChildWorkflow):
         except Refusal as refusal:
             raise refused(refusal) from None
 
-    def checked_change(self, payload: Any, *, by_model: bool = False) -> PlanBody:
+    def checked_change(self, payload: object, *, by_model: bool = False) -> PlanBody:
         """Return the plan that a change asks for. Raises `Refusal`."""
         if self.ended is not None or (self.plan_state is not None and self.plan_state.root.all_over()):
             raise Refusal("run_closed", "the plan has ended; it cannot be changed any more")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.texts import read_structure
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit, asks
 from holdfast.blueprint.plan.lists import list_in, spoken_items
@@ -33,7 +34,7 @@ class NotAList(ValueError):
         self.type = type_
 
 
-async def start_loop(unit: LoopUnit, scope: PlanScope) -> list[Any] | None:
+async def start_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON] | None:
     """Begin a loop; return its items, or None if it ends at once, as there are none, or no list of them."""
     scope.start_loop(unit)
     try:
@@ -46,7 +47,7 @@ async def start_loop(unit: LoopUnit, scope: PlanScope) -> list[Any] | None:
     return items or None
 
 
-async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[Any]:
+async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items; of a text that is no list as a person gives them. Raises `NotAList`."""
     try:
         return items_of(unit, scope)
@@ -78,7 +79,7 @@ def _may_ask(unit: LoopUnit, scope: PlanScope) -> bool:
     return "ask" in context.agent_call(PlanStep(id=unit.id)).agent.human
 
 
-def items_of(loop: LoopUnit, scope: PlanScope) -> list[Any]:
+def items_of(loop: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items of a loop: a list itself, the only list of an object, nothing for null, else the value alone.
 
     A text is read as a list: taken as a single item, a tool would act on all of it at once. Raises `NotAList`.
@@ -103,7 +104,7 @@ def items_of(loop: LoopUnit, scope: PlanScope) -> list[Any]:
     return _checked(loop, items)
 
 
-def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> Any:
+def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> JSON:
     """Return the list in a text. Raises `NotAList` for prose."""
     structure = read_structure(text)
     if not isinstance(structure, str):
@@ -118,7 +119,7 @@ def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> Any:
     return items
 
 
-def _checked(loop: LoopUnit, items: list[Any]) -> list[Any]:
+def _checked(loop: LoopUnit, items: list[JSON]) -> list[JSON]:
     if len(items) > loop.max_items:
         raise NotAList(
             "loop_too_large",
@@ -144,7 +145,7 @@ class ItemDone(NamedTuple):
 class Repeat(NamedTuple):
     """An item that is done once more, perhaps as another value."""
 
-    item: Any
+    item: JSON
     done: dict[str, UnitResult]
     """Results that stay."""
 

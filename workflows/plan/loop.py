@@ -8,6 +8,7 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import LoopCompleted
 from holdfast.protocol.plans import (
@@ -51,7 +52,7 @@ class PlanLoopWorkflow(ChildWorkflow):
         self._at_work: dict[int, PlanScope] = {}
         """The scopes of the items that are running."""
 
-    def current_context(self) -> dict[str, Any]:
+    def current_context(self) -> JSONObject:
         return {"loop": self.loop.id, "items": len(self.definition.items), "done": len(self.state.done)}
 
     @workflow.run

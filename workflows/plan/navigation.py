@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.plan.scope import PlanScope
@@ -138,7 +139,7 @@ def current_results(state: PlanState) -> dict[str, UnitResult]:
     return results
 
 
-def position_of(run: LoopRun, **more: Any) -> dict[str, Any]:
+def position_of(run: LoopRun, **more: Any) -> JSONObject:
     """Return the current item of a loop, as the control tools report it."""
     return {
         "loop_id": run.id,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from temporalio import workflow
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol.plans import Iteration, PlanView, UnitResult, nothing_done, outputs
@@ -16,7 +16,7 @@ from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
 
-def output_of(scope: PlanScope, ended: str | None = None) -> dict[str, Any]:
+def output_of(scope: PlanScope, ended: str | None = None) -> JSONObject:
     """Return the output of a plan: its status, every step, every loop, and a note if it did nothing.
 
     `ended`: the status of a plan that ended before its steps did.

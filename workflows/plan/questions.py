@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Option, PlanOption, PlanStep
 from holdfast.blueprint.plan import StepUnit, answer_of, informs, options_of, question_text, wants_a_yes
 from holdfast.blueprint.plan.agreement import words_of
@@ -74,7 +75,7 @@ def _decides(step: PlanStep, scope: PlanScope) -> bool:
 
 
 def _asked(step: PlanStep, text: str, options: list[PlanOption], scope: PlanScope, note: str) -> Asked:
-    info: dict[str, Any] = {"goal": scope.context.plan.goal, **({"agent_says": note} if note else {})}
+    info: JSONObject = {"goal": scope.context.plan.goal, **({"agent_says": note} if note else {})}
     if scope.around:
         info |= {"item": scope.around[-1].item, "index": scope.around[-1].index}
     if not options:
@@ -115,7 +116,7 @@ def _result(step: PlanStep, reply: Reply, options: list[PlanOption]) -> UnitResu
     return UnitResult(status="completed", response=comment, data=data)
 
 
-def _answered(step: PlanStep, content: Any, options: list[PlanOption]) -> UnitResult:
+def _answered(step: PlanStep, content: object, options: list[PlanOption]) -> UnitResult:
     text = text_of(content)
     data = answer_of(text, options, by_words=not informs(step))
     return UnitResult(status="completed", response=text, data=data)

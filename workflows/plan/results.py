@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.protocol.address import Address
 from holdfast.protocol.plans import (
@@ -71,9 +72,9 @@ def first_error(bad: list[Iteration]) -> str:
 # A step of a loop, seen from outside
 
 
-def values_of(outcome: UnitResult, id_: str, layout: Layout) -> list[Any]:
+def values_of(outcome: UnitResult, id_: str, layout: Layout) -> list[JSON]:
     """Return the value of a step or loop for each item; None where it has none. A loop around it gives lists."""
-    values: list[Any] = []
+    values: list[JSON] = []
     for iteration in outcome.iterations or []:
         inner = next((loop for loop in layout.loops_of(id_) if loop in iteration.results), None)
         if id_ in iteration.results:
@@ -152,7 +153,7 @@ def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration]) -> Un
     return failed(UNFINISHED, f"{loop.id} was not finished: {ending.message}", iterations=done)
 
 
-def failure_output(result: UnitResult) -> dict[str, Any]:
+def failure_output(result: UnitResult) -> JSONObject:
     """Return the output that the failure of a loop's workflow carries to its plan."""
     value = result.model_dump(mode="json")
     if len(text_of(value)) > LONGEST_KEPT:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
@@ -17,7 +16,7 @@ _STAYS = "the plan stays as it is:"
 _BEGUN = "has begun or is over"
 
 
-def checked_change(payload: Any, state: PlanState, *, by_model: bool = False) -> PlanBody:
+def checked_change(payload: object, state: PlanState, *, by_model: bool = False) -> PlanBody:
     """Return the plan that a change asks for: `plan`, and perhaps `revision`, `by` and `reason`.
 
     Raises `Refusal` with everything that is wrong.

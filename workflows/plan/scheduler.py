@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from temporalio import workflow
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
 from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
@@ -90,7 +90,7 @@ class Scheduler:
         elif isinstance(unit, LoopUnit) and (items := await start_loop(unit, self.scope)):
             await self._run_loop(unit, items)
 
-    async def _run_loop(self, unit: LoopUnit, items: list[Any]) -> None:
+    async def _run_loop(self, unit: LoopUnit, items: list[JSON]) -> None:
         """Run a loop's child workflow, and take its outcome, also out of a failure."""
         here = self.scope.at(unit)
         try:

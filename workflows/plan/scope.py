@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.comparisons import is_answer
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.plan import (
     Layout,
     LoopUnit,
@@ -84,7 +85,7 @@ class PlanScope:
         """Return the frame of a unit."""
         return self.frame.at(segment_of(unit), unit.id)
 
-    def item_scope(self, loop: LoopUnit, item: Any, index: int) -> PlanScope:
+    def item_scope(self, loop: LoopUnit, item: object, index: int) -> PlanScope:
         """Return a scope for one item of a loop; its address counts iterations from 1, as in every loop."""
         here = self.frame.at("loop", loop.id, index + 1)
         frame = replace(here, iteration=index + 1, place=f"{loop.id} {index + 1}")
@@ -104,7 +105,7 @@ class PlanScope:
             return self.outside[id_]
         return PENDING if self.outer is None else self.outer.lookup(id_)
 
-    def value_of(self, reference: Reference) -> Any:
+    def value_of(self, reference: Reference) -> JSON:
         """Return the value of a reference: of a question the words; None for a step that was skipped or failed."""
         if reference.kind == "result":
             unit, value = self._referred(reference)
@@ -114,7 +115,7 @@ class PlanScope:
             return None
         return item.item if reference.kind == "item" else item.index
 
-    def _referred(self, reference: Reference) -> tuple[Unit | None, Any]:
+    def _referred(self, reference: Reference) -> tuple[Unit | None, JSON]:
         unit = self.layout.find(reference.name or "")
         return unit, None if unit is None else self.lookup(unit.id).value
 
@@ -127,7 +128,7 @@ class PlanScope:
         id_ = known_id(loop, [item.loop for item in self.around])
         return next((item for item in self.around if item.loop == id_), None)
 
-    def fill(self, value: Any) -> Any:
+    def fill(self, value: object) -> JSON:
         """Return a text, or a value with texts in it, with the references filled in; values are not read again."""
         match value:
             case str():
@@ -190,7 +191,7 @@ class PlanScope:
             return Fail("condition_type", f"{condition.text}: {error.message}")
         return None if holds else Skip("condition_false")
 
-    def _compared(self, left: Reference) -> Any:
+    def _compared(self, left: Reference) -> JSON:
         """Return the value that a condition compares: of what a person told, the words, which are no yes and no no."""
         if left.kind != "result":
             return self.value_of(left)
@@ -205,7 +206,7 @@ class PlanScope:
         item = self.around[-1]
         self.frame.note(LoopIteration(iteration=item.index + 1, item=item.item))
 
-    def restart(self, item: Any, done: dict[str, UnitResult]) -> None:
+    def restart(self, item: object, done: dict[str, UnitResult]) -> None:
         """Forget the item's results but for these, and perhaps take another value in its place."""
         self.around = [*self.around[:-1], self.around[-1].model_copy(update={"item": item})]
         self.results = dict(done)
@@ -351,7 +352,7 @@ def _no_items(unit: Unit) -> list[Iteration] | None:
     return [] if isinstance(unit, LoopUnit) else None
 
 
-def _words(answer: Any, outcome: str | None = None) -> Any:
+def _words(answer: JSON, outcome: str | None = None) -> JSON:
     """Return the words of an answer without its outcome; with an outcome, only of answers that have it."""
     if isinstance(answer, list):
         return [_words(part, outcome) for part in answer]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import LoopUnit
 from holdfast.protocol.events import LoopCompleted, PlanRevised
@@ -26,7 +26,7 @@ class LoopRun:
     outer: PlanScope
     scope: PlanScope
     """That of the item."""
-    items: list[Any]
+    items: list[JSON]
     index: int
     done: list[Iteration]
 
@@ -35,7 +35,7 @@ class LoopRun:
         return self.scope.context.loop(self.id)
 
     @property
-    def item(self) -> Any:
+    def item(self) -> JSON:
         return self.items[self.index]
 
 
@@ -112,7 +112,7 @@ class PlanState:
 
     # Loops of a driving agent
 
-    def begin_items(self, unit: LoopUnit, outer: PlanScope, items: list[Any]) -> LoopRun:
+    def begin_items(self, unit: LoopUnit, outer: PlanScope, items: list[JSON]) -> LoopRun:
         """Begin the first item of a loop that has started."""
         run = self._activate(unit, outer, ActiveLoop(items=items))
         self._begin_item(run)
@@ -127,7 +127,7 @@ class PlanState:
         run.scope.begin_item()
         self.settle()
 
-    def repeat_item(self, run: LoopRun, item: Any, done: dict[str, UnitResult]) -> None:
+    def repeat_item(self, run: LoopRun, item: object, done: dict[str, UnitResult]) -> None:
         """Do the current item of a loop once more, perhaps as another value."""
         run.items = [*run.items[: run.index], item, *run.items[run.index + 1 :]]
         run.scope.restart(item, done)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan import StepUnit, asks
 from holdfast.blueprint.plan.lists import LIST_OUTPUT
 from holdfast.blueprint.plan.references import references_of
@@ -98,7 +98,7 @@ def surroundings(unit: StepUnit, scope: PlanScope) -> str:
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = text_of(value)
     return text if len(text) <= RESULT_SHOWN else f"{text[:RESULT_SHOWN]}…"
 
@@ -128,7 +128,7 @@ class _ToolStep:
         self.requests = 0
         self.messages = [Message(role="user", content=self._instruction())]
 
-    def _instruction(self) -> Any:
+    def _instruction(self) -> JSON:
         instruction = self.scope.fill(self.step.instruction)
         if asks(self.step):
             return f"A person has agreed to this: {text_of(instruction)}"
@@ -206,7 +206,7 @@ class _ToolStep:
         calls = [call.model_copy(update={"id": call.id or f"call_{n}"}) for n, call in enumerate(reply.tool_calls, 1)]
         erred = False
         for call in calls:
-            content: Any = "not called, as the one before failed"
+            content: JSON = "not called, as the one before failed"
             if not erred:
                 content, erred = await self._make_call(call)
             results.append(Message(role="tool", call=call.id, tool=call.name, content=content))
@@ -214,7 +214,7 @@ class _ToolStep:
         assistant = Message(role="assistant", content=reply.output, tool_calls=calls, raw=reply.raw)
         self.messages = [*self.messages, assistant, *results]
 
-    async def _make_call(self, call: ToolCall) -> tuple[Any, bool]:
+    async def _make_call(self, call: ToolCall) -> tuple[JSON, bool]:
         """Make a call; return its result for the model, and whether it failed."""
         if call.name == ASK_PERSON and self._may_ask:
             async with self.scope.context.one_question:
@@ -237,7 +237,7 @@ class _ToolStep:
         tools = [*self.open, *(call["tool"] for call in self.tools.returned)]
         return next((tool for tool in tools if self.tools.spec(tool).name == name), None)
 
-    async def _call_tool(self, tool: str, args: dict[str, Any]) -> tuple[Any, bool]:
+    async def _call_tool(self, tool: str, args: JSONObject) -> tuple[JSON, bool]:
         outcome = await self.tools.call(tool, args)
         if outcome.error is None:
             if tool in self.open:

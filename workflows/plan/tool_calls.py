@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
 from holdfast.blueprint.kinds import Agent, AgentTool
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
@@ -59,7 +59,7 @@ class CallError:
 class Outcome:
     """The outcome of a call: the tool's data, or an error; with one, how the step ends by it, or None for a retry."""
 
-    data: Any = None
+    data: JSON = None
     error: CallError | None = None
     ending: UnitResult | None = None
 
@@ -73,7 +73,7 @@ class StepTools:
         self._agent: Agent = self._context.policy_agent(unit.step)
 
     @property
-    def returned(self) -> list[dict[str, Any]]:
+    def returned(self) -> list[JSONObject]:
         """Return the calls that succeeded: `tool`, `parameters` and `data`."""
         return self._scope.result(self.step.id).tool_results
 
@@ -81,7 +81,7 @@ class StepTools:
         """Return the description of a tool that was looked up."""
         return self._context.specs[tool]
 
-    def last(self, tool: str) -> dict[str, Any] | None:
+    def last(self, tool: str) -> JSONObject | None:
         """Return the last call of a tool that succeeded."""
         return next((call for call in reversed(self.returned) if call["tool"] == tool), None)
 
@@ -128,7 +128,7 @@ class StepTools:
             return None
         return name
 
-    async def call(self, tool: str, args: dict[str, Any]) -> Outcome:
+    async def call(self, tool: str, args: JSONObject) -> Outcome:
         """Call a tool and record what it returned; a call that lacks authorisation is repeated by a person's word."""
         made = await self._authorised(tool, args)
         if isinstance(made, CallError):
@@ -149,7 +149,7 @@ class StepTools:
             return UnitResult(status="skipped", reason="timeout", error=what)
         return failed(error.kind, error.message)
 
-    async def _authorised(self, tool: str, args: dict[str, Any]) -> Outcome | CallError:
+    async def _authorised(self, tool: str, args: JSONObject) -> Outcome | CallError:
         while True:
             made = await self._once(tool, args)
             if isinstance(made, Outcome) or made.kind != "authorisation" or not self.may_retry("authorisation"):
@@ -161,7 +161,7 @@ class StepTools:
                     return made
             self._frame.note(StepRetrying(tool=tool))
 
-    async def _once(self, tool: str, args: dict[str, Any]) -> Outcome | CallError:
+    async def _once(self, tool: str, args: JSONObject) -> Outcome | CallError:
         spec = self.spec(tool)
         if (wrong := _misfit(spec, args)) is not None:
             return CallError("bad_parameters", "tool_input", f"the arguments of {tool} do not fit: {wrong}")
@@ -180,7 +180,7 @@ class StepTools:
                 raise
             return CallError.of(cause.type, cause.message)
 
-    async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, here: Frame) -> Any:
+    async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, here: Frame) -> JSON:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
         policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
         allowed = await approved(with_defaults(call, spec), spec, policies, here)
@@ -189,7 +189,7 @@ class StepTools:
         return await box.run(allowed, spec, here)
 
 
-def _outcome_of(result: Any) -> Outcome | CallError:
+def _outcome_of(result: object) -> Outcome | CallError:
     error = kind_of_result(result)
     if error is None:
         return Outcome(useful(result))
@@ -197,7 +197,7 @@ def _outcome_of(result: Any) -> Outcome | CallError:
     return CallError(kind, kind, message)
 
 
-def _misfit(spec: ToolSpec, args: dict[str, Any]) -> str | None:
+def _misfit(spec: ToolSpec, args: JSONObject) -> str | None:
     try:
         return misfit(spec.parameters, args) or None
     except BadSchema as error:

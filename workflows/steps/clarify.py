@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
@@ -13,7 +12,7 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
 
-async def run_clarify(step: Clarify, frame: Frame) -> Any:
+async def run_clarify(step: Clarify, frame: Frame) -> JSON:
     frame = frame.after(frame.input_of(step))
     facts = frame.render(step.known)
     if facts is not None and not isinstance(facts, dict):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Map
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import MapDefinition, MapState
@@ -16,7 +16,7 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
 
 
-async def run_map(step: Map, frame: Frame) -> Any:
+async def run_map(step: Map, frame: Frame) -> JSON:
     items = _items(step, frame.after(frame.input_of(step)))
     for operation in step.map.init:
         frame.operate(operation)
@@ -31,7 +31,7 @@ async def run_map(step: Map, frame: Frame) -> Any:
     return _finalized(step, outputs, frame)
 
 
-async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
+async def _in_pages(step: Map, items: list[JSON], frame: Frame) -> list[JSON]:
     # `init` and `finalize` run here, so the pages need not carry what they read, such as the whole list.
     block = step.map.model_copy(update={"iterable_input": "[]", "init": [], "finalize": None})
     bare = step.model_copy(update={"map": block, "input": None, "when": None})
@@ -48,7 +48,7 @@ async def _in_pages(step: Map, items: list[Any], frame: Frame) -> list[Any]:
     return result.outputs
 
 
-def _items(step: Map, frame: Frame) -> list[Any]:
+def _items(step: Map, frame: Frame) -> list[JSON]:
     value = frame.evaluate(step.map.iterable_input)
     if isinstance(value, str):
         with suppress(ValueError):  # reported below, like anything else that is no list
@@ -59,7 +59,7 @@ def _items(step: Map, frame: Frame) -> list[Any]:
     return value
 
 
-def _finalized(step: Map, outputs: list[Any], frame: Frame) -> Any:
+def _finalized(step: Map, outputs: list[JSON], frame: Frame) -> JSON:
     if step.map.finalize is None:
         return outputs
     template = step.map.finalize.output_template

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 from holdfast.blueprint.dependencies import reach_of, reach_of_tools, resolve_agent
 from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.walk import lists_within
 from holdfast.protocol.plans import (
@@ -47,7 +47,7 @@ The plan is over when every step is."""
 _PREVIOUS = ("previous_step", "output")
 
 
-async def run_plan(step: Plan, frame: Frame) -> Any:
+async def run_plan(step: Plan, frame: Frame) -> JSON:
     """Run a plan and return its output; a failed or cancelled plan fails the step, with the output in the failure."""
     value = frame.input_of(step)
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
@@ -64,7 +64,7 @@ async def run_plan(step: Plan, frame: Frame) -> Any:
     return result.output
 
 
-def _task(step: Plan, value: Any, frame: Frame) -> Any:
+def _task(step: Plan, value: object, frame: Frame) -> JSON:
     """Return the task of the plan's agents: in a conversation, without an input of its own, the turns.
 
     The default input there is the whole context, which goes to a model only where a template says so.
@@ -168,7 +168,7 @@ def _bare(step: Plan) -> Plan:
     return step.model_copy(update={"input": None, "when": None})
 
 
-def _read(step: Plan, frame: Frame) -> dict[str, Any]:
+def _read(step: Plan, frame: Frame) -> JSONObject:
     """Return what the plan's instructions read of the position of the step."""
     plan = step.plan
     agents = [agent for agent in (plan.agent, *(part.agent for part in plan.steps)) if isinstance(agent, Agent)]
