@@ -24,7 +24,7 @@ from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
-from holdfast.client.replies import Reply, closes, find_reply, has_key, refusal_of_closed, refuse_closed
+from holdfast.client.replies import EarlierReply, closes, find_reply, has_key, refusal_of_closed, refuse_closed
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
 from holdfast.client.tree import Tree, UnknownRun, questions_of
 from holdfast.client.workers import Busy, NoWorker, last_poll
@@ -172,7 +172,7 @@ class Answering:
         names = ", ".join(f"{question.id} ({question.address})" for question in found.questions[:20]) or "none"
         raise Refusal("unknown_question", f"no question {answer.question!r} is open in {found.run}; open: {names}")
 
-    def _repeated(self, answer: Answer, reply: Reply, key: str | None) -> Answer:
+    def _repeated(self, answer: Answer, reply: EarlierReply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
 
         Raises `Refusal` if a secret is not the one that was accepted under this key: nothing of it leaves the client.

@@ -13,7 +13,7 @@ from holdfast.protocol.events import ChildStarted, QuestionCancelled, QuestionCl
 
 
 @dataclass(frozen=True)
-class Reply:
+class EarlierReply:
     """An earlier answer to a question, or its end without one, as an event tells it."""
 
     workflow: str
@@ -35,7 +35,7 @@ def _closed_by_its_run(data: QuestionReplied) -> bool:
     return isinstance(data, QuestionCancelled) and data.by is None and data.key is None
 
 
-def refusal_of_closed(reply: Reply) -> Refusal:
+def refusal_of_closed(reply: EarlierReply) -> Refusal:
     """Return the refusal of an answer to a question that this reply closed."""
     data, at = reply.data, reply.at.isoformat()
     if isinstance(data, QuestionExpired):
@@ -44,17 +44,17 @@ def refusal_of_closed(reply: Reply) -> Refusal:
     return Refusal("already_answered", f"question {data.id} was {ending} by {data.by or 'somebody'} at {at}")
 
 
-def closes(question: str) -> Callable[[Reply], bool]:
+def closes(question: str) -> Callable[[EarlierReply], bool]:
     """Return the condition that a reply closed this question, named by id or address."""
     return lambda reply: isinstance(reply.data, QuestionClosed) and question in (reply.data.id, reply.address)
 
 
-def has_key(key: str) -> Callable[[Reply], bool]:
+def has_key(key: str) -> Callable[[EarlierReply], bool]:
     """Return the condition that a reply came under this idempotency key."""
     return lambda reply: reply.data.key == key
 
 
-async def find_reply(tree: Tree, workflow: str, matches: Callable[[Reply], bool]) -> Reply | None:
+async def find_reply(tree: Tree, workflow: str, matches: Callable[[EarlierReply], bool]) -> EarlierReply | None:
     """Return the last reply that matches; None if there is none.
 
     Each workflow's own events are searched before those of its children; of a loop the last 100 iterations.
@@ -65,7 +65,7 @@ async def find_reply(tree: Tree, workflow: str, matches: Callable[[Reply], bool]
         return None
     for event in reversed(events):
         if isinstance(event.data, QuestionReplied):
-            own = Reply(workflow, event.address, event.time, event.data)
+            own = EarlierReply(workflow, event.address, event.time, event.data)
             if matches(own):
                 return own
     for event in reversed(events):
