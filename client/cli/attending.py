@@ -79,7 +79,7 @@ class Attendance:
             self.state = await self.runs.standing(self.run)
             events = await self._new_events(self.state)
         except NoWorker as error:
-            self._notice_once(f"{error} Waiting …")
+            self._notice_once(f"{error} Waiting …", type(error).__name__)  # its text counts seconds
             self.state = None
             return (await self.runs.handle(self.run).describe()).status in STATUSES
         if events:
@@ -98,10 +98,12 @@ class Attendance:
         self._read = read
         return await self._stream.round(closed=True)
 
-    def _notice_once(self, text: str) -> None:
-        if text != self._last_notice and text:
+    def _notice_once(self, text: str, reason: str | None = None) -> None:
+        """Print a notice, unless the last one had the same reason, which by default is its text."""
+        reason = text if reason is None else reason
+        if reason != self._last_notice and text:
             self.out.print(text, style="yellow")
-        self._last_notice = text
+        self._last_notice = reason
 
     def _next_question(self) -> Question | None:
         open_ = self.state.questions if self.state else []

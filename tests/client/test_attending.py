@@ -1,0 +1,44 @@
+"""What a terminal says while nothing can be asked of a run."""
+
+import io
+from types import SimpleNamespace
+from typing import Any, cast
+
+from temporalio.client import WorkflowExecutionStatus
+
+from holdfast.client.cli.attending import Attendance
+from holdfast.client.render import console
+from holdfast.client.runs import Runs
+from holdfast.client.workers import Busy
+
+RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
+
+
+class Stuck:
+    """The API of a run whose worker was killed; after three looks the run has ended."""
+
+    tree = None
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    async def standing(self, run: str) -> Any:
+        self.looks += 1
+        raise Busy("queue", 60 + self.looks)
+
+    def handle(self, run: str) -> Any:
+        return self
+
+    async def describe(self) -> Any:
+        return SimpleNamespace(status=COMPLETED if self.looks == 3 else RUNNING)
+
+    async def result(self, run: str) -> str:
+        return "ended"
+
+
+async def test_a_worker_that_does_not_answer_is_told_of_once() -> None:
+    out = io.StringIO()
+    attendance = Attendance(cast(Runs, Stuck()), "r", sources=[], by="user:ana", out=console(out))
+    assert cast(str, await attendance.until_rest()) == "ended"
+    [line] = out.getvalue().splitlines()
+    assert "(it polled 61 s ago)" in line
