@@ -112,10 +112,13 @@ PROVIDER_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMIN
 
 
 def _fingerprint(config: Config, server: Server) -> str:
-    """Return a digest of the code and settings of a worker; it is replaced when this changes."""
+    """Return a digest of the code and settings of a worker; it is replaced when this changes.
+
+    Of the interpreter its environment counts, and not its name: `python` and the `python3.11` of a script are the same.
+    """
     text = config.path.read_text(encoding="utf-8") if config.path else ""
     places = [config.place(embedded=True), str(config.secret_folder(embedded=True))]
-    parts = [sys.executable, server.address, str(config.folder), repr(config.worker), *places, text]
+    parts = [sys.prefix, sys.version, server.address, str(config.folder), repr(config.worker), *places, text]
     ours = [file for name in OUR_CODE for file in _python_files(ROOT / name)]
     theirs = [file for name in config.worker.imports for file in _module_files(name, config.folder)]
     for file in sorted({*ours, *theirs}):
