@@ -182,12 +182,28 @@ def input_of(text: str | None, schema: JSONObject | None) -> JSON:
     if text is None:
         return None
     if not text.startswith("@"):
-        return value_of(text, schema)
+        return _typed_input(text, schema)
     path = Path(text[1:])
     content = text_of_file(path)
     if path.suffix.lower() in (".json", ".yaml", ".yml"):
         return document(content, str(path))
     return content
+
+
+def _typed_input(text: str, schema: JSONObject | None) -> JSON:
+    """Return the value of an input that was typed. Raises `BadUsage` for broken JSON where an object or a list is due.
+
+    >>> _typed_input('{"a": 1}', {"type": "object"}), _typed_input("{a", None)
+    ({'a': 1}, '{a')
+    """
+    value = value_of(text, schema)
+    due = {"object": "{", "array": "["}.get(str((schema or {}).get("type")))
+    if isinstance(value, str) and due is not None and text.lstrip().startswith(due):
+        try:
+            from_json(text)
+        except ValueError as error:
+            raise BadUsage(f"--input: broken JSON: {error}") from None
+    return value
 
 
 def text_of_file(path: Path) -> str:

@@ -38,7 +38,8 @@ class NoWorker(RuntimeError):
 
     def __init__(self, task_queue: str) -> None:
         super().__init__(
-            f"no worker answers on task queue {task_queue!r}; start one with `holdfast worker`. The run waits for it."
+            f"no worker answers on task queue {task_queue!r}; start one with `holdfast worker` (that of the local "
+            "server: with any other command, such as `holdfast runs`). The run waits for it."
         )
 
 

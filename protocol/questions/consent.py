@@ -54,7 +54,8 @@ class Permission(Asked):
     def accept(self, content: JSON) -> JSON:
         """Return the content, an object that grants or denies; a bare `true` or "yes" is refused."""
         if not isinstance(content, dict):
-            raise InvalidAnswer(f'expected {{"granted": true}} or {{"granted": false, …}}, got {brief(content)}')
+            json = '{"granted": true} or {"granted": false, "reason": …}'
+            raise InvalidAnswer(f'say yes, or "no, WHY" (as JSON {json}), not {brief(content)}')
         return super().accept(content)
 
     def when_declined(self, reason: str | None) -> JSON:

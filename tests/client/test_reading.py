@@ -160,6 +160,13 @@ def test_a_form_that_needs_one_word_takes_it_alone() -> None:
     assert content_of("retry", question(Input(message="?", form=two))) == "retry"
 
 
+def test_broken_json_of_an_input_is_told_where_an_object_or_a_list_is_due() -> None:
+    for text, type_ in (('{"party":', "object"), ("[1", "array")):
+        with pytest.raises(BadUsage, match="broken JSON: .* column"):
+            input_of(text, {"type": type_})
+    assert input_of("{party", {"type": ["object", "string"]}) == "{party"
+
+
 def test_an_input_file_is_read_by_its_ending(tmp_path: Path) -> None:
     for name, text in (("a.json", '{"a": 1}'), ("a.yaml", "a: yes"), ("a.txt", "a: yes\n")):
         (tmp_path / name).write_text(text)
