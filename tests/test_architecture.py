@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio import activity
 
+from benchmarks.measure import figures
 from holdfast.activities import all_activities
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.kinds import step as plain
@@ -92,3 +93,7 @@ def _is_bare_request(call: ast.Call) -> bool:
         case ast.Attribute(value=ast.Attribute(attr="workflow_service" | "operator_service")):
             return all(keyword.arg != "retry" for keyword in call.keywords)
     return False
+
+
+def test_no_class_name_stands_in_two_files() -> None:
+    assert figures(FILES).twice() == []

@@ -13,7 +13,7 @@ from holdfast.blueprint.plan.answers import asks, check_question, informs, never
 from holdfast.blueprint.plan.conditions import Condition, parse_condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id, with_bodies
 from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
-from holdfast.blueprint.plan.structure import Loop, Structure, compares_item
+from holdfast.blueprint.plan.structure import Structure, WrittenLoop, compares_item
 
 MAX_CYCLES = 20
 """Cycles that are shown of one list, so that the search takes no longer than a workflow has."""
@@ -64,7 +64,7 @@ class _Links:
             self.structure.add_fault(f"{path}.{key}", code, message, hint)
         self.needs[id_] = _unique(needs)
 
-    def _read_loop(self, loop: Loop) -> None:
+    def _read_loop(self, loop: WrittenLoop) -> None:
         if (
             isinstance(loop.block.over, str)
             and whole_reference(loop.block.over) is None

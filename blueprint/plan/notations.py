@@ -44,7 +44,7 @@ def plan_in(text: str, goal: str | None = None, file: str = "<text>") -> PlacedD
     Without a `goal` it has the one that the text names.
     """
     name = recognised(text)
-    reader = _Reader(Source(file, unfenced(text)))
+    reader = _TextReader(Source(file, unfenced(text)))
     if name is None:
         reader.add_problem(0, "bad_value", f"this is no plan of {', '.join(NOTATIONS)}", "see docs/creating.md")
     else:
@@ -55,7 +55,7 @@ def plan_in(text: str, goal: str | None = None, file: str = "<text>") -> PlacedD
 
 
 @dataclass
-class _Reader:
+class _TextReader:
     """The state of reading one text: the steps so far, and the problems."""
 
     source: Source
@@ -115,7 +115,7 @@ class _Reader:
             at = begin + len(part) - len(part.lstrip())
             self.add_problem(at, "bad_value", f"{line[:60]!r} is no part of such a plan", "take it out")
 
-    def with_references(self, text: str, at: int | Position, names: _Names) -> tuple[str, list[str]]:
+    def with_references(self, text: str, at: int | Position, names: _References) -> tuple[str, list[str]]:
         """Return a text that stands at a place with references as a plan writes them, and the ids that they name."""
         ids: list[str] = []
 
@@ -129,7 +129,7 @@ class _Reader:
         return names.reference.sub(replace, text).strip(), ids
 
 
-class _Names(NamedTuple):
+class _References(NamedTuple):
     """The ids that references of one step may name; of the groups of `reference` one matches, the id."""
 
     reference: re.Pattern[str]
@@ -137,7 +137,7 @@ class _Names(NamedTuple):
     own: str
 
 
-def _bad_reference(match: re.Match[str], id_: str, names: _Names) -> tuple[str, str, str] | None:
+def _bad_reference(match: re.Match[str], id_: str, names: _References) -> tuple[str, str, str] | None:
     """Return code, message and hint of a reference that cannot be followed."""
     written, text = match.group(), match.string
     before, after = text[: match.start()][-1:], text[match.end() :][:1]
@@ -170,7 +170,7 @@ class _Text(NamedTuple):
     example: str
     cut: str
     """The problem of a call that is not closed; `{}` is the tool."""
-    add_step: Callable[[_Reader, _Call], None]
+    add_step: Callable[[_TextReader, _Call], None]
     unused: str = ""
     """The problem of a comment without a call; `{}` is the comment."""
     end: str = ""
@@ -185,7 +185,7 @@ class _Call(NamedTuple):
     tool: str
     arguments: slice
     comments: list[slice]
-    names: _Names
+    names: _References
 
 
 JOINS = ("join", "finish")
@@ -195,7 +195,7 @@ _MODEL = "LLM"
 """ReWOO's tool that is a model without tools."""
 
 
-def _read_text(notation: _Text, reader: _Reader) -> None:
+def _read_text(notation: _Text, reader: _TextReader) -> None:
     text, end = reader.text, reader.text.find(notation.end) if notation.end else -1
     if end < 0:
         end = len(text)
@@ -216,13 +216,13 @@ def _read_text(notation: _Text, reader: _Reader) -> None:
     _refuse_unused(notation, reader, comments)
 
 
-def _refuse_unused(notation: _Text, reader: _Reader, comments: list[slice]) -> None:
+def _refuse_unused(notation: _Text, reader: _TextReader, comments: list[slice]) -> None:
     for comment in comments if notation.unused else ():
         message = notation.unused.format(repr(reader.text[comment].strip()[:60]))
         reader.add_problem(comment.start, "missing_key", message, f"write {notation.example} below it, or take it out")
 
 
-def _call_in(notation: _Text, reader: _Reader, part: slice, comments: list[slice], ids: list[str]) -> _Call | None:
+def _call_in(notation: _Text, reader: _TextReader, part: slice, comments: list[slice], ids: list[str]) -> _Call | None:
     match = notation.call.match(reader.text, part.start)
     if match is None:
         line = reader.text[part].strip().partition("\n")[0]
@@ -235,7 +235,7 @@ def _call_in(notation: _Text, reader: _Reader, part: slice, comments: list[slice
         return None
     reader.require_empty(end + 1, part.stop)
     id_ = _id_of(match)
-    names = _Names(notation.reference, ids, id_)
+    names = _References(notation.reference, ids, id_)
     return _Call(part.start, id_, match["tool"], slice(match.end(), end), comments, names)
 
 
@@ -247,7 +247,7 @@ def _with_arguments(tool: str, arguments: str) -> str:
     return f"Call {tool} with: {arguments}" if arguments else f"Call {tool}."
 
 
-def _add_evidence(reader: _Reader, call: _Call) -> None:
+def _add_evidence(reader: _TextReader, call: _Call) -> None:
     """Add ReWOO's step: the words of its plan, and the call."""
     words, ids = "", list[str]()
     for plan in call.comments[-1:]:
@@ -258,7 +258,7 @@ def _add_evidence(reader: _Reader, call: _Call) -> None:
     reader.add_step(call.at, call.id, instruction, tools=[] if is_model else [call.tool], dependencies=[*ids, *more])
 
 
-def _add_task(reader: _Reader, call: _Call) -> None:
+def _add_task(reader: _TextReader, call: _Call) -> None:
     """Add LLMCompiler's step, with the thoughts before it as title; a join, the last, depends on every other."""
     title = " ".join(" ".join(reader.text[thought].split()) for thought in call.comments)
     if call.tool not in JOINS:
@@ -311,7 +311,7 @@ _GENERATED = re.compile(r"<(?:GENERATED|resource)>-(\d+)|<(?:GENERATED|resource)
 _UNREAD = re.compile(r"<(?:GENERATED|resource)\b[^>]*>?\S*", re.IGNORECASE)
 
 
-def _read_list(reader: _Reader) -> None:
+def _read_list(reader: _TextReader) -> None:
     tasks, _, problems = read_source(reader.text, reader.source.file)
     reader.problems += problems
     if not isinstance(tasks, PlacedList):
@@ -329,7 +329,7 @@ def _task_id(value: object) -> str | None:
     return text if text.isdecimal() else None
 
 
-def _add_listed(reader: _Reader, task: PlacedDict, path: str, ids: list[str]) -> None:
+def _add_listed(reader: _TextReader, task: PlacedDict, path: str, ids: list[str]) -> None:
     def add_problem(key: str, message: str, hint: str | None = None) -> None:
         place = task.value_place(key) if key in task else task.place
         reader.add_problem(place, "bad_value" if key in task else "missing_key", message, hint, f"{path}.{key}")
@@ -345,7 +345,7 @@ def _add_listed(reader: _Reader, task: PlacedDict, path: str, ids: list[str]) ->
     elif arguments is not None and not isinstance(arguments, PlacedDict):
         add_problem("args", "'args' is an object", 'such as {"text": "…"}')
     else:
-        lines, needed = _argument_lines(reader, arguments, path, _Names(_GENERATED, ids, id_))
+        lines, needed = _argument_lines(reader, arguments, path, _References(_GENERATED, ids, id_))
         instruction = "\n".join([f"Call {tool} with", *lines]) if lines else f"Call {tool}."
         listed = task.get("dep", [])
         others = [other for other in (listed if isinstance(listed, list) else [listed]) if other != _NO_TASK]
@@ -356,7 +356,7 @@ def _add_listed(reader: _Reader, task: PlacedDict, path: str, ids: list[str]) ->
 
 
 def _argument_lines(
-    reader: _Reader, arguments: PlacedDict | None, path: str, names: _Names
+    reader: _TextReader, arguments: PlacedDict | None, path: str, names: _References
 ) -> tuple[list[str], list[str]]:
     """Return a line for each argument, and the ids that they refer to."""
     lines, ids = list[str](), list[str]()
@@ -379,7 +379,7 @@ class _Notation(NamedTuple):
     """A notation: `fits` recognises a text, `read` reads it."""
 
     fits: Callable[[str], bool]
-    read: Callable[[_Reader], None]
+    read: Callable[[_TextReader], None]
 
 
 def _text_notation(notation: _Text) -> _Notation:

@@ -18,7 +18,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")
 
 
 @dataclass
-class Loop:
+class WrittenLoop:
     """A loop as an entry of `loop_blocks` says it, whichever way it is written."""
 
     notation: Literal["block", "start", "single"]
@@ -45,7 +45,7 @@ class Structure:
         """Of steps and loops, as an ordered set."""
         self.steps: dict[str, tuple[int, PlanStep]] = {}
         """The steps that run, with their place: one that only heads a loop is none."""
-        self.loops: dict[str, Loop] = {}
+        self.loops: dict[str, WrittenLoop] = {}
         self.loop_of: dict[str, str] = {}
         self._collect()
         self.ids |= dict.fromkeys([*self.steps, *self.loops])
@@ -144,7 +144,7 @@ class Structure:
         if not block.steps:
             hint = "name the steps that run for every item"
             self.add_fault(f"{path}.steps", "missing_key", "'steps' is empty", hint)
-        self.loops[key] = Loop("block", key, path, len(self.plan.steps), block)
+        self.loops[key] = WrittenLoop("block", key, path, len(self.plan.steps), block)
 
     # Bodies
 
@@ -165,7 +165,7 @@ class Structure:
             if loop.notation == "block":
                 loop.place = min([loop.place, *(self.steps[id_][0] for id_ in loop.body if id_ in self.steps)])
 
-    def _members(self, loop: Loop) -> dict[str, str]:
+    def _members(self, loop: WrittenLoop) -> dict[str, str]:
         members: dict[str, str] = {}
         for index, written in enumerate(loop.block.steps):
             path = f"{loop.path}.steps[{index}]"
@@ -176,7 +176,7 @@ class Structure:
                 members[self.own_loop(id_)] = path
         return members
 
-    def _from_start(self, loop: Loop) -> dict[str, str]:
+    def _from_start(self, loop: WrittenLoop) -> dict[str, str]:
         """Return the start, and all that follows from it, but not what waits for the whole loop."""
         path = f"{loop.path}.start_step"
         start = self.require_id(loop.block.steps[0], path, "step")
@@ -213,7 +213,7 @@ class Structure:
                 self.add_fault(loop.path, "bad_value", message, f"at most {MAX_LEVELS} levels")
 
 
-def _loop_of(step: PlanStep, notation: Literal["start", "single"], id_: str, path: str, place: int) -> Loop:
+def _loop_of(step: PlanStep, notation: Literal["start", "single"], id_: str, path: str, place: int) -> WrittenLoop:
     own = notation == "single" and compares_item(step.condition)  # evaluated for each item, not once for the loop
     block = PlanLoop(
         over=[] if step.loopover is None else step.loopover,
@@ -221,7 +221,7 @@ def _loop_of(step: PlanStep, notation: Literal["start", "single"], id_: str, pat
         dependencies=step.dependencies,
         condition=None if own else step.condition,
     )
-    return Loop(notation, id_, path, place, block)
+    return WrittenLoop(notation, id_, path, place, block)
 
 
 def compares_item(condition: str | None) -> bool:

@@ -36,7 +36,7 @@ from holdfast.workflows.plan.navigation import (
 from holdfast.workflows.plan.questions import DECLINED, ask, lets_tools_run
 from holdfast.workflows.plan.results import failed
 from holdfast.workflows.plan.state import LoopRun, PlanState
-from holdfast.workflows.plan.tool_calls import Outcome, StepTools
+from holdfast.workflows.plan.tool_calls import CallOutcome, StepTools
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
 _RETRY = {
@@ -209,7 +209,7 @@ class Control:
         if kind == "tool_missing" and step.key not in self.state.missing:
             self.state.missing.append(step.key)
 
-    def _after_error(self, outcome: Outcome, step: LocatedStep) -> JSONObject:
+    def _after_error(self, outcome: CallOutcome, step: LocatedStep) -> JSONObject:
         assert outcome.error is not None
         kind, ending = outcome.error.kind, outcome.ending
         self._note_missing(step, kind)

@@ -56,7 +56,7 @@ class CallError:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """The outcome of a call: the tool's data, or an error; with one, how the step ends by it, or None for a retry."""
 
     data: JSON = None
@@ -128,11 +128,11 @@ class StepTools:
             return None
         return name
 
-    async def call(self, tool: str, args: JSONObject) -> Outcome:
+    async def call(self, tool: str, args: JSONObject) -> CallOutcome:
         """Call a tool and record what it returned; a call that lacks authorisation is repeated by a person's word."""
         made = await self._authorised(tool, args)
         if isinstance(made, CallError):
-            return Outcome(error=made, ending=self.ending(made))
+            return CallOutcome(error=made, ending=self.ending(made))
         call = {"tool": tool, "parameters": args, "data": made.data}
         self._scope.mark(self._unit, tool_results=[*self.returned, call])
         return made
@@ -149,10 +149,10 @@ class StepTools:
             return UnitResult(status="skipped", reason="timeout", error=what)
         return failed(error.kind, error.message)
 
-    async def _authorised(self, tool: str, args: JSONObject) -> Outcome | CallError:
+    async def _authorised(self, tool: str, args: JSONObject) -> CallOutcome | CallError:
         while True:
             made = await self._once(tool, args)
-            if isinstance(made, Outcome) or made.kind != "authorisation" or not self.may_retry("authorisation"):
+            if isinstance(made, CallOutcome) or made.kind != "authorisation" or not self.may_retry("authorisation"):
                 return made
             match await ask_to_reconnect(tool, made.message, self._scope, self.step):
                 case "cancelled":
@@ -161,7 +161,7 @@ class StepTools:
                     return made
             self._frame.note(StepRetrying(tool=tool))
 
-    async def _once(self, tool: str, args: JSONObject) -> Outcome | CallError:
+    async def _once(self, tool: str, args: JSONObject) -> CallOutcome | CallError:
         spec = self.spec(tool)
         if (wrong := _misfit(spec, args)) is not None:
             return CallError("bad_parameters", "tool_input", f"the arguments of {tool} do not fit: {wrong}")
@@ -189,10 +189,10 @@ class StepTools:
         return await box.run(allowed, spec, here)
 
 
-def _outcome_of(result: object) -> Outcome | CallError:
+def _outcome_of(result: object) -> CallOutcome | CallError:
     error = kind_of_result(result)
     if error is None:
-        return Outcome(useful(result))
+        return CallOutcome(useful(result))
     kind, message = error
     return CallError(kind, kind, message)
 
