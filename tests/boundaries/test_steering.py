@@ -201,6 +201,7 @@ async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Clie
     await away.replay()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_path: Path) -> None:
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)

@@ -145,6 +145,7 @@ async def test_a_stop_before_the_approval_lets_nobody_approve(house: Harness) ->
     assert calls(house.folder, "pay") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 async def test_a_stop_after_the_approval_and_before_the_call_prevents_the_call(away: Harness) -> None:
     async with worker_for(away.client, away.runs.task_queue):
