@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.questions import AnyAsked
+from holdfast.protocol.tool_rules import Consent, OwnerRule
 from holdfast.protocol.values import Value
 
 
@@ -29,8 +31,24 @@ class ToolSpec(Value):
     """JSON Schema of the arguments."""
     reference: str = ""
     """The function to call: a registered tool, `pkg.mod:function`, or `mcp:<server>/<tool>`."""
+    rule: OwnerRule | None = None
+    """What its owner demands before a call."""
     problem: str = ""
     """Reason why it cannot be called; only filled in for a lenient `ToolsRequest`."""
+
+
+class MessageFile(Value):
+    """A file that a model sees beside the text of a message; exactly one of its contents is set."""
+
+    name: str
+    type: str
+    """Media type."""
+    text: str | None = None
+    data: str | None = None
+    """In base64."""
+    file: str | None = None
+    """A file of the worker, which reads it for each request: so its content is in no payload."""
+    url: str | None = None
 
 
 class Message(Value):
@@ -38,6 +56,8 @@ class Message(Value):
 
     role: Literal["user", "assistant", "tool"]
     content: JSON = None
+    files: list[MessageFile] = []
+    """For the role `user`: what the model sees beside the content."""
     tool_calls: list[ToolCall] = []
     """For the role `assistant`: the calls that it requests. Each result names its call's id."""
     call: str = ""
@@ -45,26 +65,35 @@ class Message(Value):
     tool: str = ""
     """For the role `tool`: the name of the tool."""
     raw: JSON = None
-    """For the role `assistant`: the provider's reply as opaque JSON, which the next request sends back."""
+    """For the role `assistant`: the provider's reply as opaque JSON, which the next request sends back. Beside results
+    and texts of an agent object: a list of the parts that its library makes of them."""
 
 
 class ModelRequest(Value):
-    """One request to a model."""
+    """One request to a model.
+
+    What stays the same stands first, then the conversation, then the number: so that a store of payloads, which keeps
+    equal parts once, keeps of each further request what is new.
+    """
 
     step: str
     agent: str | None = None
-    n: int = 1
-    """Number of the request in its step, from 1: counts over iterations and turns, but not retries."""
     model: str
     instructions: str = ""
-    messages: list[Message]
     tools: list[ToolSpec] = []
     output_schema: JSONObject | None = None
+    native_output: bool = False
+    """True: the provider's own format for an output with a schema is used, and no tool's call."""
     settings: JSONObject = {}
+    use: ObjectUse | None = None
+    """For an agent object: its run. The object has the tools and the output's type, and `instructions` come on top."""
+    messages: list[Message]
+    n: int = 1
+    """Number of the request in its step, from 1: counts over iterations and turns, but not retries."""
 
 
 class Usage(Value):
-    """Consumption that is charged to budgets: requests, tokens, dollars, seconds, steps and questions."""
+    """Consumption that is charged to budgets: requests, tokens, dollars, seconds, steps, questions and timers."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -76,6 +105,8 @@ class Usage(Value):
     steps: int = 0
     questions: int = 0
     """Questions and holds put to people."""
+    timers: int = 0
+    """Timers and events of other systems that were waited for."""
 
     @property
     def tokens(self) -> int:
@@ -91,11 +122,23 @@ class Usage(Value):
             seconds=self.seconds + other.seconds,
             steps=self.steps + other.steps,
             questions=self.questions + other.questions,
+            timers=self.timers + other.timers,
         )
 
 
 Finish = Literal["finished", "cut_off", "empty", "refused", "filtered"]
 """How a reply ended; only a `finished` one is used."""
+
+
+class ObjectTool(Value):
+    """A tool of an agent object, as far as a call of it needs it."""
+
+    parameters: JSONObject = {"type": "object", "properties": {}}
+    """JSON Schema of the arguments."""
+    demand: Literal["", "approval", "external", "output"] = ""
+    """What comes before the call: a person's yes, or the result from elsewhere. An `output` is no call at all."""
+    barrier: bool = False
+    """True if the call is made alone: after the calls before it, and before those behind it."""
 
 
 class ModelReply(Value):
@@ -110,6 +153,18 @@ class ModelReply(Value):
     """Why the output does not fit its schema; the workflow sends this text back to the model."""
     raw: JSON = None
     """The provider's reply as opaque JSON."""
+    corrections: list[Message] = []
+    """For an agent object, with a `problem`: the messages that tell the model of it, as its library words them."""
+    opening: JSON = None
+    """For an agent object: see `ObjectUse`."""
+    unchecked: bool = False
+    """True if there is an output that a further activity is to check, by functions of the agent object's authors."""
+    output_function: bool = False
+    """True if one of these makes something of the output, and must not do so twice."""
+    end_strategy: Literal["early", "graceful", "exhaustive"] = "graceful"
+    """For an agent object, where an output and calls come in one reply: with `early` the output comes first."""
+    object_tools: list[ObjectTool] = []
+    """For an agent object: the tool of each call."""
 
 
 class InterruptAnswer(Value):
@@ -117,6 +172,21 @@ class InterruptAnswer(Value):
 
     content: JSON = None
     by: str | None = None
+    action: Literal["accept", "decline", "cancel"] = "accept"
+    """Other than `accept` only for a question that tells refusals."""
+
+
+class ObjectCall(Value):
+    """A call of a tool of an agent object, or the check of an output."""
+
+    use: ObjectUse
+    model: str = ""
+    """The model that is asked instead of the agent's own."""
+    instructions: str = ""
+    messages: list[Message]
+    """The conversation up to the reply that calls the tool, or that gives the output."""
+    call: ToolCall | None = None
+    """None: check the output that the last message gives."""
 
 
 class ToolRequest(Value):
@@ -136,14 +206,24 @@ class ToolRequest(Value):
     """The paths that have interrupted this call so far."""
     idempotent: bool | None = None
     """True if the blueprint allows a second run, False if it forbids it; None: the tool's own setting counts."""
+    consent: Consent = ""
+    """What a person has said of these arguments in the workflow."""
+    address: str = ""
+    """Where the run makes the call: what it keeps between attempts, and what is asked during it, is found by it."""
     unsure_is_final: bool = False
     """True if a remote timeout is not retried, since the call may have taken effect there."""
+    of_agent: ObjectCall | None = None
+    """For a tool of an agent object."""
 
 
 class Completed(Value):
     """The outcome of a tool that finished."""
 
     result: JSON = None
+    messages: list[Message] = []
+    """For a tool of an agent object: the results as its library makes them."""
+    again: bool = False
+    """For a tool of an agent object: true if the model is asked to call it again, otherwise."""
 
 
 class Parent(Value):
@@ -162,6 +242,8 @@ class RaisedInterrupt(Value):
     parents: list[Parent] = []
     ends: Literal["", "denied", "answered"] = ""
     """Which answer ends the call of a tool that cannot read answers: a denial, or any (which is then the result)."""
+    permit: str = ""
+    """What is permitted for the rest of the run where the person says so."""
 
 
 class Interrupted(Value):
@@ -170,6 +252,8 @@ class Interrupted(Value):
     questions: list[RaisedInterrupt]
     states: JSONObject = {}
     """By path within the tool."""
+    together: bool = False
+    """True if the tool runs again only once all questions are answered."""
 
 
 ToolOutcome = Completed | Interrupted

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.protocol.people import CanonicalName, ProvedGroups
 from holdfast.protocol.values import Value, digest_of
 
 REFUSALS = (
@@ -53,11 +54,13 @@ class Answers(Value):
     """A batch of answers by one person, taken or refused as a whole."""
 
     answers: list[Answer] = Field(min_length=1, max_length=1000)
-    by: str | None = Field(None, max_length=200)
+    by: CanonicalName | None = Field(None, max_length=200)
     key: str | None = Field(None, min_length=1, max_length=200)
     """Idempotency key."""
     comment: str | None = Field(None, max_length=2000)
     token: str | None = None
+    groups: ProvedGroups | None = None
+    """The groups that a sign-in has proved; taken only with a token of a key that proves persons."""
 
     @property
     def digest(self) -> str:

@@ -71,16 +71,16 @@ def read_json(data: bytes, limit: SizeLimit | None) -> JSON:
     try:
         return json.loads(data.decode(), parse_constant=_not_finite, object_pairs_hook=_object)
     except UnicodeDecodeError as error:
-        raise Refusal("invalid_answer", f"this is no UTF-8 text (byte {error.start}); send JSON in UTF-8") from None
+        raise Refusal("invalid_answer", f"this is not UTF-8 text (byte {error.start}); send JSON in UTF-8") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise Refusal("invalid_answer", f"this is no JSON: {error.msg} ({place})") from None
+        raise Refusal("invalid_answer", f"this is not JSON: {error.msg} ({place})") from None
     except RecursionError:
         raise _too_deep(MOST_LEVELS) from None
     except _NotJson as error:
-        raise Refusal("invalid_answer", f"this is no JSON: {error}") from None
+        raise Refusal("invalid_answer", f"this is not JSON: {error}") from None
     except ValueError:  # Python converts no number of more than 4,300 digits
-        raise Refusal("invalid_answer", "this is no JSON: a number has thousands of digits") from None
+        raise Refusal("invalid_answer", "this is not JSON: a number has thousands of digits") from None
 
 
 def check_bytes(count: int, limit: SizeLimit) -> None:
@@ -161,7 +161,7 @@ def _check_number(item: object, place: _Place) -> None:
         case int() | float():
             pass
         case _:
-            raise _unfit(place, f"a {type(item).__name__} is no JSON value")
+            raise _unfit(place, f"a {type(item).__name__} is not a JSON value")
 
 
 def _unfit(place: _Place, reason: str) -> Refusal:
@@ -191,14 +191,14 @@ class _NotJson(ValueError):
 
 
 def _not_finite(constant: str) -> NoReturn:
-    raise _NotJson(f"{constant} is no number; numbers are finite")
+    raise _NotJson(f"{constant} is not a number; numbers are finite")
 
 
 def _object(pairs: list[tuple[str, JSON]]) -> JSONObject:
     # Of repeated keys Python keeps the last and others the first: what was checked might not be what is used.
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise _NotJson(f"the key {_brief(_first_repeated(key for key, _ in pairs))} stands twice in one object")
+        raise _NotJson(f"the key {_brief(_first_repeated(key for key, _ in pairs))} appears twice in one object")
     return result
 
 

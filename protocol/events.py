@@ -9,6 +9,7 @@ text, whatever the value was: a list of names may be a text, too.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import ClassVar, get_args
 
@@ -24,6 +25,8 @@ class EventData(Value):
     """The base class of the data of all events."""
 
     type: ClassVar[str]
+    noted_whole: ClassVar[Collection[str]] = ()
+    """Fields of which no preview is made: they are bounded where they are made."""
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that have a value, those of a newer version too."""
@@ -91,8 +94,11 @@ class StepSkipped(StepEvent):
 
 class StepFailed(StepEvent):
     type: ClassVar[str] = "step.failed"
+    noted_whole: ClassVar[Collection[str]] = ("traceback",)
     error: str
     message: str
+    traceback: str | None = None
+    """The end of the traceback in the code that the step called."""
 
 
 class StepRetrying(EventData):
@@ -160,6 +166,10 @@ class LoopCompleted(EventData):
 class ItemStarted(EventData):
     type: ClassVar[str] = "item.started"
     index: int
+    total: int | None = None
+    """Number of items of the map."""
+    label: str | None = None
+    """What people read of the item, if the author says it."""
 
 
 class ItemCompleted(EventData):
@@ -190,6 +200,8 @@ class ModelRequested(EventData):
 class ModelReplied(EventData):
     type: ClassVar[str] = "model.replied"
     tokens: int
+    cost_usd: float | None = None
+    """None: the price is not known."""
     finish: str
     """How the reply ended; see `agents.Finish`."""
 
@@ -227,9 +239,12 @@ class ToolDenied(EventData):
 
 class ToolFailed(EventData):
     type: ClassVar[str] = "tool.failed"
+    noted_whole: ClassVar[Collection[str]] = ("traceback",)
     tool: str
     error: str
     message: str
+    traceback: str | None = None
+    """The end of the traceback in the code of the tool."""
 
 
 class QuestionEvent(EventData):
@@ -256,6 +271,36 @@ class QuestionEscalated(QuestionEvent):
     assignees: Names
 
 
+class QuestionMoved(QuestionEvent):
+    """The base class of the events that change whom an open question waits for, by a person's command."""
+
+    by: str | None = None
+    comment: str | None = None
+
+
+class QuestionClaimed(QuestionMoved):
+    """Until then nobody else may answer. No event tells that the time has passed."""
+
+    type: ClassVar[str] = "question.claimed"
+    until: datetime
+
+
+class QuestionReleased(QuestionMoved):
+    type: ClassVar[str] = "question.released"
+
+
+class QuestionDelegated(QuestionMoved):
+    type: ClassVar[str] = "question.delegated"
+    to: str
+    assignees: Names
+    """All who may answer now."""
+
+
+class QuestionReassigned(QuestionMoved):
+    type: ClassVar[str] = "question.reassigned"
+    assignees: Names
+
+
 class QuestionReplied(QuestionEvent):
     """The base class of the events of an answer, or of an end without one."""
 
@@ -265,6 +310,12 @@ class QuestionReplied(QuestionEvent):
     key: str | None = None
     digest: str | None = None
     """Of the answer under the key."""
+    proved_by: str | None = None
+    """What proves `by`, of the token that came with it: see `guard.Proof`; `nothing` without one."""
+    groups: Names | None = None
+    """The groups that the sign-in proved."""
+    unseen: bool | None = None
+    """True for a consent that does not say by a digest what was shown."""
 
 
 class QuestionAccepted(QuestionReplied):
@@ -299,6 +350,58 @@ class QuestionExpired(QuestionClosed):
 
 class QuestionCancelled(QuestionClosed):
     type: ClassVar[str] = "question.cancelled"
+
+
+class QuestionVerified(QuestionEvent):
+    """The verdict of an agent on an answer: it stands, or the question is asked again."""
+
+    type: ClassVar[str] = "question.verified"
+    verified: bool
+    """False also for an answer that stands because it may not be given back any more, or the agent has failed."""
+    given_back: bool
+    reason: str | None = None
+    agent: str | None = None
+    """Name of the agent, if it has one."""
+
+
+class TimerStarted(EventData):
+    """The begin of a wait for a moment; the end of its step ends it."""
+
+    type: ClassVar[str] = "timer.started"
+    until: datetime
+
+
+class WorkflowStarted(EventData):
+    """The start of a workflow that is no part of the run: it is not asked for events."""
+
+    type: ClassVar[str] = "workflow.started"
+    workflow: str
+    """Its id."""
+    name: str
+
+
+class WorkflowSignalled(EventData):
+    type: ClassVar[str] = "workflow.signalled"
+    workflow: str
+    signal: str
+
+
+class SystemEventData(EventData):
+    """The base class of what happens to an event of another system that came before any step waited for it."""
+
+    id: str
+    name: str
+    key: str
+
+
+class EventKept(SystemEventData):
+    type: ClassVar[str] = "event.kept"
+
+
+class EventDropped(SystemEventData):
+    """It was kept for a day, or the step that waits for it does not take its payload."""
+
+    type: ClassVar[str] = "event.dropped"
 
 
 class PlanCompleted(EventData):
@@ -368,11 +471,21 @@ AnyEvent = (
     | QuestionAsked
     | QuestionReminded
     | QuestionEscalated
+    | QuestionClaimed
+    | QuestionReleased
+    | QuestionDelegated
+    | QuestionReassigned
     | QuestionAccepted
     | QuestionAnswered
     | QuestionDeclined
     | QuestionExpired
     | QuestionCancelled
+    | QuestionVerified
+    | TimerStarted
+    | EventKept
+    | EventDropped
+    | WorkflowStarted
+    | WorkflowSignalled
     | PlanCompleted
     | PlanRevised
     | CacheWasHit
@@ -380,6 +493,10 @@ AnyEvent = (
     | LimitReached
 )
 EVENT_TYPES: dict[str, type[EventData]] = {class_.type: class_ for class_ in get_args(AnyEvent)}
+
+
+CLOSING_TYPES = tuple(class_.type for class_ in EVENT_TYPES.values() if issubclass(class_, QuestionClosed))
+"""The types of the events that close a question."""
 
 
 class Event(Value):

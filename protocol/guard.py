@@ -15,13 +15,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.door import SizeLimits
 
 Scope = Literal["answer", "steer"]
 ALL_SCOPES: frozenset[Scope] = frozenset(("answer", "steer"))
+Role = Literal["client", "person"]
+Proof = Literal["person", "link", "client", "assistant", "service"]
+"""What proves the user that a command names: a sign-in; a link in a message; nothing but a client that holds a key;
+a person's answer through an assistant; a token of a program, which is nobody who could consent."""
+UNPROVED = "nothing"
+"""In place of a proof, for a command without a token."""
+PROOFS: Mapping[Role, frozenset[Proof]] = {
+    "person": frozenset(("person", "link", "client", "assistant", "service")),
+    "client": frozenset(("client", "assistant", "service")),
+}
+"""The proofs that a key's tokens may hold, by what the key proves."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +41,21 @@ class Key:
 
     id: str
     secret: str = field(repr=False)
-    proves: Literal["client", "person"] = "client"
+    proves: Role = "client"
     """`person`: the holder has authenticated the person that the command names; `client`: only the holder is proved."""
     scope: frozenset[Scope] = ALL_SCOPES
     """The commands that its tokens are valid for."""
+
+    def may_prove(self, proof: Proof) -> bool:
+        """Return whether its tokens may hold this proof."""
+        return proof in PROOFS[self.proves]
+
+
+class Verified(NamedTuple):
+    """The proof that a valid token gives."""
+
+    key: Key
+    proof: Proof
 
 
 @dataclass
@@ -41,6 +63,9 @@ class Guard:
     """The deployment's keys and groups, and its limits."""
 
     keys: Sequence[Key] = ()
+    """If there are any, every command needs a token of one."""
+    inbox: Key | None = None
+    """The key of the embedded set's inbox, whose tokens are valid too; commands need none for it."""
     groups: dict[str, list[str]] = field(default_factory=dict)
     """Members (`user:NAME`) by name of the group."""
     limits: SizeLimits = SizeLimits()
@@ -50,6 +75,11 @@ class Guard:
     After 2,000 Temporal refuses every update, and nobody could answer a parked run any more.
     """
 
+    @property
+    def valid_keys(self) -> Sequence[Key]:
+        """The keys whose tokens are valid: a configured key comes before the inbox's own of the same id."""
+        return [*self.keys, *([self.inbox] if self.inbox else [])]
+
 
 DEPLOYMENT = Guard()
 
@@ -58,68 +88,87 @@ class BadToken(ValueError):
     """A token that was not made for this command with one of the deployment's keys, or that has expired."""
 
 
-def sign(key: Key, *, run: str, owner: str, command: str, payload: Mapping[str, JSON], expiry: datetime) -> str:
-    """Return a token for one command with exactly this payload, valid until the expiry: `KEY_ID.EXPIRY.MAC`.
+@dataclass(frozen=True)
+class SignedCommand:
+    """One command to one workflow, as a token authenticates it."""
+
+    run: str
+    owner: str
+    """Id of the workflow that receives it."""
+    command: str
+    """Name of the update."""
+    payload: Mapping[str, JSON]
+    """Its argument as it is sent; a member `token` is ignored."""
+
+    def message(self, until: int, proof: str) -> bytes:
+        """Return the bytes that a token authenticates. Raises `BadToken` for a payload that JSON cannot represent.
+
+        Args:
+            until: Expiry in Unix seconds.
+            proof: What proves the user that the payload names.
+        """
+        payload = {name: value for name, value in self.payload.items() if name != "token"}
+        names = {"run": self.run, "owner": self.owner, "command": self.command}
+        try:
+            return canonical({**names, "payload": payload, "expiry": until, "proof": proof}).encode()
+        except ValueError as error:
+            raise BadToken(f"the payload cannot be signed: {error}") from None
+
+
+def sign(key: Key, command: SignedCommand, expiry: datetime, proof: Proof = "client") -> str:
+    """Return a token for one command with exactly this payload: `KEY_ID.EXPIRY.PROOF.MAC`.
 
     Args:
-        owner: Id of the workflow that receives the command.
-        command: Name of the update.
-        payload: Its argument as it is sent; a member `token` is ignored.
-        expiry: Precise to the second.
+        expiry: The end of its validity, precise to the second.
+        proof: What proves the user that the payload names; one that the key may prove.
 
-    >>> soon = datetime(2030, 1, 1, tzinfo=UTC)
-    >>> sign(Key("k", "s"), run="r", owner="r", command="pause", payload={}, expiry=soon).rpartition(".")[0]
-    'k.1893456000'
+    >>> pause = SignedCommand("r", "r", "pause", {})
+    >>> sign(Key("k", "s"), pause, datetime(2030, 1, 1, tzinfo=UTC)).rpartition(".")[0]
+    'k.1893456000.client'
     """
     until = int(expiry.timestamp())
-    return f"{key.id}.{until}.{_mac(key, run, owner, command, payload, until)}"
+    return f"{key.id}.{until}.{proof}.{_mac(key, command, until, proof)}"
 
 
-def check_token(
-    keys: Sequence[Key], token: object, *, run: str, owner: str, command: str, payload: Mapping[str, JSON]
-) -> Key:
-    """Return the key that signed the token for exactly this command. Raises `BadToken`.
-
-    For the arguments see `sign`.
-    """
+def check_token(keys: Sequence[Key], token: object, command: SignedCommand) -> Verified:
+    """Return the key that signed the token for exactly this command, and what it proves. Raises `BadToken`."""
     if token is None:
         raise BadToken("this deployment takes commands only with a token; set an answer key where you send it")
-    id_, until, mac = _parts(token)
+    id_, until, proof, mac = _parts(token)
     key = next((key for key in keys if key.id == id_), None)
     if key is None:
-        raise BadToken(f"this deployment has no key {id_[:60]!r}, which made the token")
-    if not hmac.compare_digest(mac.encode(), _mac(key, run, owner, command, payload, until).encode()):
+        raise BadToken(f"the worker has no key {id_[:60]!r}, which made the token; give it the same [answers] keys")
+    if not hmac.compare_digest(mac.encode(), _mac(key, command, until, proof).encode()):
         raise BadToken("the token was not made for this command with this deployment's key")
     if until < datetime.now(UTC).timestamp():
         raise BadToken("the token has expired; make a new one")
-    return key
+    for allowed in PROOFS[key.proves]:
+        if proof == allowed:
+            return Verified(key, allowed)
+    raise BadToken(f"key {id_!r} proves a {key.proves}; a token of it cannot prove {proof[:60]!r}")
 
 
-def _parts(token: object) -> tuple[str, int, str]:
-    """Return key id, expiry (Unix seconds) and MAC."""
-    match token.split(".") if isinstance(token, str) and token.isascii() else []:
-        case [id_, until, mac] if until.isdecimal() and len(until) < 16:
-            return id_, int(until), mac
-    raise BadToken("not a token: expected KEY_ID.EXPIRY.MAC")
+def proof_in(token: str | None) -> str:
+    """Return what a token that was verified proves; `nothing` without one.
 
-
-def _mac(key: Key, run: str, owner: str, command: str, payload: Mapping[str, JSON], until: int) -> str:
-    text = message(run=run, owner=owner, command=command, payload=payload, until=until)
-    return hmac.new(key.secret.encode(), text, hashlib.sha256).hexdigest()
-
-
-def message(*, run: str, owner: str, command: str, payload: Mapping[str, JSON], until: int) -> bytes:
-    """Return the bytes that a token authenticates. Raises `BadToken` for a payload that JSON cannot represent.
-
-    Args:
-        until: Expiry in Unix seconds. For the others see `sign`.
+    For handlers: they run again on replay, when the keys may be others. The validator has checked the token before.
     """
-    signed = {name: value for name, value in payload.items() if name != "token"}
-    document = {"run": run, "owner": owner, "command": command, "payload": signed, "expiry": until}
     try:
-        return canonical(document).encode()
-    except ValueError as error:
-        raise BadToken(f"the payload cannot be signed: {error}") from None
+        return UNPROVED if token is None else _parts(token)[2]
+    except BadToken:
+        return UNPROVED
+
+
+def _parts(token: object) -> tuple[str, int, str, str]:
+    """Return key id, expiry (Unix seconds), proof and MAC."""
+    match token.split(".") if isinstance(token, str) and token.isascii() else []:
+        case [id_, until, proof, mac] if until.isdecimal() and len(until) < 16:
+            return id_, int(until), proof, mac
+    raise BadToken("not a token: expected KEY_ID.EXPIRY.PROOF.MAC")
+
+
+def _mac(key: Key, command: SignedCommand, until: int, proof: str) -> str:
+    return hmac.new(key.secret.encode(), command.message(until, proof), hashlib.sha256).hexdigest()
 
 
 def canonical(value: object) -> str:
@@ -140,7 +189,7 @@ def canonical(value: object) -> str:
             return _number(value)
         case None | bool() | int() | str():
             return json.dumps(value, ensure_ascii=False)
-    raise ValueError(f"a {type(value).__name__} is no JSON value")
+    raise ValueError(f"a {type(value).__name__} is not a JSON value")
 
 
 def _number(value: float) -> str:

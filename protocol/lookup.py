@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from holdfast.blueprint.kinds.parts import RequirementKind
 from holdfast.protocol.values import Value
 
-CODES = ("bad_script", "model_auth", "not_allowed", "unknown_group", "unknown_model", "unknown_tool")
+CODES = (
+    "agent_unsupported",
+    "bad_script",
+    "bad_tool",
+    "model_auth",
+    "no_worker",
+    "not_allowed",
+    "unknown_agent",
+    "unknown_group",
+    "unknown_model",
+    "unknown_tool",
+)
 """Codes of a `Missing`; any other error of the activity is reported as the last one."""
 LOOK_UP = "look_up"
 """Name of the activity."""
@@ -17,10 +27,13 @@ LOOK_UP_WORKFLOW = "LookUp"
 class Wanted(Value):
     """A name in a blueprint that stands for something of the worker's."""
 
-    kind: Literal["tool", "plan_tool", "model", "group"]
+    kind: RequirementKind
     name: str
+    idempotent: bool = False
+    """True if the blueprint says that a call may be made twice."""
     about: str = ""
-    """For a `plan_tool`: its task. The plan may use another tool that fits it."""
+    """For a `plan_tool`: its task. The plan may use another tool that fits it. For an `agent`: the keys beside it that
+    need turns with a model, and `model`; for an `agent_tool`: the agent. For an `own_workflow`: its queue."""
 
 
 class LookUp(Value):

@@ -10,7 +10,6 @@ from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody, Retry
 from holdfast.blueprint.load.plans import read_plan
-from holdfast.blueprint.plan import Layout, asks
 from holdfast.protocol.address import Address
 from holdfast.protocol.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
@@ -163,10 +162,8 @@ class PlanProgress(Value):
     """The loops that an agent has started, in that order."""
     vars: JSONObject = {}
     """Values that an agent has stored for itself."""
-    found: list[str] = []
-    """Replacements for missing tools, each behind the address of the step that may use it."""
-    missing: list[str] = []
-    """Addresses of the steps that lack a tool, and may use a replacement."""
+    replacements: dict[str, list[str]] = {}
+    """By address, of the steps that lack a tool: the tools that they may use in its place, as far as they are found."""
 
 
 class PlannerCall(Value):
@@ -205,18 +202,17 @@ class PlanDefinition(ChildDefinition):
     """Place for a person, such as `clarify 2 · review`."""
     iteration: int | None = None
 
+    @property
+    def author(self) -> PlanBody:
+        """The plan as its step holds it; for a plan that is read, the step's settings for it."""
+        [plan] = (step.plan_body for step in self.blueprint.steps if step.plan_body is not None)
+        return plan
+
 
 class ScheduledState(Carried):
     """The state of a scheduler-driven plan between two steps; continue-as-new passes it on."""
 
     progress: PlanProgress = PlanProgress()
-
-
-class PlanResult(ChildResult):
-    """The result of a plan."""
-
-    status: PlanStatus
-    output: JSONObject
 
 
 class PlanLoopDefinition(PlanDefinition):
@@ -263,13 +259,13 @@ class DrivenState(AgentState):
     progress: PlanProgress = PlanProgress()
 
 
-class DrivenResult(ChildResult):
-    """The result of an agent-driven plan, or the state in which one of its loops hands back to the plan."""
+class PlanResult(ChildResult):
+    """The result of a plan, or the state in which a loop that an agent drives hands back to its plan."""
 
     status: PlanStatus = "completed"
     output: JSONObject = {}
     state: DrivenState | None = None
-    """For a loop only."""
+    """For such a loop only."""
 
 
 class PlanReview(Review):
@@ -280,7 +276,7 @@ class PlanReview(Review):
 
     def for_clients(self) -> Asked:
         """Return the review without the author's part, which only the workflow checks an edited plan by."""
-        return Review(**{name: getattr(self, name) for name in Review.model_fields})
+        return Review(**{name: value for name, value in self if name in Review.model_fields})
 
     def accept(self, content: JSON) -> JSON:
         """Return the verdict with the plan to use. Raises `InvalidAnswer` with all problems of an edited plan."""
@@ -318,6 +314,8 @@ class PlanView(Value):
     """By id, without their items: the trace has those."""
     revisions: list[Revision] = []
     status: str = "running"
+    note: str | None = None
+    """The remark on a plan that ended and did nothing."""
     holds: bool = True
     """True if this workflow holds the plan now, and takes changes of it; False while an active loop does."""
 
@@ -326,19 +324,6 @@ def progress_of(steps: Mapping[str, UnitResult]) -> JSONObject:
     """Return the numbers of ended and of all steps, as `completed_steps` and `total_steps`."""
     ended = [result for result in steps.values() if result.is_over]
     return {"completed_steps": len(ended), "total_steps": len(steps)}
-
-
-def nothing_done(layout: Layout, steps: Mapping[str, Mapping[str, JSON]]) -> str | None:
-    """Return a note on a plan that ended with every acting step skipped, or None if one of them ran.
-
-    Acting are the steps with tools; in a plan without tools all steps that do not ask a person.
-    """
-    with_tools = [unit.id for unit in layout.steps() if unit.step.tools]
-    acting = with_tools or [unit.id for unit in layout.steps() if not asks(unit.step)]
-    if not acting or any(steps[id_]["status"] != "skipped" for id_ in acting):
-        return None
-    skipped = ", ".join(f"{id_} ({steps[id_].get('reason') or 'not needed'})" for id_ in acting)
-    return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
 def fitting(output: JSONObject) -> JSONObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -10,10 +11,13 @@ from pydantic import Field
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
 from holdfast.protocol.address import Address
+from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.agents import Message, ToolSpec, Usage
 from holdfast.protocol.answers import Closed
 from holdfast.protocol.display import markdown, one_line
 from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.incoming import KeptHint
+from holdfast.protocol.people import EVERYBODY, CanonicalName, People
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
 
@@ -31,16 +35,41 @@ TELL = "tell"
 VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
+SHOWN = "shown"
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
 WAITING_ATTRIBUTE = "HoldfastWaitingFor"
+"""The assignees of the open questions of a workflow, `anyone`, or `many`; see `people.awaited`."""
+QUESTIONS_ATTRIBUTE = "HoldfastQuestions"
+"""The ids of its open questions, or `many`."""
+SINCE_ATTRIBUTE = "HoldfastSince"
+"""The time at which the oldest of them was asked."""
+EVENTS_ATTRIBUTE = "HoldfastEvents"
+"""The events of other systems that the steps of a workflow wait for, or `many`; see `incoming.label_of`."""
+DEADLINE_ATTRIBUTE = "HoldfastDeadline"
+"""The nearest of their deadlines; absent where none has one."""
+ATTRIBUTE_TYPES: Mapping[str, Literal["Keyword", "KeywordList", "Datetime"]] = {
+    BLUEPRINT_ATTRIBUTE: "Keyword",
+    WAITING_ATTRIBUTE: "KeywordList",
+    QUESTIONS_ATTRIBUTE: "KeywordList",
+    EVENTS_ATTRIBUTE: "KeywordList",
+    SINCE_ATTRIBUTE: "Datetime",
+    DEADLINE_ATTRIBUTE: "Datetime",
+}
+"""The search attributes that a namespace needs, with their types. SQL visibility has three of each list and date."""
 HOLD_MARK = " (on hold)"
 """The end of the identity of a worker on hold: clients see it among the pollers of a task queue."""
 PAUSED_MEMO = "holdfastPaused"
 """In the memo of a run while it is paused; a memo comes with a list of workflows and needs no registration."""
 
+STATE_MEMO = "holdfastState"
+"""In the memo of an author's own workflow that has continued as new: its `OwnState`."""
+
+OWN_MEMO = "holdfastRun"
+"""In the memo of a workflow that a step has started and that is no part of the run: the run's id."""
+
 PAGE_BYTES = 12 * 1024
-"""Size of a page of a view or of events."""
+"""Size of a page of a view or of events: below the 16 KiB from which payloads and query results are stored outside."""
 LONGEST_RUN_ID = 100
 LONGEST_SUMMARY = 200
 """Bytes."""
@@ -97,22 +126,32 @@ class Definition(Value):
 
     blueprint: Blueprint
     run: str
+    """The run's id. Empty for a run that a schedule starts: its workflow's id."""
     guarded: bool = False
     """True if commands need a token; signals are then refused."""
-    steer: list[str] = []
+    steer: list[CanonicalName] = []
     """Users and groups that may steer the run; empty: its starter, and every holder of a key for it."""
-    started_by: str | None = None
+    started_by: CanonicalName | None = None
     """For workflows inside a run: the user who started the run. The run itself has it in its state."""
     size_limits: SizeLimits = SizeLimits()
     """Limits of signals, and of the run's input. Fixed at the start: a changed setting must not change a replay."""
     history_limits: HistoryLimits = HistoryLimits()
+    label: str | None = None
+    """For workflows inside an item of a map: what people read of the item."""
+    people: People = EVERYBODY
+    """For workflows inside a step with assignees: who may answer what is asked there."""
 
 
 class PipelineState(Value):
     """The argument that a run starts with, beside its definition."""
 
     input: JSON = None
-    started_by: str | None = None
+    started_by: CanonicalName | None = None
+    address: Address | None = None
+    """Where an author's workflow runs it; None: it is a run itself."""
+    paused: bool = False
+    kept: list[KeptHint] = []
+    """Events that the author's workflow keeps."""
 
 
 class ChildDefinition(Definition):
@@ -131,6 +170,8 @@ class Carried(Value):
     """The state that every workflow inside a run begins with: from its parent, or by continue-as-new from itself."""
 
     paused: bool = False
+    kept: list[KeptHint] = []
+    """Events that the run keeps for steps that will wait for them."""
     permits: list[str] = []
     """Tools that a person allowed for the rest of the run."""
     budgets: list[Budget] = []
@@ -144,6 +185,13 @@ class Carried(Value):
     """Offset of the next event; see `events.Event`."""
     previous_run: str | None = None
     """Temporal's run id of the history before continue-as-new."""
+
+
+class OwnState(Carried):
+    """The state that an author's own workflow carries over continue-as-new, in its memo."""
+
+    starts: dict[str, int] = {}
+    """How often each id of a child was asked for."""
 
 
 class ChildResult(Value):
@@ -167,6 +215,8 @@ class MapDefinition(ChildDefinition):
     items: list[JSON]
     first: int = 0
     """Index of the first item in the map."""
+    total: int | None = None
+    """Number of items of the map."""
     iteration: int | None = None
     pages: Address | None = None
     """For a page: its address below the map."""
@@ -241,9 +291,9 @@ class LoopState(Carried):
     granted: int = 0
     """Iterations beyond `max_loops` that a person granted."""
     idle: int = 0
-    """Number of consecutive iterations in which nobody was asked."""
+    """Number of consecutive iterations that waited for nobody and nothing."""
     questions: int = 0
-    """Number of questions asked up to the last iteration, by the loop and its children."""
+    """Number of questions asked and timers waited for up to the last iteration, by the loop and its children."""
 
 
 class LoopResult(ChildResult):
@@ -297,7 +347,7 @@ class ToldText(Value):
     """A person's message to an agent, for its next turn."""
 
     text: str
-    by: str | None = None
+    by: CanonicalName | None = None
 
 
 class AgentState(Carried):
@@ -325,6 +375,8 @@ class AgentState(Carried):
     log: list[Command] = []
     told: list[ToldText] = []
     """Messages of people that no turn has read yet."""
+    use: ObjectUse | None = None
+    """For an agent object: its run; None before it was described."""
 
 
 class AgentResult(ChildResult):
@@ -340,6 +392,8 @@ class RunResult(Value):
 
     output: JSON = None
     context: JSONObject = {}
+    usage: Usage = Usage()
+    """For an author's workflow that ran it."""
 
 
 class Failure(Value):
@@ -384,12 +438,19 @@ class WorkflowView(Value):
     status: Status = "running"
     iteration: int | None = None
     questions: list[Question] = []
+    """Those of people."""
+    events: list[Question] = []
+    """The events of other systems that are waited for."""
+    kept: list[KeptHint] = []
+    """Events that came before any step waited for them; only a run's own workflow keeps them."""
     more_questions: int = 0
-    """Number of open questions that did not fit on this page; query again with an offset."""
+    """Number of open questions and events that did not fit on this page; query again with an offset."""
     children: list[str] = []
     """Workflow ids."""
     moving: bool = False
     """True while an activity runs."""
+    timers: list[datetime] = []
+    """When the timers that run are over: the next 20."""
     hears: bool = False
     """True if this is an agent's workflow, which takes messages of people."""
     refused: list[RefusedSignal] = []

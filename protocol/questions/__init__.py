@@ -3,9 +3,11 @@
 A kind is one class with its traits; it checks and converts the content of an answer, in workflows and in clients alike.
 """
 
+from holdfast.protocol.questions.awaited import AwaitedEvent
 from holdfast.protocol.questions.choices import Choice, Clarification, Decision
 from holdfast.protocol.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
-from holdfast.protocol.questions.forms import EDIT_FORMS, Fact, Input, Judgement, json_type
+from holdfast.protocol.questions.elicitation import Elicitation, OpenLink
+from holdfast.protocol.questions.forms import EDIT_FORMS, Fact, Input, Judgement, LostCall, json_type
 from holdfast.protocol.questions.kind import (
     QUESTION_KINDS,
     YES,
@@ -17,7 +19,7 @@ from holdfast.protocol.questions.kind import (
 )
 from holdfast.protocol.questions.pauses import Checkpoint, Hold
 from holdfast.protocol.questions.question import Question, QuestionRequest, question_of, shown_of
-from holdfast.protocol.questions.secret import ROTATE, Secret
+from holdfast.protocol.questions.secret import ROTATE, Secret, value_problem
 
 __all__ = [
     "EDIT_FORMS",
@@ -28,16 +30,20 @@ __all__ = [
     "YES",
     "AnyAsked",
     "Asked",
+    "AwaitedEvent",
     "Checkpoint",
     "Choice",
     "Clarification",
     "Decision",
     "Draft",
+    "Elicitation",
     "Fact",
     "Hold",
     "Input",
     "InvalidAnswer",
     "Judgement",
+    "LostCall",
+    "OpenLink",
     "Permission",
     "Question",
     "QuestionRequest",
@@ -48,4 +54,5 @@ __all__ = [
     "question_of",
     "review_schema",
     "shown_of",
+    "value_problem",
 ]

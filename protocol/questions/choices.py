@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.plan.agreement import agrees, refuses
+from holdfast.blueprint.words.agreement import agrees, refuses
 from holdfast.protocol.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, some_text
 
 
-class _Choice(Asked):
+class OptionsAsked(Asked):
     """The base class of questions with options."""
 
     options: list[Option] = []
@@ -27,8 +27,8 @@ class _Choice(Asked):
         return cls.model_validate({**fields, "max_selections": draft.most, **own})
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        return {**super().held_by(shown), "options": shown.get("options", [])}
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        return {**super().held_by(fields), "options": fields.get("options", [])}
 
     @property
     def choices(self) -> Sequence[Option]:
@@ -99,21 +99,21 @@ class _Choice(Asked):
         return matches[0] if self.max_selections == 1 else matches
 
 
-class Clarification(_Choice):
+class Clarification(OptionsAsked):
     """A question with suggestions, which a person may answer in their own words."""
 
     kind: Literal["clarification"] = "clarification"
     allow_custom: bool = True
 
 
-class Decision(_Choice):
+class Decision(OptionsAsked):
     """A choice between the options only, for decisions of weight."""
 
     kind: Literal["decision"] = "decision"
     consents: ClassVar[bool] = True
 
 
-class Choice(_Choice):
+class Choice(OptionsAsked):
     """An `input` that offers options."""
 
     kind: Literal["choice"] = "choice"

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.plan.agreement import agrees, plainly, refuses
+from holdfast.blueprint.words.agreement import agrees, plainly, refuses
 from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief
 
 SCOPES = ("once", "run", "always")
@@ -37,7 +37,9 @@ class Permission(Asked):
 
     @classmethod
     def of(cls, draft: Draft) -> Asked:
-        return cls(message=draft.message, default=draft.default, info=draft.value)
+        weights = draft.weights
+        info = {**weights, "details": weights.get("details", draft.value)} if weights else draft.value
+        return cls(message=draft.message, default=draft.default, info=info)
 
     @property
     def requested_schema(self) -> JSONObject:
@@ -72,10 +74,8 @@ class Permission(Asked):
 
     def in_words(self, text: str) -> JSON:
         """Return the content of a yes, with or without a scope, or of a no and its reason; else None."""
-        if agrees(text):
-            return self.yes()
-        if refuses(text):
-            return self.no(_reason_in(text))
+        if (decided := _yes_or_no(self, text)) is not None:
+            return decided
         word, _, scope = text.partition(",")
         return {"granted": True, "scope": scope.strip()} if agrees(word) and scope.strip() in SCOPES else None
 
@@ -97,12 +97,12 @@ class Review(Asked):
         return cls(message=draft.message, default=draft.default, payload=draft.value, payload_schema=draft.form)
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        schema, info = shown["requestedSchema"], shown.get("info") or {}
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        schema, info = fields["requestedSchema"], fields.get("info") or {}
         payload = schema["properties"]["payload"]
         whole = {**payload, "$defs": schema["$defs"]} if "$defs" in schema else payload
         held = {"payload": info.get("payload"), "info": info.get("about"), "payload_schema": whole or None}
-        return {**super().held_by(shown), **held}
+        return {**super().held_by(fields), **held}
 
     @property
     def requested_schema(self) -> JSONObject:
@@ -147,10 +147,8 @@ class Review(Asked):
 
     def in_words(self, text: str) -> JSON:
         """Return the content of a yes, of a no and its reason, or of revise and what to change; else None."""
-        if agrees(text):
-            return self.yes()
-        if refuses(text):
-            return self.no(_reason_in(text))
+        if (decided := _yes_or_no(self, text)) is not None:
+            return decided
         word, _, wanted = text.partition(",")
         return {"verdict": REVISE, "reason": wanted.strip()} if self.revisable and plainly(word) == REVISE else None
 
@@ -201,6 +199,13 @@ def _references(schema: JSON) -> list[str]:
         case list():
             return [reference for inner in schema for reference in _references(inner)]
     return []
+
+
+def _yes_or_no(asked: Asked, text: str) -> JSON:
+    """Return the content of a yes, or of a no and its reason; None for other words."""
+    if agrees(text):
+        return asked.yes()
+    return asked.no(_reason_in(text)) if refuses(text) else None
 
 
 def _reason_in(text: str) -> str:

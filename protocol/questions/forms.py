@@ -33,9 +33,9 @@ class Input(Asked):
         return cls(message=draft.message, form=draft.form, default=draft.default)
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        schema = shown["requestedSchema"]
-        return {**super().held_by(shown), "form": None if schema in (TEXT, {}) else schema}
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        schema = fields["requestedSchema"]
+        return {**super().held_by(fields), "form": None if schema in (TEXT, {}) else schema}
 
     @property
     def requested_schema(self) -> JSONObject:
@@ -69,8 +69,8 @@ class Judgement(Asked):
     """The JSON Schema type of the input that failed."""
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        return {**super().held_by(shown), "form": shown["requestedSchema"]}
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        return {**super().held_by(fields), "form": fields["requestedSchema"]}
 
     @property
     def requested_schema(self) -> JSONObject:
@@ -93,6 +93,50 @@ class Judgement(Asked):
         if isinstance(content, dict) and content.get("action") == "edit" and "input" not in content:
             raise InvalidAnswer(f"is missing; write {EDIT_FORMS}", "input")
         return super().accept(content)
+
+
+OUTCOMES = ("done", "retry", "fail")
+OUTCOME_FORMS = '"done: <result>" or {"outcome": "done", "result": …}'
+_DONE = re.compile(r"done\s*:\s*(?P<result>.*\S)", re.IGNORECASE | re.DOTALL)
+
+
+class LostCall(Asked):
+    """A question about a tool call that was lost: did it take effect, shall it run again, has the step failed?
+
+    An answer is one of the words, `done: <result>`, or an object with `outcome` and `result`.
+    """
+
+    kind: Literal["lost_call"] = "lost_call"
+    listed_as: ClassVar[str] = "input"
+
+    @property
+    def requested_schema(self) -> JSONObject:
+        return {
+            "type": "object",
+            "properties": {
+                "outcome": {
+                    "enum": list(OUTCOMES),
+                    "description": "done: it took effect; retry: run it again; fail: the step fails",
+                },
+                "result": {"description": "what it returned, if it took effect"},
+            },
+            "required": ["outcome"],
+            "additionalProperties": False,
+        }
+
+    def accept(self, content: object) -> JSON:
+        """Return an object with the outcome, in whichever form it was given."""
+        if isinstance(content, str) or content is None:
+            content = _outcome_in(content or "")
+        return super().accept(content)
+
+
+def _outcome_in(text: str) -> JSONObject:
+    if text.strip().casefold() in OUTCOMES:
+        return {"outcome": text.strip().casefold()}
+    if (done := _DONE.fullmatch(text.strip())) is None:
+        raise InvalidAnswer(f"say {', '.join(OUTCOMES)}; with a result: {OUTCOME_FORMS}")
+    return {"outcome": "done", "result": _read_as("", done["result"])}
 
 
 def json_type(value: object) -> str:
@@ -130,10 +174,10 @@ class Fact(Asked):
     """JSON Schema of the object of all facts."""
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        schema = shown["requestedSchema"]
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        schema = fields["requestedSchema"]
         facts = with_definitions({"properties": schema["anyOf"][1]["properties"]}, schema)
-        return {**super().held_by(shown), "facts": facts}
+        return {**super().held_by(fields), "facts": facts}
 
     def for_clients(self) -> Asked:
         """Return the same question without what the form of all facts says beside its fields."""

@@ -7,8 +7,8 @@ their traits. `Question` carries the kind on the wire.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     ModelWrapValidatorHandler,
@@ -21,7 +21,7 @@ from pydantic import (
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.kinds import Option, Risk
 from holdfast.protocol.values import Value
 
 TEXT = {"type": "string"}
@@ -59,10 +59,12 @@ class Draft:
     """None: as the kind has it."""
     most: int = 1
     """How many options may be chosen."""
+    weights: JSONObject = field(default_factory=dict)
+    """Of an action to be permitted: its `action`, `risk` and `details`, as far as the author gives them."""
 
 
 class Asked(Value):
-    """What a person is asked: the base class of all kinds of questions."""
+    """A question to a person: the base class of all kinds."""
 
     kind: str
     message: str
@@ -73,8 +75,10 @@ class Asked(Value):
 
     listed_as: ClassVar[str] = ""
     """The `kind` that people and clients see, where it is another one."""
+    for_people: ClassVar[bool] = True
+    """False if another system answers: it is in nobody's list, and nobody is told of it."""
     consents: ClassVar[bool] = False
-    """True if an answer is a consent: it holds only for what was shown."""
+    """True if an answer is a consent: it holds only for what was shown, and only people can give it."""
     hidden: ClassVar[bool] = False
     """True if values are asked for that nobody may see: they go to the secret store, what is sent refers to them."""
     signal_refusal: ClassVar[str] = ""
@@ -87,6 +91,8 @@ class Asked(Value):
     """True if "yes", and "no" with a reason, always answer it."""
     scopes: ClassVar[Sequence[str]] = ()
     """For how long a yes may hold; the last one: for every run."""
+    tells_refusals: ClassVar[bool] = False
+    """True if declining and cancelling are answers of their own, which whoever asks hears as such."""
     labels: ClassVar[Mapping[str, str]] = {}
     """The words to type for a value of its form."""
 
@@ -124,13 +130,13 @@ class Asked(Value):
         raise NotImplementedError
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
         """Return the values of those fields that a `Question` on the wire shows in any case.
 
         Args:
-            shown: The message, `requestedSchema`, options, default and info of the question.
+            fields: The message, `requestedSchema`, options, default and info of the question.
         """
-        return {"message": shown["message"], "default": shown.get("default"), "info": shown.get("info")}
+        return {"message": fields["message"], "default": fields.get("default"), "info": fields.get("info")}
 
     def for_clients(self) -> Asked:
         """Return what clients get to see: without what only the workflow that asks checks."""
@@ -159,7 +165,7 @@ class Asked(Value):
 
     @property
     def most_choices(self) -> int:
-        """How many options may be chosen."""
+        """Return the number of options that may be chosen."""
         return 1
 
     @property
@@ -171,9 +177,25 @@ class Asked(Value):
         return fields if is_form and not self.choices else {}
 
     @property
+    def awaits(self) -> tuple[str, str] | None:
+        """The name and the key of the event that it waits for; None if people answer."""
+        return None
+
+    @property
     def shown_info(self) -> JSON:
         """Data that a person sees beside the message."""
         return self.info
+
+    @property
+    def link(self) -> str | None:
+        """The address of a page that the person is to open, of HTTP or HTTPS; None if there is none."""
+        return None
+
+    @property
+    def risk(self) -> Risk | None:
+        """Return the risk of a consent: it is shown as `risk` in its details."""
+        risk = self.info.get("risk") if self.consents and isinstance(self.info, dict) else None
+        return risk if risk in get_args(Risk) else None
 
     @property
     def verdicts(self) -> Sequence[str]:
@@ -182,7 +204,7 @@ class Asked(Value):
 
     @property
     def hint(self) -> str:
-        """How a person answers in words; empty: as its fields or options say."""
+        """Return how a person answers in words; empty: as its fields or options say."""
         return ""
 
     @property

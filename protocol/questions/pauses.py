@@ -13,14 +13,15 @@ class Checkpoint(Asked):
     """A stop before or after a step. A person continues, with the context as it is or an edited one."""
 
     kind: Literal["checkpoint"] = "checkpoint"
+    consents: ClassVar[bool] = True
     is_pause: ClassVar[bool] = True
     is_breakpoint: ClassVar[bool] = True
     context_schema: JSONObject | None = None
     """JSON Schema of an edited context."""
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        return {**super().held_by(shown), "context_schema": shown["requestedSchema"]}
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        return {**super().held_by(fields), "context_schema": fields["requestedSchema"]}
 
     def for_clients(self) -> Asked:
         """Return the same question with its schema, whether or not the author wrote one."""

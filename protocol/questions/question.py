@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.protocol.address import Address
-from holdfast.protocol.people import EVERYBODY, People
+from holdfast.protocol.attachments import AttachedData, Attachment
+from holdfast.protocol.people import EVERYBODY, Groups, People, concerns
 from holdfast.protocol.questions.forms import Input
 from holdfast.protocol.questions.kind import QUESTION_KINDS, Asked
 from holdfast.protocol.values import Value, digest_of
@@ -41,6 +43,8 @@ class Question(Value):
     parents: list[JSONObject] = []
     """The composites around an interrupt, outermost first: `address` and `info`."""
     root_cause: bool = True
+    label: str | None = None
+    """What people read of the item of a map in which it is asked; of nested maps outermost first."""
     iteration: int | None = None
     round: int = 1
     """How often this address has asked, from 1."""
@@ -50,9 +54,20 @@ class Question(Value):
     """Users and groups that may answer now; empty: anyone."""
     not_by: list[str] = []
     quorum: int = 1
+    proof: Literal["person"] | None = None
+    """`person`: only answers of people who have signed in are taken."""
     answers_so_far: int = 0
     accepted_by: list[str] = []
+    claimed_by: str | None = None
+    """The user who keeps it for themselves, until `claimed_until`; no event tells that this has passed."""
+    claimed_until: datetime | None = None
+    delegations: dict[str, str] = {}
+    """To whom a user has given their part in it, by user: they may not answer any more."""
+    attachments: list[Attachment] = []
+    """Files and data beside it; `Runs.attachment` gives their content."""
     reminders: int = 0
+    notify: list[str] | None = None
+    """The channels that are told of it, by name; None: those that the configuration says."""
     digest: str
 
     @model_validator(mode="before")
@@ -66,12 +81,26 @@ class Question(Value):
     @model_serializer(mode="wrap")
     def _without_repetition(self, write: SerializerFunctionWrapHandler) -> JSONObject:
         """Write of what is asked only what the other fields do not show: a schema stands there once."""
-        return {**write(self), "asked": _own(self.asked, {name: getattr(self, name) for name in _SHOWN})}
+        return {**write(self), "asked": _own(self.asked, {name: value for name, value in self if name in _SHOWN})}
 
     @property
     def people(self) -> People:
         """The people who may answer, and how many of them must."""
-        return People(assignees=self.assignees, not_by=self.not_by, quorum=self.quorum)
+        return People(
+            assignees=self.assignees,
+            not_by=self.not_by,
+            quorum=self.quorum,
+            delegations=self.delegations,
+            proof=self.proof,
+        )
+
+    def claimant(self, now: datetime) -> str | None:
+        """Return the user who keeps the question for themselves at this time; None if nobody does."""
+        return self.claimed_by if self.claimed_until is not None and now < self.claimed_until else None
+
+    def waits_for(self, user: str, groups: Groups) -> bool:
+        """Return whether the question still needs an answer from this person."""
+        return user not in self.accepted_by and concerns(self.people, user, groups)
 
     @property
     def so_far(self) -> str:
@@ -87,21 +116,21 @@ class Question(Value):
         return self.asked.accept(content)
 
 
-def _own(asked: Asked, shown: Mapping[str, JSON]) -> JSONObject:
+def _own(asked: Asked, fields: Mapping[str, JSON]) -> JSONObject:
     """Return those fields of what is asked that differ from what `_read` takes for them."""
-    fields = type(asked).model_fields
-    expected = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
-    expected |= asked.held_by(shown)
-    different = {name for name in fields if getattr(asked, name) != expected[name]}
+    defined = type(asked).model_fields
+    expected = {name: field.get_default(call_default_factory=True) for name, field in defined.items()}
+    expected |= asked.held_by(fields)
+    different = {name for name, value in asked if value != expected[name]}
     return asked.model_dump(mode="json", include=different)
 
 
-def _read(own: Mapping[str, JSON], shown: Mapping[str, JSON]) -> Asked:
+def _read(own: Mapping[str, JSON], fields: Mapping[str, JSON]) -> Asked:
     """Return what is asked; a kind that is not known here is taken as its schema says, and its owner checks it."""
     kind = QUESTION_KINDS.get(own["kind"])
     if kind is None:
-        return Input.model_validate(Input.held_by(shown))
-    return kind.model_validate({**kind.held_by(shown), **own})
+        return Input.model_validate(Input.held_by(fields))
+    return kind.model_validate({**kind.held_by(fields), **own})
 
 
 @dataclass(frozen=True)
@@ -118,24 +147,39 @@ class QuestionRequest:
     parents: Sequence[JSONObject] = ()
     """The composites around an interrupt, outermost first: `address` and `info`."""
     people: People = EVERYBODY
+    label: str | None = None
+    """What people read of the item of a map in which it is asked."""
+    attachments: Sequence[AttachedData] = ()
+
+    def asking_again(self, reason: str) -> QuestionRequest:
+        """Return the request for another answer, with the reason why the last one cannot be used in its message."""
+        message = f"{self.asked.message}\n\nThe last answer cannot be used: {reason}"
+        return replace(self, asked=self.asked.model_copy(update={"message": message}))
 
 
-def question_of(request: QuestionRequest, *, owner: str, run: str, round_: int, at: datetime) -> Question:
+def question_of(request: QuestionRequest, *, owner: str, history: str, run: str, round_: int, at: datetime) -> Question:
     """Return the open question for a request. Its id is the same on every replay.
 
     Args:
         owner: Id of the workflow that asks.
-        round_: How often the address has asked, from 1.
+        history: Temporal's id of its history. A workflow that continues as new, or is started again under its id, asks
+            at the same addresses: with another id, no late or repeated answer reaches the new question.
+        round_: How often the address has asked in this history, from 1.
         at: Time of the asking, from the workflow's clock.
     """
-    people = request.people
+    people, fields = request.people, shown_of(request.asked)
+    attachments = [attached.attachment for attached in request.attachments]
+    if attachments:
+        fields["digest"] = digest_of(fields["digest"], [attachment.model_dump() for attachment in attachments])
     return Question(
-        id=digest_of(owner, request.address, round_),
+        id=digest_of(owner, history, request.address, round_),
         address=request.address,
         owner=owner,
         run=run,
-        **shown_of(request.asked),
+        **fields,
+        attachments=attachments,
         parents=list(request.parents),
+        label=request.label,
         iteration=request.iteration,
         round=round_,
         asked_at=at,
@@ -143,6 +187,8 @@ def question_of(request: QuestionRequest, *, owner: str, run: str, round_: int, 
         assignees=people.assignees,
         not_by=people.not_by,
         quorum=people.quorum,
+        proof=people.proof,
+        notify=people.notify,
     )
 
 

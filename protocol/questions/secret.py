@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer
 from holdfast.protocol.secrets import PATTERN, reference_in
 
 REFERENCE = {"type": "string", "pattern": PATTERN}
+_LABELS = ("title", "description", "placeholder")
+_CONSTRAINTS = ("minLength", "maxLength", "pattern")
 ROTATE = "it has been sent: rotate it, and answer with `holdfast answer` or `holdfast attach`, which send a reference"
 
 
@@ -21,18 +24,21 @@ class Secret(Asked):
 
     kind: Literal["secret"] = "secret"
     hidden: ClassVar[bool] = True
-    signal_refusal: ClassVar[str] = "a secret takes no signals, as each stands in the history"
+    signal_refusal: ClassVar[str] = "a secret cannot be sent by signal, because signals stay in the history"
     form: JSONObject | None = None
-    """JSON Schema of an object of the values by name; None: one value without a name."""
+    """JSON Schema of an object of the values by name; None: one value without a name.
+
+    A field that says `secret: false` is a plain one, whose value stands in the answer.
+    """
 
     @classmethod
     def of(cls, draft: Draft) -> Asked:
         return cls(message=draft.message, form=draft.form)
 
     @classmethod
-    def held_by(cls, shown: Mapping[str, JSON]) -> JSONObject:
-        schema = shown["requestedSchema"]
-        return {**super().held_by(shown), "form": schema if "properties" in schema else None}
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        schema = fields["requestedSchema"]
+        return {**super().held_by(fields), "form": schema if "properties" in schema else None}
 
     def for_clients(self) -> Asked:
         """Return the same question with a form that asks for references, as `requested_schema` does."""
@@ -46,16 +52,22 @@ class Secret(Asked):
             "type": "object",
             "required": self._needed,
             "minProperties": 1,
-            "properties": {name: {**field, **REFERENCE} for name, field in self.fields.items()},
+            "properties": {name: _requested(field) for name, field in self._properties.items()},
             "additionalProperties": False,
         }
 
     @property
     def fields(self) -> Mapping[str, JSONObject]:
-        """The fields with what a person reads; the pattern of a reference is left out, as a person types the value."""
-        labels = ("title", "description")
-        fields = self.form["properties"] if self.form else {}
-        return {name: {"type": "string", **_only(labels, field)} for name, field in fields.items()}
+        """The fields as a person fills them in: a hidden one is `writeOnly`, and asks for the value."""
+        return {name: _typed(field) if is_hidden(field) else field for name, field in self._properties.items()}
+
+    @property
+    def _properties(self) -> Mapping[str, JSONObject]:
+        return self.form["properties"] if self.form else {}
+
+    @property
+    def _hidden(self) -> list[str]:
+        return [name for name, field in self._properties.items() if is_hidden(field)]
 
     @property
     def _needed(self) -> list[str]:
@@ -63,38 +75,80 @@ class Secret(Asked):
 
     @property
     def example(self) -> JSON:
-        return {name: f"secret:env/{name}" for name in self.fields} or "secret:env/NAME"
+        hidden = self._hidden
+        return {name: f"secret:env/{name}" if name in hidden else "…" for name in self.fields} or "secret:env/NAME"
 
     def accept(self, content: object) -> JSON:
-        """Return the content unchanged. It must hold references only."""
+        """Return the content unchanged. What is hidden must be references only."""
         try:
             values = self.secret_values(content)
         except InvalidAnswer as error:
-            raise InvalidAnswer(f"{error.reason}; if a value stood there, {ROTATE}", error.path) from None
+            raise InvalidAnswer(f"{error.reason}; if it was the value, {ROTATE}", error.path) from None
         for name, value in values.items():
             if reference_in(value) is None:
-                raise InvalidAnswer(f"this is no reference secret:<store>/<id>; if it is the value, {ROTATE}", name)
+                raise InvalidAnswer(f"this is not a reference secret:<store>/<id>; if it is the value, {ROTATE}", name)
         return content
 
     def secret_values(self, content: JSON) -> dict[str, str]:
         if self.form is None:
             values = {"": content}
         elif isinstance(content, dict):
-            values = self._checked_names(content)
+            self._check_plain(content)
+            values = {name: content[name] for name in self._hidden if name in content}
         else:
             raise InvalidAnswer(f"expected an object with {', '.join(self.fields)}")
         for name, value in values.items():
             if not isinstance(value, str) or not value.strip():
                 raise InvalidAnswer("expected text that is not blank", name)
+            if reason := value_problem(self.fields.get(name, {}), value):
+                raise InvalidAnswer(reason, name)
         return values
 
-    def _checked_names(self, content: JSONObject) -> JSONObject:
+    def _check_plain(self, content: JSONObject) -> None:
+        """Check the names of the content, and the fields that are not hidden."""
         if not content or not content.keys() <= self.fields.keys():
-            raise InvalidAnswer(f"expected an object of nothing but {', '.join(self.fields)}")
+            raise InvalidAnswer(f"expected an object with no other keys than {', '.join(self.fields)}")
         for name in self._needed:
             if name not in content:
                 raise InvalidAnswer("is missing", name)
-        return content
+        for name in content.keys() - set(self._hidden):
+            for path, reason in problems_of(dict(self.fields[name]), content[name]):
+                raise InvalidAnswer(reason, f"{name}.{path}" if path else name)
+
+
+def is_hidden(field: Mapping[str, JSON]) -> bool:
+    """Return whether a field of such a form holds a secret: unless it says `secret: false`."""
+    return field.get("secret") is not False
+
+
+def value_problem(field: Mapping[str, JSON], value: str) -> str | None:
+    """Return what a hidden value does not fit, without the value; None if it fits, or is a reference."""
+    if reference_in(value) is not None:
+        return None
+    for key in (key for key in _CONSTRAINTS if key in field):
+        if any(problems_of({"type": "string", key: field[key]}, value)):
+            return f"it does not fit {key}: {field[key]}"
+    return None
+
+
+def _requested(field: Mapping[str, JSON]) -> JSONObject:
+    """Return what is accepted for a field; `value` says for clients what the hidden value must fit."""
+    if not is_hidden(field):
+        return dict(field)
+    constraints = _constraints(field)
+    about = {**_only(_LABELS, field), **({"value": constraints} if constraints else {})}
+    return {**about, "writeOnly": True, **REFERENCE}
+
+
+def _typed(field: Mapping[str, JSON]) -> JSONObject:
+    return {"type": "string", "writeOnly": True, **_only(_LABELS, field), **_constraints(field)}
+
+
+def _constraints(field: Mapping[str, JSON]) -> JSONObject:
+    """Return what a value must fit, of a field as its author wrote it, or as clients get it."""
+    if field.get("pattern") == PATTERN:
+        return dict(field.get("value", {}))
+    return _only(_CONSTRAINTS, field)
 
 
 def _only(keys: tuple[str, ...], field: Mapping[str, JSON]) -> JSONObject:

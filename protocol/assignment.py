@@ -1,0 +1,206 @@
+"""The commands that change whom an open question waits for: claim, release, delegate, reassign.
+
+One class a command: its fields, the fields of the question that it changes, and its event. Workflows check and take
+them, clients send them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.people import canonical_name, is_person
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import (
+    AnyEvent,
+    QuestionClaimed,
+    QuestionDelegated,
+    QuestionReassigned,
+    QuestionReleased,
+)
+from holdfast.protocol.people import CanonicalName, ProvedGroups, user_of
+from holdfast.protocol.questions import Question
+from holdfast.protocol.values import Value
+
+CLAIM = "claim"
+RELEASE = "release"
+DELEGATE = "delegate"
+REASSIGN = "reassign"
+
+CLAIM_SECONDS = 8 * 3600.0
+LONGEST_CLAIM = 7 * 86400.0
+MOST_ASSIGNMENTS = 50
+"""Commands of these kinds that one question takes in all: each is an update in the history of who asks."""
+MOST_ASSIGNEES = 100
+
+UNCLAIMED: Mapping[str, None] = {"claimed_by": None, "claimed_until": None}
+"""The fields of a question without a claim."""
+
+
+class AssignmentCommand(Value):
+    """The base class of these commands: the argument of the update."""
+
+    name: ClassVar[str]
+    """Name of the update."""
+    status: ClassVar[Literal["claimed", "released", "delegated", "reassigned"]]
+    """Of the receipt."""
+    steers: ClassVar[bool] = False
+    """True if whoever may steer the run sends it, instead of whoever may answer."""
+
+    question: str = Field(min_length=1, max_length=2000)
+    """Id or address of the question."""
+    by: CanonicalName | None = Field(None, max_length=200)
+    key: str | None = Field(None, min_length=1, max_length=200)
+    """Idempotency key."""
+    token: str | None = None
+    groups: ProvedGroups | None = None
+    """The groups that a sign-in has proved."""
+    comment: str | None = Field(None, max_length=2000)
+
+    @classmethod
+    def read(cls, payload: JSON) -> Self:
+        """Return the command in the argument of an update. Raises `Refusal` for anything else."""
+        try:
+            return cls.model_validate(payload)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the argument"
+            message = str(first["msg"]).removeprefix("Value error, ")
+            raise Refusal("invalid_answer", f"{place}: {message}") from None
+
+    @property
+    def user(self) -> str | None:
+        """The user who sends it; None if it does not say who."""
+        return user_of(self.by)
+
+    @property
+    def recipients(self) -> list[str]:
+        """The users and groups that the question is given to."""
+        return []
+
+    def changed(self, question: Question, now: datetime) -> JSONObject:
+        """Return the fields of the question that it changes, with their new values."""
+        raise NotImplementedError
+
+    def event(self, question: Question) -> AnyEvent:
+        """Return the event, of the question as the command has left it."""
+        raise NotImplementedError
+
+
+class Claim(AssignmentCommand):
+    """Keep a question for oneself for a while: until then nobody else may answer."""
+
+    name: ClassVar[str] = CLAIM
+    status: ClassVar[Literal["claimed"]] = "claimed"
+
+    seconds: float = Field(CLAIM_SECONDS, gt=0, le=LONGEST_CLAIM)
+
+    def changed(self, question: Question, now: datetime) -> JSONObject:
+        """See base class."""
+        return {"claimed_by": self.user, "claimed_until": now + timedelta(seconds=self.seconds)}
+
+    def event(self, question: Question) -> AnyEvent:
+        """See base class."""
+        until = question.claimed_until
+        assert until is not None
+        return QuestionClaimed(id=question.id, by=self.by, until=until, comment=self.comment)
+
+
+class Release(AssignmentCommand):
+    """End a claim."""
+
+    name: ClassVar[str] = RELEASE
+    status: ClassVar[Literal["released"]] = "released"
+
+    def changed(self, question: Question, now: datetime) -> JSONObject:
+        """See base class."""
+        return dict(UNCLAIMED)
+
+    def event(self, question: Question) -> AnyEvent:
+        """See base class."""
+        return QuestionReleased(id=question.id, by=self.by, comment=self.comment)
+
+
+class Delegation(AssignmentCommand):
+    """Give one's part in a question to somebody else."""
+
+    name: ClassVar[str] = DELEGATE
+    status: ClassVar[Literal["delegated"]] = "delegated"
+
+    to: str
+
+    @field_validator("to")
+    @classmethod
+    def _is_person(cls, to: str) -> str:
+        return _person(to)
+
+    @property
+    def recipients(self) -> list[str]:
+        """See base class."""
+        return [self.to]
+
+    def changed(self, question: Question, now: datetime) -> JSONObject:
+        """Return the assignees without the person who delegates, and with the delegate.
+
+        A member of an assigned group is not named among the assignees: that they have delegated is kept beside them.
+        """
+        assignees = [name for name in question.assignees if name not in (self.user, self.to)]
+        standing = {name: to for name, to in question.delegations.items() if name != self.to}
+        return {"assignees": [*assignees, self.to], "delegations": {**standing, str(self.user): self.to}, **UNCLAIMED}
+
+    def event(self, question: Question) -> AnyEvent:
+        """See base class."""
+        return QuestionDelegated(
+            id=question.id, by=self.by, to=self.to, assignees=question.assignees, comment=self.comment
+        )
+
+
+class Reassignment(AssignmentCommand):
+    """Replace the assignees of a question; claim and delegations end."""
+
+    name: ClassVar[str] = REASSIGN
+    status: ClassVar[Literal["reassigned"]] = "reassigned"
+    steers: ClassVar[bool] = True
+
+    to: list[str] = Field(min_length=1, max_length=MOST_ASSIGNEES)
+
+    @field_validator("to")
+    @classmethod
+    def _are_people(cls, to: list[str]) -> list[str]:
+        return list(dict.fromkeys(map(_person, to)))
+
+    @property
+    def recipients(self) -> list[str]:
+        """See base class."""
+        return self.to
+
+    def changed(self, question: Question, now: datetime) -> JSONObject:
+        """See base class."""
+        return {"assignees": self.to, "delegations": {}, **UNCLAIMED}
+
+    def event(self, question: Question) -> AnyEvent:
+        """See base class."""
+        return QuestionReassigned(id=question.id, by=self.by, assignees=question.assignees, comment=self.comment)
+
+
+class AssignmentReceipt(Value):
+    """The confirmation of a claim, a release, a delegation or a reassignment."""
+
+    question: str
+    status: Literal["claimed", "released", "delegated", "reassigned"]
+    by: str | None = None
+    at: datetime
+    until: datetime | None = None
+    """End of the claim."""
+    assignees: list[str] = []
+    """Users and groups that may answer now; empty: anyone."""
+
+
+def _person(name: str) -> str:
+    if not is_person(name):
+        raise ValueError(f"{name[:60]!r} is neither user:NAME nor group:NAME")
+    return canonical_name(name)

@@ -1,0 +1,47 @@
+"""Argument and result of the check of a worker: `holdfast doctor` asks a worker what it can use."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import datetime
+
+from holdfast.protocol.guard import Key
+from holdfast.protocol.values import Value
+
+CHECK_WORKER = "check_worker"
+"""Name of the activity."""
+FILLER_BYTES = 20_000
+"""More than a payload may have that stays in Temporal, so that both ways lead through the store for large values."""
+
+
+class CheckWorker(Value):
+    """A request to check a worker."""
+
+    nonce: str
+    proofs: dict[str, str] = {}
+    """For each key of the client, by its id, `proof_of` it."""
+    secret: str | None = None
+    """The id of a secret that the client has just kept in the store that it shares with workers."""
+    filler: str = ""
+
+
+class WorkerState(Value):
+    """The findings of a worker about itself."""
+
+    now: datetime
+    """Its clock, with time zone."""
+    keys: list[str] = []
+    """Ids of the keys that its validators accept."""
+    unproved: list[str] = []
+    """Ids of keys that the client and the worker both have, with different values."""
+    troubles: list[str] = []
+    """What the worker cannot use, a sentence each."""
+    secret: bool | None = None
+    """Whether it can read the client's secret; None if it was asked for none, or has no such store."""
+    filler: str = ""
+
+
+def proof_of(key: Key, nonce: str) -> str:
+    """Return what shows that its maker holds the key, without the key."""
+    return hmac.new(key.secret.encode(), f"check:{nonce}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,63 @@
+"""The kind of question that no person is asked: a step waits for an event of another system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.protocol.questions.kind import Asked, InvalidAnswer, brief
+
+
+class AwaitedEvent(Asked):
+    """An event of another system; an accepted one is its name, key, payload and id."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    kind: Literal["event"] = "event"
+    for_people: ClassVar[bool] = False
+    name: str
+    key: str
+    payload: JSONObject = Field({}, alias="schema")
+    """JSON Schema of the payload."""
+
+    @classmethod
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        info: JSONObject = fields["info"]
+        form: JSONObject = fields["requestedSchema"]
+        held = {**super().held_by(fields), "info": None, "name": info["name"], "key": info["key"]}
+        return {**held, "payload": form["properties"]["payload"]}
+
+    @property
+    def awaits(self) -> tuple[str, str]:
+        return self.name, self.key
+
+    @property
+    def shown_info(self) -> JSON:
+        return {"name": self.name, "key": self.key}
+
+    @property
+    def requested_schema(self) -> JSONObject:
+        text = {"type": "string", "minLength": 1}
+        properties = {"name": {"const": self.name}, "key": {"const": self.key}, "payload": self.payload, "id": text}
+        return {"type": "object", "required": ["payload"], "properties": properties, "additionalProperties": False}
+
+    @property
+    def fields(self) -> Mapping[str, JSONObject]:
+        """None: no person is prompted for it."""
+        return {}
+
+    @property
+    def example(self) -> JSON:
+        return {"payload": {}, "id": "evt-1"}
+
+    def accept(self, content: object) -> JSON:
+        """Return the event whole: whoever stands in for a system need not repeat its name and key."""
+        if not isinstance(content, dict):
+            raise InvalidAnswer(f'expected the event, such as {{"payload": {{}}, "id": "evt-1"}}; got {brief(content)}')
+        for path, reason in problems_of(self.requested_schema, content):
+            raise InvalidAnswer(reason, path)
+        return {"name": self.name, "key": self.key, "payload": content["payload"], "id": content.get("id")}

@@ -1,0 +1,60 @@
+"""Questions that MCP servers ask while one of their tools is called: a form to fill in, or a page to open.
+
+Declining and cancelling them are answers of their own, which the server hears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.words.agreement import agrees
+from holdfast.protocol.questions.choices import OptionsAsked
+from holdfast.protocol.questions.kind import Asked
+
+OPENED = [Option(id="yes", label="I have opened it, and am done there"), Option(id="no", label="I will not open it")]
+
+
+class Elicitation(Asked):
+    """A form of an MCP server."""
+
+    kind: Literal["elicitation"] = "elicitation"
+    listed_as: ClassVar[str] = "input"
+    tells_refusals: ClassVar[bool] = True
+    form: JSONObject
+    """JSON Schema of the content: an object of plain values."""
+
+    @classmethod
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        return {**super().held_by(fields), "form": fields["requestedSchema"]}
+
+    @property
+    def requested_schema(self) -> JSONObject:
+        return self.form
+
+    def yes(self) -> JSON:
+        """Return an empty form where it has no fields: it only asks to go on."""
+        return None if self.fields else {}
+
+    def in_words(self, text: str) -> JSON:
+        return self.yes() if agrees(text) else None
+
+
+class OpenLink(OptionsAsked):
+    """A page that an MCP server wants a person to open: what is typed there does not pass through Holdfast."""
+
+    kind: Literal["open_link"] = "open_link"
+    listed_as: ClassVar[str] = "decision"
+    consents: ClassVar[bool] = True
+    tells_refusals: ClassVar[bool] = True
+    options: list[Option] = OPENED
+
+    @property
+    def link(self) -> str | None:
+        url = self.info.get("url") if isinstance(self.info, dict) else None
+        return url if isinstance(url, str) else None
+
+    def says_no(self, content: object) -> bool:
+        return bool(content != self.yes())
