@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Agent, Blueprint, Step
+from holdfast.blueprint.kinds import Agent, Blueprint, Step, WorkflowBlock
 from holdfast.blueprint.kinds.parts import Part
 
 
@@ -23,6 +23,18 @@ def with_model(blueprint: Blueprint, model: str) -> Blueprint:
 
     def change(part: Part) -> Part:
         return part.model_copy(update={"model": model}) if isinstance(part, Agent) else part
+
+    return _changed(blueprint, change)
+
+
+def with_workflows(blueprint: Blueprint, task_queue: str, signalled: str) -> Blueprint:
+    """Return the blueprint with its author's own workflows on one task queue, and all signals sent to one workflow."""
+
+    def change(part: Part) -> Part:
+        if not isinstance(part, WorkflowBlock):
+            return part
+        started = {"task_queue": task_queue, "id": None}
+        return part.model_copy(update=started if part.signal is None else {"id": signalled})
 
     return _changed(blueprint, change)
 

@@ -1,6 +1,7 @@
 """The codes of problems: stable names, used by programs and by comments that silence a warning."""
 
 ERRORS = {
+    "agent_unsupported": "An agent of the team's own code uses something that cannot be carried.",
     "bad_condition": "A condition of a plan cannot be read.",
     "bad_entry": "An entry of a file of answers says too much or too little.",
     "bad_expression": "An expression or a template cannot be read.",
@@ -8,6 +9,7 @@ ERRORS = {
     "bad_schema": "A JSON Schema is not valid, or refers to something outside itself.",
     "bad_script": "The script of a scripted model cannot be read where the worker runs.",
     "bad_target": "A write goes somewhere else than into the context.",
+    "bad_tool": "The arguments of a tool cannot be read from its annotations where the worker runs.",
     "bad_value": "A value is not of the form that its key wants.",
     "bad_yaml": "The text is not YAML or JSON, or uses a part of YAML that this language leaves out.",
     "conflict": "Two keys exclude each other, or a key does not belong where it stands.",
@@ -17,7 +19,9 @@ ERRORS = {
     "import_cycle": "A blueprint imports itself.",
     "missing_key": "A key that is needed is not there.",
     "model_auth": "The key of a model is not set where the worker runs.",
+    "no_worker": "No worker polls the task queue of a workflow that the blueprint starts.",
     "not_allowed": "A function is not one that blueprints may call.",
+    "unknown_agent": "The worker has no such agent in its own code, or the agent no such tool.",
     "unknown_filter": "No filter has this name.",
     "unknown_group": "No group has this name where the worker runs.",
     "unknown_key": "No such key is known where it stands.",

@@ -51,7 +51,7 @@ def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Dependencies:
 def planners_of(steps: Iterable[AnyStep]) -> set[str]:
     """Return the names of the agents that are planners."""
     used = (used for step in steps_within(steps) for used in step.agents())
-    return {one.agent for one in used if one.role == "planner" and isinstance(one.agent, str)}
+    return {use.agent for use in used if use.role == "planner" and isinstance(use.agent, str)}
 
 
 def reach_of_tools(tools: Iterable[AgentTool], blueprint: Blueprint) -> Dependencies:

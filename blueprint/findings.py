@@ -78,7 +78,7 @@ def check_known(name: str, kind: str, available: Iterable[str], path: str, findi
 
 def check_function(name: str, path: str, findings: Findings) -> None:
     if not _FUNCTION.fullmatch(name):
-        findings.add(path, "bad_value", f"{name[:60]!r} names no function", "write package.module:function")
+        findings.add(path, "bad_value", f"{name[:60]!r} does not name a function", "write package.module:function")
 
 
 def check_path(text: str, path: str, findings: Findings) -> None:

@@ -13,6 +13,7 @@ from typing import NoReturn
 import jsonschema_rs
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 MAX_PROBLEMS = 20
@@ -22,6 +23,19 @@ _LOOKED_AT = 1000
 _SHOWN = 60
 _LISTED = 10
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+KEYWORDS = frozenset(
+    """
+    $schema $id $ref $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary $comment $defs
+    definitions id type enum const title description default examples deprecated readOnly writeOnly
+    allOf anyOf oneOf not if then else dependentSchemas dependentRequired dependencies
+    properties patternProperties additionalProperties unevaluatedProperties propertyNames required
+    minProperties maxProperties
+    items prefixItems additionalItems unevaluatedItems contains minContains maxContains minItems maxItems uniqueItems
+    minLength maxLength pattern format contentEncoding contentMediaType contentSchema
+    minimum maximum exclusiveMinimum exclusiveMaximum multipleOf discriminator nullable example reduce
+    """.split()  # noqa: SIM905 a list of 70 strings says no more
+)
+"""The words of JSON Schema in all its drafts, with those of OpenAPI and `reduce` of ours."""
 _DATA = ("const", "enum", "default", "examples")
 _BACKTRACKS = 100_000
 _NAMES = {
@@ -73,7 +87,7 @@ def problems_of(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
             return []
         errors = list(islice(compiled.iter_errors(value), _LOOKED_AT))
     except (ValueError, UnicodeEncodeError) as error:
-        return [("", f"is no JSON value: {_cut(str(error))}")]
+        return [("", f"is not a JSON value: {_cut(str(error))}")]
     problems = {(shown_path(path), message) for error in errors for path, message in _messages(error)}
     return sorted(problems)[:MAX_PROBLEMS]
 
@@ -169,9 +183,9 @@ def _messages(error: ValidationError) -> list[tuple[Path, str]]:
         case ValidationErrorKind.Required(property=key):
             return [((*path, str(key)), "is missing")]
         case ValidationErrorKind.AdditionalProperties(unexpected=keys):
-            return [((*path, key), "is not a key it may have") for key in keys]
+            return [((*path, key), "is not an allowed key") for key in keys]
         case ValidationErrorKind.UnevaluatedProperties(unexpected=keys):
-            return [((*path, key), "is not a key it may have") for key in keys]
+            return [((*path, key), "is not an allowed key") for key in keys]
         case ValidationErrorKind.PropertyNames(error=inner):
             return [((*path, str(inner.instance)), f"as a key {_messages(inner)[0][1]}")]
     return [(path, _message(error.kind, error.instance))]
@@ -190,17 +204,17 @@ def _message(kind: ValidationErrorKind, value: JSON) -> str:
         case ValidationErrorKind.Pattern(pattern=pattern):
             return f"must match the pattern {_brief(pattern)}, not {_brief(value)}"
         case ValidationErrorKind.AnyOf() | ValidationErrorKind.OneOfNotValid():
-            return "fits none of the forms it may have"
+            return "fits none of the allowed forms"
         case ValidationErrorKind.OneOfMultipleValid():
-            return "fits more than one of the forms of which it must have one"
+            return "fits more than one of the forms, but must fit exactly one"
         case ValidationErrorKind.Contains():
-            return "has no item of the kind that is required"
+            return "has no item of the required kind"
         case ValidationErrorKind.FalseSchema():
             return "is not allowed here"
         case ValidationErrorKind.Not():
-            return "has a form it must not have"
+            return "has a form that is not allowed"
         case ValidationErrorKind.UniqueItems():
-            return "must have no item twice"
+            return "must not contain duplicates"
         case ValidationErrorKind.MultipleOf(multiple_of=factor):
             return f"must be a multiple of {factor}, not {_brief(value)}"
         case ValidationErrorKind.BacktrackLimitExceeded() | ValidationErrorKind.RegexEngineFailure():
@@ -219,17 +233,17 @@ def _bound(kind: ValidationErrorKind, value: JSON) -> str | None:
         case ValidationErrorKind.ExclusiveMaximum(limit=limit):
             return f"must be less than {limit}, not {_brief(value)}"
         case ValidationErrorKind.MinLength(limit=limit):
-            return f"must have at least {limit} characters, not {len(value)}"
+            return f"must have at least {counted(limit, 'character')}, not {len(value):,}"
         case ValidationErrorKind.MaxLength(limit=limit):
-            return f"must have at most {limit} characters, not {len(value)}"
+            return f"must have at most {counted(limit, 'character')}, not {len(value):,}"
         case ValidationErrorKind.MinItems(limit=limit):
-            return f"must have at least {limit} items, not {len(value)}"
+            return f"must have at least {counted(limit, 'item')}, not {len(value):,}"
         case ValidationErrorKind.MaxItems(limit=limit):
-            return f"must have at most {limit} items, not {len(value)}"
+            return f"must have at most {counted(limit, 'item')}, not {len(value):,}"
         case ValidationErrorKind.MinProperties(limit=limit):
-            return f"must have at least {limit} keys, not {len(value)}"
+            return f"must have at least {counted(limit, 'key')}, not {len(value):,}"
         case ValidationErrorKind.MaxProperties(limit=limit):
-            return f"must have at most {limit} keys, not {len(value)}"
+            return f"must have at most {counted(limit, 'key')}, not {len(value):,}"
     return None
 
 

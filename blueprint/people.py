@@ -1,12 +1,25 @@
 """The form in which people are named: `user:ana`, `group:editors`."""
 
 import re
+import unicodedata
 
 USER, GROUP = "user:", "group:"
 REQUESTER = "requester"
 """In `not_by`: whoever started the run."""
 LONGEST = 200
 _WRITTEN = re.compile(r"(?:user|group):[^\x00-\x20\x7f](?:[^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?")
+
+
+def canonical_name(name: str) -> str:
+    """Return the one spelling of a user, a group, or a bare name, by which names are stored and compared.
+
+    Capitals do not count, nor whether an accent is a character of its own: sign-ins, files and people differ in both.
+
+    >>> canonical_name("user:JOSE\u0301") == canonical_name("user:jos\u00e9") == "user:jos\u00e9"
+    True
+    """
+    # Folding may leave a text that is not composed any more.
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def is_person(text: str) -> bool:

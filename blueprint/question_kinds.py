@@ -25,6 +25,8 @@ class AskKind:
     """True if the answer is a secret: no value in the blueprint can be one."""
     is_pause: bool = False
     """True if nobody is asked anything: the output is the input."""
+    weighed: bool = False
+    """True if a person permits an action, with its risk and its details."""
     refusal: tuple[str, JSON] | None = None
     """Key and value of an answer that refuses, where only an explicit yes is one: so no default may approve."""
     declined: str | None = None
@@ -51,6 +53,7 @@ ASK_KINDS = {
     "permission": AskKind(
         request="asks {who} for an explicit yes: {message}",
         takes_options=False,
+        weighed=True,
         refusal=("granted", False),
         declined="denied",
         declining="Declining is a no.",

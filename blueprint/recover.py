@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 from holdfast.blueprint.positions import Parts, inside
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
@@ -17,19 +17,20 @@ UNNAMED = "unnamed-"
 
 @dataclass(frozen=True)
 class Repair:
-    """A repair at a place: drop it, read it as another key or kind, name it, or replace it by a step without effect."""
+    """A change at a place: drop the value, move it to the key `to`, or put the value `to` there."""
 
-    action: Literal["drop", "rename", "kind", "name", "stub"]
+    action: Literal["drop", "move", "put"]
     parts: Parts
-    to: str = ""
+    to: Any = None
 
 
 def repair_tree(tree: PlacedDict, repairs: Iterable[Repair]) -> bool:
     """Carry out the repairs; return whether any could be done."""
-    removed = {repair.parts for repair in repairs if repair.action in ("drop", "stub")}
+    distinct = {(repair.parts, repair.action): repair for repair in repairs}
+    removed = {parts for parts, action in distinct if action != "move"}
     pending = [
         repair
-        for repair in dict.fromkeys(repairs)
+        for repair in distinct.values()
         if not any(repair.parts[:size] in removed for size in range(len(repair.parts)))
     ]
     # The last first: dropping an item of a list moves the later ones up.
@@ -44,40 +45,30 @@ def _order(repair: Repair) -> list[tuple[int, str]]:
 def _carry_out(tree: PlacedDict, repair: Repair) -> bool:
     if not repair.parts:
         return False
-    holder = reduce(inside, repair.parts[:-1], tree)
-    match holder, repair.parts[-1], repair.action:
-        case PlacedDict(), str(key), "drop" if key in holder:
-            holder.take(key)
-        case PlacedDict(), str(key), "rename" if key in holder and repair.to not in holder:
-            holder.put(repair.to, *holder.take(key))
-        case PlacedDict(), str(key), "rename" if key in holder:
-            holder.take(key)
-        case PlacedDict(), str(key), "name":
-            holder.put(key, _name(holder), holder.places.get(key, holder.place))
-        case PlacedList(), int(index), "drop":
-            del holder[index], holder.places[index]
-        case ((PlacedDict() | PlacedList()), key, "kind"):
-            step = inside(holder, key)
-            step.put("kind", repair.to, step.places["kind"])
-        case PlacedList(), int(index), "stub":
-            holder[index] = _stub(holder[index], holder.places[index])
-        case PlacedDict(), str(key), "stub":
-            places = holder.places.get(key, (holder.place, holder.place))
-            holder.put(key, _stub(holder.get(key), places[1]), places)
+    key: Any = repair.parts[-1]
+    match reduce(inside, repair.parts[:-1], tree), repair.action:
+        case PlacedDict() as holder, ("drop" | "move") if key in holder:
+            value, places = holder.take(key)
+            if repair.action == "move" and repair.to not in holder:
+                holder.put(repair.to, value, places)
+        case PlacedDict() as holder, "put":
+            holder.put(key, repair.to, holder.places.get(key, holder.place))
+        case PlacedList() as items, "drop":
+            del items[key], items.places[key]
+        case PlacedList() as items, "put":
+            items[key] = repair.to
         case _:
             return False
     return True
 
 
-def _stub(old: object, place: Position) -> PlacedDict:
+def stub_of(step: object, place: Position) -> PlacedDict:
     """Return a step of the same name that passes its input on."""
-    step = PlacedDict(old.place if isinstance(old, PlacedDict) else place)
-    step.put("kind", "step", step.place)
-    step.put("name", _name(old if isinstance(old, PlacedDict) else step), step.place)
-    return step
+    holder = step if isinstance(step, PlacedDict) else PlacedDict(place)
+    return PlacedDict.at(holder.place, kind="step", name=readable_name(holder))
 
 
-def _name(holder: PlacedDict) -> str:
+def readable_name(holder: PlacedDict) -> str:
     """Return the name as far as it can be read, else one that no other step has."""
     name_value = holder.get("name")
     if isinstance(name_value, str) and (name := re.sub(r"[^A-Za-z0-9_-]+", "-", name_value).strip("-")):

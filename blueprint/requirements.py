@@ -43,8 +43,8 @@ def _within(value: object, path: Parts) -> Iterator[Requirement]:
         case Part():
             for requirement in value.requires():
                 yield replace(requirement, path=(*path, *requirement.path))
-            for key, field in type(value).model_fields.items():
-                yield from _within(value.__dict__[key], (*path, field.alias or key))
+            for key in value.looks_up_inside:
+                yield from _within(value.__dict__[key], (*path, type(value).model_fields[key].alias or key))
         case dict():
             for key, inner in value.items():
                 yield from _within(inner, (*path, key))

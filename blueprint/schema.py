@@ -115,6 +115,8 @@ def _allow_short_operations(definitions: Schema) -> None:
 
 def _allow_short_agents(definitions: Schema) -> None:
     agent = definitions["Agent"]
+    agent["anyOf"] = [{"required": ["model"]}, {"required": ["from"]}]
+    set_form(agent, "model", {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1, "maxItems": 6}]})
     set_form(agent, "tools", TOOLS)
     set_form(definitions["AgentTool"], "approve", {"type": ["string", "boolean", "null"]})
     set_form(agent, "output_schema", {"anyOf": [{"type": "object"}, {"const": "plan"}, {"type": "null"}]})

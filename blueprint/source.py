@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
@@ -13,6 +13,7 @@ import yaml
 from yaml import ScalarToken
 from yaml.events import (
     AliasEvent,
+    CollectionStartEvent,
     DocumentStartEvent,
     Event,
     MappingEndEvent,
@@ -98,6 +99,14 @@ class PlacedDict(dict[str, Any]):
         self.place = place
         self.places: dict[str, tuple[Position, Position]] = {}
 
+    @classmethod
+    def at(cls, place: Position, **values: object) -> PlacedDict:
+        """Return an object that is not in the text: it and its keys have the position of what it stands for."""
+        built = cls(place)
+        for key, value in values.items():
+            built.put(key, value, place)
+        return built
+
     def put(self, key: str, value: object, places: tuple[Position, Position] | Position) -> None:
         """Set a key; `places` are the positions of the key and of its value."""
         self[key] = value
@@ -130,6 +139,21 @@ class PlacedList(list[Any]):
         super().__init__()
         self.place = place
         self.places: list[Position] = []
+
+    @classmethod
+    def at(cls, place: Position, *values: object) -> PlacedList:
+        """Return a list that is not in the text: it and its items have the position of what it stands for."""
+        built = cls(place)
+        for value in values:
+            built.add(value, place)
+        return built
+
+    def each(self, change: Callable[[Any, Position, int], object]) -> PlacedList:
+        """Return a list of changed items; `change` gets each item with its position and its index."""
+        changed = PlacedList(self.place)
+        for index, (value, place) in enumerate(zip(self, self.places, strict=True)):
+            changed.add(change(value, place, index), place)
+        return changed
 
     def add(self, value: object, place: Position) -> None:
         self.append(value)
@@ -287,7 +311,7 @@ class _Reader:
         text = self._key_text(event, place, level)
         if text == "<<" and isinstance(event, ScalarEvent) and event.implicit[0]:
             hint = "write the keys out, or let an alias stand for the whole value"
-            self._add(place, "bad_yaml", "merge keys (<<) are no part of YAML 1.2", hint)
+            self._add(place, "bad_yaml", "merge keys (<<) are not part of YAML 1.2", hint)
             return None, place
         return text, place
 
@@ -349,10 +373,10 @@ class _Reader:
         return anchored
 
     def _refuse_tag(self, event: NodeEvent, place: Position) -> None:
-        tag = getattr(event, "tag", None)  # an event of PyYAML, not a type of ours
+        tag = event.tag if isinstance(event, ScalarEvent | CollectionStartEvent) else None
         if tag is not None:
             name = tag.replace("tag:yaml.org,2002:", "!!")
-            self._add(place, "bad_yaml", f"tags such as {_brief(name)} are no part of this language", "remove it")
+            self._add(place, "bad_yaml", f"tags such as {_brief(name)} are not part of this language", "remove it")
 
     def _count(self, nodes: int, place: Position) -> None:
         self.nodes += nodes
@@ -383,7 +407,7 @@ def _events(source: Source) -> Iterator[Event]:
 
 
 def _broken_json(source: Source) -> _Unreadable | None:
-    """What is wrong with a text that is to be JSON, by the name of its file or its first characters."""
+    """Return the problem of a text that should be JSON, by the name of its file or its first characters."""
     if not source.file.lower().endswith(".json") and _JSON.match(source.text) is None:
         return None
     try:
@@ -399,14 +423,14 @@ def _broken_json(source: Source) -> _Unreadable | None:
 def _json_way_out(source: Source, place: Position) -> str | None:
     """A hint for the slips that are made most often."""
     before = source.text[: place.start].rstrip()[-1:]
-    here = source.text[place.start : place.start + 1]
-    if before == "," and here in ("}", "]"):
+    character = source.text[place.start : place.start + 1]
+    if before == "," and character in ("}", "]"):
         return "take the comma out: nothing follows it"
-    if here == "'":
+    if character == "'":
         return 'JSON has texts in double quotes: "…"'
-    if not here:
+    if not character:
         return "it ends too early: is a } or ] missing?"
-    if before in ('"', "}", "]") and here in ('"', "{", "["):
+    if before in ('"', "}", "]") and character in ('"', "{", "["):
         return "is a comma missing?"
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -14,10 +15,10 @@ from pydantic_core import ErrorDetails
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
-from holdfast.blueprint.kinds.keys import meant_key, nearest, unknown_key
+from holdfast.blueprint.kinds.keys import meant_key, meant_kind, unknown_key
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.positions import Parts, inside, place_of, shown
-from holdfast.blueprint.recover import Repair, repair_tree
+from holdfast.blueprint.recover import Repair, readable_name, repair_tree, stub_of
 from holdfast.blueprint.source import PlacedDict, plain
 
 _ROUNDS = 8  # a repair can bring out further faults, which pydantic did not reach before
@@ -29,17 +30,7 @@ _WORDS = {
     list: "a list",
     dict: "an object",
 }
-_TYPE_WORDS = {
-    "string_type": "text",
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "list_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "a step",
-    "string_unicode": "text",
-}
+_BOUNDS = {"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "more than {gt}"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ def validate(tree: PlacedDict, imports: Mapping[str, Blueprint], prefix: Parts =
         reportable = [finding for finding in findings if not _follows(finding, repaired, guessed)]
         problems.update(dict.fromkeys(finding.problem(tree, prefix) for finding in reportable))
         repaired |= {finding.parts[:-1] for finding in findings}
-        if not repair_tree(tree, [finding.repair() for finding in findings]):
+        if not repair_tree(tree, [finding.repair for finding in findings]):
             break
     return Validated(None, list(problems), frozenset(repaired))
 
@@ -94,12 +85,12 @@ class _Finding:
 
     parts: Parts
     error: str
-    """The type of pydantic's error."""
+    """The type of pydantic's error; `bad_key` for a key that no name may be."""
     value: Any
     part: type[Part] | None
     """The class of the object that holds it."""
-    droppable: Repair
-    """The repair that drops the nearest value around it that is not required, or replaces a step."""
+    repair: Repair
+    """The repair after which the rest can be checked."""
     expected: str = ""
 
     @property
@@ -109,58 +100,32 @@ class _Finding:
     def problem(self, tree: PlacedDict, prefix: Parts) -> Problem:
         code, message, hint = self._describe()
         parts = (*self.parts, "kind") if self.error == "union_tag_invalid" else self.parts
-        place = place_of(tree, parts, key=self.error == "extra_forbidden" or self.expected == "key")
+        place = place_of(tree, parts, key=self.error in ("extra_forbidden", "bad_key"))
         return place.problem(shown((*prefix, *parts)), code, message, hint)
-
-    def repair(self) -> Repair:
-        """Return the repair after which the rest can be checked."""
-        match self.error:
-            case "extra_forbidden":
-                intended = self.intended_key()
-                return Repair("drop", self.parts) if intended is None else Repair("rename", self.parts, intended)
-            case "union_tag_invalid" if (intended := nearest(self._kind(), KINDS)) is not None:
-                return Repair("kind", self.parts, intended)
-        if self.key == "name" and self.part is not None and issubclass(self.part, Step | Blueprint):
-            return Repair("name", self.parts)
-        return self.droppable
 
     def _describe(self) -> tuple[str, str, str | None]:
         match self.error:
-            case "extra_forbidden":
-                assert self.part is not None
+            case "extra_forbidden" if self.part is not None:
                 return unknown_key(self.part, self.key, KINDS)
             case "union_tag_invalid":
-                return self._unknown_kind()
+                kind = _kind_of(self.value)
+                intended = meant_kind(kind, KINDS)
+                hint = f"did you mean {intended!r}?" if intended else f"known kinds: {', '.join(KINDS)}"
+                return "unknown_kind", f"unknown kind {_brief(kind)}", hint
             case "missing":
                 return "missing_key", f"{self.key!r} is missing", self._description()
+            case "bad_key":
+                return "bad_value", f"{self.key!r} is not a valid name", _allowed_name(self.key)
             case "string_pattern_mismatch":
-                name = _brief(self.value) if self.expected != "key" else repr(self.key)
-                return (
-                    "bad_value",
-                    f"{name} is not a valid name",
-                    _allowed_name(self.key if self.expected == "key" else self.value),
-                )
+                return "bad_value", f"{_brief(self.value)} is not a valid name", _allowed_name(self.value)
             case "too_short":
                 return "bad_value", f"{self.key!r} is empty", "at least one step is needed"
             case "string_too_short":
                 return "bad_value", f"{self.key!r} is empty", None
             case "value_error":
                 return "bad_value", self.expected, None
-        expected = self.expected or _TYPE_WORDS.get(self.error, "another value")
         subject = repr(self.key) if self.parts and isinstance(self.parts[-1], str) else "an item here"
-        return "bad_value", f"{subject} must be {expected}, not {_brief(self.value)}", self._correction()
-
-    def intended_key(self) -> str | None:
-        """Return the known key that an unknown one stands for."""
-        return None if self.part is None else meant_key(self.part, self.key, self.part.model_fields)
-
-    def _kind(self) -> str:
-        return str(self.value.get("kind")) if isinstance(self.value, dict) else ""
-
-    def _unknown_kind(self) -> tuple[str, str, str | None]:
-        kind = self._kind()
-        hint = did_you_mean(kind, KINDS) or f"known kinds: {', '.join(KINDS)}"
-        return "unknown_kind", f"unknown kind {_brief(kind)}", hint
+        return "bad_value", f"{subject} must be {self.expected}, not {_brief(self.value)}", self._correction()
 
     def _description(self) -> str | None:
         field = None if self.part is None else self.part.model_fields.get(self.key)
@@ -168,8 +133,7 @@ class _Finding:
 
     def _correction(self) -> str | None:
         if isinstance(self.value, str):
-            words = [word.strip("'") for word in self.expected.replace(" or ", ", ").split(", ")]
-            if hint := did_you_mean(self.value, words):
+            if hint := did_you_mean(self.value, re.findall("'(.+?)'", self.expected)):
                 return hint
             if self.error == "bool_type" and self.value.casefold() in ("yes", "no", "on", "off"):
                 return f"write {'true' if self.value.casefold() in ('yes', 'on') else 'false'}"
@@ -183,12 +147,11 @@ def _findings(tree: PlacedDict, errors: list[ErrorDetails]) -> list[_Finding]:
     for error in errors:
         if finding := _finding(tree, error):
             findings.setdefault((finding.parts, finding.error), finding)
-    intended = {
-        (*finding.parts[:-1], finding.intended_key())
-        for finding in findings.values()
-        if finding.error == "extra_forbidden"
+    # A key that is missing because it is misspelt is reported once, where it is misspelt.
+    moved = {
+        (*finding.parts[:-1], finding.repair.to) for finding in findings.values() if finding.repair.action == "move"
     }
-    return [finding for finding in findings.values() if finding.error != "missing" or finding.parts not in intended]
+    return [finding for finding in findings.values() if finding.error != "missing" or finding.parts not in moved]
 
 
 def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
@@ -197,45 +160,57 @@ def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
     parts: Parts = ()
     annotation: Any = Blueprint
     holder: type[Part] | None = None
-    droppable = Repair("drop", ())
+    # Drops the nearest value around the fault that is not required, or replaces a step.
+    repair = Repair("drop", ())
     for part in error["loc"]:
         members = _members(annotation)
         if len(members) > 1:
             annotation = _member(members, str(part))
             if _suits(annotation, value):
                 continue
-            expected = _either([_words(member) for member in members])
-            mismatch = _Finding(parts, "union", value, holder, droppable, expected)
+            mismatch = _Finding(parts, "union", value, holder, repair, _words_of(members))
             return None if any(_suits(member, value) for member in members) else mismatch
         if part == "[key]":
-            return _Finding(parts, error["type"], value, holder, droppable, "key")
+            return _Finding(parts, "bad_key", value, holder, repair)
         holder, annotation = _below(members[0], part)
-        parts = (*parts, part)
-        value = inside(value, part)
-        droppable = _droppable(holder, annotation, parts) or droppable
-    return _Finding(parts, error["type"], value, holder, droppable, _expected(error))
+        parts, value = (*parts, part), inside(value, part)
+        if _are_steps(_members(annotation)):
+            repair = Repair("put", parts, stub_of(value, place_of(tree, parts)))
+        elif holder is None or str(part) not in holder.model_fields or not holder.model_fields[str(part)].is_required():
+            repair = Repair("drop", parts)
+    if error["type"] == "extra_forbidden":
+        repair = _without_unknown_key(holder, parts)
+    elif error["type"] == "union_tag_invalid" and (intended := meant_kind(_kind_of(value), KINDS)) is not None:
+        repair = Repair("put", (*parts, "kind"), intended)
+    elif parts and parts[-1] == "name" and holder is not None and issubclass(holder, Step | Blueprint):
+        repair = Repair("put", parts, readable_name(reduce(inside, parts[:-1], tree)))
+    return _Finding(parts, error["type"], value, holder, repair, _expected(error, annotation))
 
 
-def _droppable(holder: type[Part] | None, annotation: Any, parts: Parts) -> Repair | None:
-    """Return the repair that does without the value; None if its holder requires it."""
-    if not set(KINDS.values()).isdisjoint(_members(annotation)):
-        return Repair("stub", parts)
-    field = holder.model_fields.get(str(parts[-1])) if holder is not None else None
-    return None if field is not None and field.is_required() else Repair("drop", parts)
+def _without_unknown_key(holder: type[Part] | None, parts: Parts) -> Repair:
+    """Return the repair that reads an unknown key as the one it stands for, if that can be told."""
+    intended = None if holder is None else meant_key(holder, str(parts[-1]), holder.model_fields)
+    return Repair("drop", parts) if intended is None else Repair("move", parts, intended)
 
 
-def _expected(error: ErrorDetails) -> str:
-    context = error.get("ctx", {})
-    match error["type"]:
-        case "literal_error":
-            return str(context["expected"])
-        case "value_error":
-            return str(context["error"])
-        case "greater_than_equal":
-            return f"at least {context['ge']}"
-        case "less_than_equal":
-            return f"at most {context['le']}"
-    return ""
+def _kind_of(step: Any) -> str:
+    return str(step.get("kind")) if isinstance(step, dict) else ""
+
+
+def _expected(error: ErrorDetails, annotation: Any) -> str:
+    """Return what is expected in place of the value, or what a rule of our own says."""
+    context, type_ = error.get("ctx", {}), error["type"]
+    if type_ == "value_error":
+        return str(context["error"])
+    if type_ in _BOUNDS:
+        return _BOUNDS[type_].format(**context)
+    if type_.endswith("_type") or type_ in ("literal_error", "string_unicode"):
+        return _words_of(_members(annotation))
+    return "another value"
+
+
+def _are_steps(members: list[Any]) -> bool:
+    return not set(KINDS.values()).isdisjoint(members)
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -252,6 +227,7 @@ def _member(members: list[Any], tag: str) -> Any:
     if tag in KINDS and KINDS[tag] in members:
         return KINDS[tag]
     for member in members:
+        # What pydantic tags a form of a union with: a class, or a generic type such as list[str], by its origin.
         name = "literal" if get_origin(member) is Literal else getattr(get_origin(member) or member, "__name__", "")
         if tag.split("[")[0] == name:
             return member
@@ -275,10 +251,17 @@ def _bare(member: Any) -> type:
     return dict if issubclass(bare, BaseModel) else bare
 
 
-def _words(member: Any) -> str:
+def _words_of(members: list[Any]) -> str:
+    """Return what these forms are in plain words."""
+    if _are_steps(members):
+        return "a step"
+    return _either([words for member in members for words in _words(member)])
+
+
+def _words(member: Any) -> list[str]:
     if get_origin(member) is Literal:
-        return _either([repr(value) for value in get_args(member)])
-    return _WORDS.get(_bare(member), "another value")
+        return [repr(value) for value in get_args(member)]
+    return [_WORDS.get(_bare(member), "another value")]
 
 
 def _allowed_name(value: Any) -> str:

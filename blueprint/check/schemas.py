@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of, shown_path, validator
+from holdfast.blueprint.jsonschemas import KEYWORDS, BadSchema, problems_of, shown_path, validator
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint
 from holdfast.blueprint.reducers import REDUCERS, misplaced, properties_of
 
@@ -41,7 +41,7 @@ def _check_reducers(schema: JSONObject | None, findings: Findings) -> None:
 
 
 def _types(declared: object) -> set[str]:
-    types = set(declared) if isinstance(declared, list) else {str(declared)}
+    types = {str(type_) for type_ in declared} if isinstance(declared, list) else {str(declared)}
     return types | {"integer"} if "number" in types else types
 
 
@@ -64,4 +64,22 @@ def check_schema(schema: dict[str, object] | None, path: str, findings: Findings
         schema_path = path if not inside else f"{path}{inside}" if inside.startswith("[") else f"{path}.{inside}"
         findings.add(schema_path, "bad_schema", f"not a valid JSON Schema: {error.message}")
         return False
-    return True
+    return not _add_meaningless(schema, path, findings)
+
+
+def _add_meaningless(schema: object, path: str, findings: Findings) -> bool:
+    """Report each schema without any known keyword, such as `{name: string}`; return whether there is one.
+
+    It is valid, as JSON Schema ignores what it does not know, and accepts every value.
+    """
+    if not isinstance(schema, dict):
+        return False
+    if schema and not any(key in KEYWORDS or key.startswith("x-") for key in schema):
+        first = next(iter(schema))
+        hint = did_you_mean(first, KEYWORDS) or f"write {{type: object, properties: {{{first}: …}}}}"
+        findings.add_key(f"{path}.{first}", "bad_schema", f"{first!r} is no keyword of JSON Schema", hint)
+        return True
+    properties = schema.get("properties")
+    inner = {f"properties.{name}": value for name, value in properties.items()} if isinstance(properties, dict) else {}
+    inner["items"] = schema.get("items")
+    return any([_add_meaningless(value, f"{path}.{name}", findings) for name, value in inner.items()])

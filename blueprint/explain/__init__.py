@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.blueprint.explain.agents import LIMIT
-from holdfast.blueprint.explain.cost import limit_phrases, requests_of
-from holdfast.blueprint.explain.outline import EMPTY, Line, render
+from holdfast.blueprint.explain.cost import limit_asks, limit_sentences, requests_of
+from holdfast.blueprint.explain.outline import EMPTY, WIDTH, Line, render
 from holdfast.blueprint.explain.page import Book, Page
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
@@ -38,8 +37,8 @@ class Explanation:
         }
 
 
-def explain(blueprint: Blueprint) -> Explanation:
-    """Return the explanation of a blueprint.
+def explain(blueprint: Blueprint, width: int = WIDTH) -> Explanation:
+    """Return the explanation of a blueprint, its text in lines of at most `width` characters.
 
     >>> from holdfast.blueprint import loads
     >>> print(explain(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")).text, end="")
@@ -47,16 +46,16 @@ def explain(blueprint: Blueprint) -> Explanation:
     <BLANKLINE>
     1. ask: asks a person for text: "Which?" Declining fails the step.
     <BLANKLINE>
-    The run gives the answer to ask.
+    The run returns the answer to ask.
     <BLANKLINE>
-    Requests to models: none.
-    A question without a deadline waits for as long as it takes.
+    Model requests: none.
+    A question without a deadline waits until it is answered.
     """
     book, requests = Book(), requests_of(blueprint)
     own = Page(blueprint, book).sections()
     imported = _imports(book)
     lines = _spaced([[_heading(blueprint.name, blueprint)], *own, _summary(blueprint, requests, book), *imported])
-    return Explanation(blueprint.name, render(lines), tuple(book.asks), requests.bound)
+    return Explanation(blueprint.name, render(lines, width), tuple(book.asks), requests.bound)
 
 
 def _imports(book: Book) -> list[list[Line]]:
@@ -74,19 +73,16 @@ def _heading(title: str, blueprint: Blueprint) -> Line:
 
 
 def _summary(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
-    """Return the closing lines: requests to models, limits, who may steer, how long it may wait."""
-    sentences = [f"Requests to models: {requests}."]
-    limits = blueprint.limits
-    if limits is not None and (most := limit_phrases(limits)):
-        more = "a person is asked for more" if limits.on_limit == "ask" else "it fails"
-        sentences.append(f"The run may take at most {listed(most)}; then {more}.")
-        book.asks += [LIMIT] if limits.on_limit == "ask" else []
+    """Return the closing lines: model requests, limits, who may steer, how long it may wait."""
+    sentences = [f"Model requests: {requests}."]
+    sentences += limit_sentences("The run may take", blueprint.limits)
+    book.asks += limit_asks(blueprint.limits)
     if blueprint.access is not None:
         sentences.append(f"The run may be steered by {listed(blueprint.access.steer)}.")
     if any(ask.by is None for ask in book.asks):
-        sentences.append("A question without a deadline waits for as long as it takes.")
+        sentences.append("A question without a deadline waits until it is answered.")
     if book.tools:
-        sentences.append("What a tool asks of people, if it does, is known to its code alone.")
+        sentences.append("Tools may also ask people questions; only their code shows which.")
     return [Line(text) for text in sentences]
 
 

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.dependencies import reach_of_tools
-from holdfast.blueprint.explain.cost import limit_phrases
+from holdfast.blueprint.explain.cost import limit_asks, limit_sentences
 from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
 from holdfast.blueprint.kinds.description import Ask
 from holdfast.blueprint.kinds.references import ANY_TOOL, MCP, model, tool_name
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.blueprint.words.schemas import shape
-from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, counted, filled, listed, one_line
+from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, filled, listed, one_line
 
 CALL = Vocabulary({"args": "the call"})
 _HISTORY = {
@@ -21,9 +22,6 @@ _HISTORY = {
     "truncate_results": "old results of tools are shortened",
     "summarize": "older turns are summarised",
 }
-
-
-LIMIT = Ask("decision", "The limit is reached. Go on?", ("more", "fail"), on_decline="abort")
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,21 @@ class UsedAgent:
 def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     """Return the sentences that describe an agent."""
     agent = used.agent
-    instructions = f" is told {filled(agent.instructions, names)}" if agent.instructions else ""
-    sentences = [as_sentence(f"{used.label} ({model(agent.model)}){instructions}")]
+    instructions = f" is instructed: {filled(agent.instructions, names)}" if agent.instructions else ""
+    sentences = [as_sentence(f"{used.label} ({_models(agent)}){instructions}")]
+    if agent.source is not None:
+        sentences.append("Its tools, its output and its other instructions are defined in its code.")
     if agent.output_schema is not None:
         is_plan = agent.output_schema == PLAN_OUTPUT
-        sentences.append("It gives a JSON plan." if is_plan else f"It gives {shape(agent.output_schema)}.")
+        sentences.append("It returns a JSON plan." if is_plan else f"It returns {shape(agent.output_schema)}.")
     if agent.works_in_turns and used.registry is None and used.turns:
         sentences.append(_turns_sentence(agent))
     if used.drives:
         sentences.append(f"It drives a plan in at most {counted(agent.driver_turns, 'turn')}.")
     tools = [_tool_phrase(tool, agent) for tool in used.tools]
-    if tools:
+    if tools and agent.source is not None:
+        sentences.append(f"Of its tools, the blueprint configures {listed(tools)}.")
+    elif tools:
         sentences.append(f"It may {'run' if used.registry is not None else 'call'} {listed(tools)}.")
     if used.plan_tools and "approve" in agent.human and not agent.tools:
         sentences.append("A person must agree to each call of a tool.")
@@ -72,10 +74,18 @@ def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     sentences += [_permission_sentence(rule) for rule in agent.permissions]
     if agent.history_management is not None:
         sentences.append(_history_sentence(agent.history_management))
-    if agent.limits is not None and (most := limit_phrases(agent.limits)):
-        more = "a person is asked for more" if agent.limits.on_limit == "ask" else "it fails"
-        sentences.append(f"One use may take {listed(most)}; then {more}.")
+    sentences += limit_sentences("One use may take", agent.limits)
     return " ".join(sentences)
+
+
+def _models(agent: Agent) -> str:
+    names = [*([agent.model] if agent.model else []), *agent.fallback_models]
+    asked = ", else ".join(map(model, names))
+    if agent.source is None:
+        return asked
+    own = one_line(agent.source, 80)
+    asking = asked if agent.model else f"its own model, else {asked}"
+    return f"{own}, asking {asking}" if names else own
 
 
 def _turns_sentence(agent: Agent) -> str:
@@ -100,6 +110,7 @@ def _tool_phrase(tool: AgentTool, agent: Agent) -> str:
     notes = [
         *(["a person sees each call first, and may change it"] if tool.review else []),
         _approval_note(tool, agent),
+        *([f"risk: {tool.risk}"] if tool.risk else []),
     ]
     note_text = "; ".join(note for note in notes if note)
     return tool_name(tool.name) + (f" ({note_text})" if note_text else "")
@@ -111,7 +122,7 @@ def _approval_note(tool: AgentTool, agent: Agent) -> str | None:
     if any(rule.target == "*" for rule in rules):
         return None
     note = approval_condition(tool, agent)
-    return f"{note}, where no rule says more" if note and rules else note
+    return f"{note}, unless a rule decides" if note and rules else note
 
 
 def _permission_sentence(rule: Rule) -> str:
@@ -125,7 +136,7 @@ def _history_sentence(rule: AgentHistory) -> str:
     most = [counted(rule.max_turns, "turn")] if rule.max_turns is not None else []
     most += [counted(rule.max_tokens, "token")] if rule.max_tokens is not None else []
     by = f" by the agent {rule.agent}" if rule.strategy == "summarize" and rule.agent is not None else ""
-    return f"Of a conversation above {listed(most, 'or')} {_HISTORY[rule.strategy]}{by}."
+    return f"If a conversation is longer than {listed(most, 'or')}, {_HISTORY[rule.strategy]}{by}."
 
 
 def asks_of(used: UsedAgent, blueprint: Blueprint) -> list[Ask]:
@@ -173,11 +184,4 @@ def _asks_of_one(used: UsedAgent) -> list[Ask]:
         for rule in agent.permissions
         if rule.action == "ask"
     ]
-    return [*asks, *limit_ask(agent)]
-
-
-def limit_ask(agent: Agent) -> list[Ask]:
-    """Return the question whether an agent may exceed its limits, if its limits ask it."""
-    if agent.limits is None or agent.limits.on_limit != "ask":
-        return []
-    return [LIMIT]
+    return [*asks, *limit_asks(agent.limits)]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from holdfast.blueprint.explain.plans import compiled
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Limits
-from holdfast.blueprint.kinds.description import Cost
+from holdfast.blueprint.kinds.description import Ask, Cost
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.words.amounts import LARGEST, Amount, largest, total
-from holdfast.blueprint.words.text import duration
+from holdfast.blueprint.words.text import duration, listed
 
 MISFITS = 3
 """The most requests for one output that must fit a schema: a misfit is sent back for correction."""
@@ -51,7 +51,7 @@ class _Counting:
             case Fallback(fallback=other):
                 return total([own, self._step(other)])
             case "ask":
-                return own.times(None, f"{step.name} is tried again as often as a person wants")
+                return own.times(None, f"{step.name} may run again as often as a person wants")
         return own
 
     def _own(self, step: AnyStep) -> Amount:
@@ -67,6 +67,8 @@ class _Counting:
         for used in step.agents():
             if used.role == "planner":
                 yield self._planner(used.agent, step, cost.turns or 1)
+            elif used.role == "verifier":
+                yield self._verifier(used.agent)
             elif used.role == "worker" and not cost.includes_agents:
                 yield self._use(used.agent)
         if step.import_alias is not None:
@@ -77,6 +79,11 @@ class _Counting:
         if agent is None:
             return Amount(turns)
         return _within(self._in_turns(agent.model_copy(update={"max_turns": turns}), step.tools()), agent.limits)
+
+    def _verifier(self, agent_or_name: str | Agent) -> Amount:
+        agent = self._agent(agent_or_name)
+        # Its verdict is an output that must fit a schema, also where the agent has none of its own.
+        return Amount(MISFITS) if agent is None else self._own_use(agent.model_copy(update={"output_schema": {}}))
 
     def _agent(self, agent_or_name: str | Agent) -> Agent | None:
         return agent_or_name if isinstance(agent_or_name, Agent) else self.blueprint.agents.get(agent_or_name)
@@ -120,14 +127,27 @@ class _Counting:
         return self.imports.get(alias, Amount())
 
 
-def limit_phrases(limits: Limits) -> list[str]:
-    """Return each limit in words.
+def limit_sentences(opening: str, limits: Limits | None) -> list[str]:
+    """Return the sentence about limits; none if there are no limits.
 
-    >>> limit_phrases(Limits(model_calls=2000, cost_usd=2.5, seconds=90))
-    ['2,000 requests to models', '2.5 dollars', '1 minute 30 seconds of work']
+    >>> limit_sentences("One use may take", Limits(model_calls=2000, cost_usd=2.5, seconds=90))
+    ['One use may take at most 2,000 model requests, 2.5 dollars and 1 minute 30 seconds of work; then it fails.']
     """
+    if limits is None or not (phrases := _limit_phrases(limits)):
+        return []
+    then = "a person is asked for more" if limits.on_limit == "ask" else "it fails"
+    return [f"{opening} at most {listed(phrases)}; then {then}."]
+
+
+def limit_asks(limits: Limits | None) -> list[Ask]:
+    """Return the question whether limits may be exceeded, if they ask it."""
+    asks = limits is not None and limits.on_limit == "ask" and _limit_phrases(limits)
+    return [Ask("decision", "The limit is reached. Go on?", ("more", "fail"), on_decline="abort")] if asks else []
+
+
+def _limit_phrases(limits: Limits) -> list[str]:
     amounts = {
-        "requests to models": limits.model_calls,
+        "model requests": limits.model_calls,
         "tokens": limits.tokens,
         "dollars": limits.cost_usd,
         "steps": limits.steps,

@@ -1,4 +1,4 @@
-"""The layout of an explanation as text: numbered and indented paragraphs, wrapped at `WIDTH`."""
+"""The layout of an explanation as text: numbered and indented paragraphs, wrapped."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def sanitized(text: str) -> str:
     return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def render(lines: list[Line]) -> str:
-    """Return the lines as text.
+def render(lines: list[Line], width: int = WIDTH) -> str:
+    """Return the lines as text of this width.
 
     >>> print(render([Line("ask: asks a person.", "1."), Line("say: passes it on.", "1.1", 1)]), end="")
     1. ask: asks a person.
        1.1 say: passes it on.
     """
-    return "".join(f"{_paragraph(line)}\n" for line in lines)
+    return "".join(f"{_paragraph(line, width)}\n" for line in lines)
 
 
-def _paragraph(line: Line) -> str:
+def _paragraph(line: Line, width: int) -> str:
     before = " " * (INDENT * line.depth) + (f"{line.label} " if line.label else "")
     wrapper = textwrap.TextWrapper(
-        max(WIDTH, len(before) + 40),  # however deep, some room for text
+        max(width, len(before) + 40),  # however deep, some room for text
         initial_indent=before,
         subsequent_indent=" " * len(before),
         break_long_words=False,

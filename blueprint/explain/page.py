@@ -17,6 +17,7 @@ from holdfast.blueprint.kinds.description import (
     NestedSteps,
     StepDescription,
 )
+from holdfast.blueprint.kinds.people_lists import people_asked
 from holdfast.blueprint.kinds.references import AGENT, ANY_TOOL, IMPORT
 from holdfast.blueprint.kinds.walk import answers_in
 from holdfast.blueprint.words.schemas import shape
@@ -55,8 +56,8 @@ class Page:
         steps, last = self._steps(self.blueprint.steps, names)
         output = self.blueprint.output
         result = last.previous if output is None else filled(output, last)
-        end = Line(as_sentence(f"{'It' if self.depth else 'The run'} gives {result}"), depth=self.depth)
-        return [self._inputs(), steps, [end], self._agents(names.after("what came before"))]
+        end = Line(as_sentence(f"{'It' if self.depth else 'The run'} returns {result}"), depth=self.depth)
+        return [self._inputs(), steps, [end], self._agents(names.after("the previous output"))]
 
     def _inputs(self) -> list[Line]:
         sentences = []
@@ -85,7 +86,7 @@ class Page:
         step = compiled(step, self.blueprint)
         description = step.describe(names)
         lines = [Line(f"{step.label}: {_step_text(step, description, names)}", label, depth)]
-        self._record(step, description, self.prefix + label.rstrip("."))
+        self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.asked(), names))
         number = 0
         for inner in [*description.inner, *_fallback(step, names)]:
             lines += [Line(inner.title, depth=depth + 1)] if inner.title else []
@@ -111,8 +112,8 @@ class Page:
             return asks_of_calls(used, tools, self.blueprint, may_ask=not work.driven)
         return [] if work.driven else asks_of(used, self.blueprint)
 
-    def _record(self, step: AnyStep, description: StepDescription, at: str) -> None:
-        """Record the step's questions, its agent, and the blueprint it runs."""
+    def _record(self, step: AnyStep, description: StepDescription, at: str, who: tuple[str, ...]) -> None:
+        """Record the step's questions and who is asked, its agent, and the blueprint it runs."""
         asks = list(description.asks)
         self.book.tools |= description.calls
         if description.runs is not None and description.runs in self.blueprint.imports:
@@ -124,7 +125,7 @@ class Page:
         asks += self._asks_of_work(description.work)
         asks = [
             *_checkpoint(step.interrupt_before),
-            *asks,
+            *(replace(ask, who=who) for ask in asks),
             *_checkpoint(step.interrupt_after),
             *_failure_question(step),
         ]
@@ -185,14 +186,14 @@ def _schema_sentences(step: AnyStep) -> list[str]:
 def _context_sentences(step: Step) -> list[str]:
     path = None if step.sink_to is None else one_line(step.sink_to.removeprefix("context."), 60)
     return [
-        *([f"Kept as {path} in the context."] if path is not None else []),
+        *([f"Saved as {path} in the context."] if path is not None else []),
         *(["Its keys are written to the context."] if step.updates_context else []),
     ]
 
 
 _FAILED = {
     "continue": "If it fails, the run goes on without its result.",
-    "ask": "If it fails, a person says what to do.",
+    "ask": "If it fails, a person decides what to do.",
 }
 
 

@@ -6,33 +6,35 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import cast
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.dependencies import resolve_agent
-from holdfast.blueprint.explain.units import RETRIES, PlanWords, only_asks, reconnect_ask, worker_name
+from holdfast.blueprint.explain.units import PlanWords, only_asks, reconnect_ask, worker_name
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.phrases import capitalized
 from holdfast.blueprint.kinds.references import ANY_TOOL
 from holdfast.blueprint.plan import Layout, compile_plan
+from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, counted, filled, quoted
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, quoted
 
 
 def compiled(step: AnyStep, blueprint: Blueprint) -> AnyStep:
-    """Return a step that works off a plan as one that holds the plan's units as steps; any other step as it is."""
+    """Return a step that runs a plan as one that holds the plan's units as steps; any other step as it is."""
     if step.plan_body is None:
         return step
     return cast(AnyStep, CompiledPlan.model_construct(None, **{**step.__dict__, "blueprint": blueprint}))
 
 
 class CompiledPlan(Plan):
-    """A step that works off a plan, with the plan's units as steps."""
+    """A step that runs a plan, with the plan's units as steps."""
 
     blueprint: Blueprint
 
     @cached_property
     def words(self) -> PlanWords:
-        return PlanWords(self.name, self.plan, compile_plan(self.plan)[0], self.blueprint)
+        return PlanWords(self.name, self.plan, compile_plan(self.plan)[0], self.blueprint, self.assignees)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         plan, words = self.plan, self.words
@@ -45,7 +47,9 @@ class CompiledPlan(Plan):
         people = total(unit.questions() for unit in words.steps(words.layout.units))
         if people != Amount():
             sentences.append(f"Questions of its steps to people: {people}.")
-        sentences.append("It gives how each step ended, and with what.")
+        if self.people(names):
+            sentences.append(self.asked_sentence(names).strip())
+        sentences.append("It returns the status and the result of each step.")
         driven, read = plan.driver == "agent", plan.source is not None
         return StepDescription(
             " ".join(sentences),
@@ -60,7 +64,8 @@ class CompiledPlan(Plan):
         subject = plan.goal if plan.source is None else f"the plan in {self._source(names)}"
         how = f"driven by {worker_name(plan.agent)}" if driven else _at_once(plan.max_parallel, "step")
         confirms = "May this plan be run?" if plan.confirm else ""
-        return Drawing("fork", [subject, how], framed=True, confirms=confirms, asks="request_user_info" * driven)
+        lines = [subject, how, *self.people_line(names)]
+        return Drawing("fork", lines, framed=True, confirms=confirms, asks="request_user_info" * driven)
 
     def blocks(self) -> Mapping[str, Block]:
         """Return the units; none if the plan may change before it runs, or while an agent drives it."""
@@ -85,10 +90,10 @@ class CompiledPlan(Plan):
         return filled(self.plan.source, names.after(filled(self.input, names)))
 
     def _opening(self, names: Vocabulary) -> str:
-        sentence = as_sentence(f"works off a plan: {quoted(self.plan.goal)}")
+        sentence = as_sentence(f"runs a plan: {quoted(self.plan.goal)}")
         if self.plan.source is not None:
-            known = "which is known only when it runs, as are its questions."
-            sentence = f"works off the plan in {self._source(names)}, {known}"
+            unknown = "which is known only when it runs, as are its questions."
+            sentence = f"runs the plan in {self._source(names)}, {unknown}"
         if not self.plan.confirm:
             return sentence
         return f"{sentence} A person sees it first, and may change or reject it; a rejected plan fails the step."
@@ -97,11 +102,11 @@ class CompiledPlan(Plan):
         plan = self.plan
         input_text = names.previous if self.input == PREVIOUS else filled(self.input, names)
         if plan.driver == "agent":
-            return [f"It is told the goal and {input_text}."]
+            return [f"It is given the goal and {input_text}."]
         if plan.source is None and all(unit.step.agent or only_asks(unit.step) for unit in layout.steps()):
             return []
         unless = ", unless the plan names another agent of the blueprint" if plan.source is not None else ""
-        return [f"{capitalized(worker_name(plan.agent))} works on the steps, told the goal and {input_text}{unless}."]
+        return [f"{capitalized(worker_name(plan.agent))} works on the steps, given the goal and {input_text}{unless}."]
 
 
 def _at_once(most: int, noun: str) -> str:
@@ -124,20 +129,18 @@ def _failure_sentences(plan: PlanBody, layout: Layout) -> list[str]:
     is_written = plan.source is None
     sentences = []
     if not is_written or any(unit.needs for unit in layout.units_by_id.values()):
-        sentences.append(
-            "What depends on a step that failed is skipped, and so is what depends on skipped steps alone."
-        )
+        sentences.append("Steps that depend on a failed step, or only on skipped ones, are skipped.")
     if not is_written or any(unit.step.tools for unit in layout.steps()):
         sentences.append(
-            f"Where a tool errs, it may be tried again, at most {counted(RETRIES, 'time')} a step; where it is not"
+            f"If a tool fails, it may be called again, at most {counted(MOST_RETRIES, 'time')} a step; if it is not"
             " authorised, a person is asked to reconnect it."
         )
     optional = not is_written or any(unit.step.optional for unit in layout.steps())
     failure = f"a step{' that is not optional' if optional else ''} fails"
     if layout.loops():
         failure = f"a loop fails, or a step outside of loops{' that is not optional' if optional else ''}"
-    then = "nothing more begins, and the plan fails" if plan.fail_fast else "the rest goes on, and then the plan fails"
-    return [*sentences, f"If {failure}, {then}."]
+    then = "no further step starts" if plan.fail_fast else "the other steps still run"
+    return [*sentences, f"If {failure}, {then}, and the plan fails."]
 
 
 def _asks_of_whole(plan: PlanBody) -> tuple[Ask, ...]:

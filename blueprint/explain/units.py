@@ -32,6 +32,7 @@ from holdfast.blueprint.plan import filled as filled_in
 from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
 from holdfast.blueprint.plan.conditions import VALUE
 from holdfast.blueprint.plan.references import whole_reference
+from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total
 from holdfast.blueprint.words.text import (
     RUN,
@@ -46,13 +47,11 @@ from holdfast.blueprint.words.text import (
     quoted,
 )
 
-RETRIES = 2
-"""The most retries of a plan step whose tools fail."""
 _MEANS = {ACCEPT: " (a yes)", REFUSE: " (a no)"}
 _FAILED_ITEM = {
-    "continue": "if one fails, the next one begins, and if all fail, so does the loop",
+    "continue": "if one fails, the next one starts; if all fail, so does the loop",
     "fail": "if one fails, so does the loop",
-    "ask": "if one fails, a person says what to do",
+    "ask": "if one fails, a person decides what to do",
 }
 
 
@@ -64,6 +63,8 @@ class PlanWords:
     plan: PlanBody
     layout: Layout
     blueprint: Blueprint
+    assignees: Sequence[str] | str = ()
+    """Who is asked where a step names nobody."""
 
     @property
     def is_driven(self) -> bool:
@@ -113,11 +114,11 @@ class PlanWords:
     def _result(self, id_: str, around: list[str]) -> str:
         unit = self.layout.find(id_)
         if unit is None:
-            return f"what {id_} gave"
+            return f"the output of {id_}"
         answered = isinstance(unit, StepUnit) and only_asks(unit.step)
         outside = [loop for loop in self.layout.loops_of(unit.id) if loop not in around]
         each = f" for each item of {self.name(outside[0])}" if outside else ""
-        return f"{'the answer to' if answered else 'what'} {self.name(unit.id)}{'' if answered else ' gave'}{each}"
+        return f"the {'answer to' if answered else 'output of'} {self.name(unit.id)}{each}"
 
     def clause(self, unit: Unit) -> str:
         """Return the condition of a unit as a clause; empty if it has none."""
@@ -146,6 +147,10 @@ class _UnitStep(Step):
     def label(self) -> str:
         return self.words.name(self.name)
 
+    def asked(self) -> Sequence[str] | str:
+        """See base class."""
+        return self.words.assignees
+
     def questions(self) -> Amount:
         """Return how many questions the unit asks people."""
         raise NotImplementedError
@@ -166,6 +171,10 @@ class _PlanStep(_UnitStep):
         title = self.unit.step.title
         return f"{super().label} ({one_line(title, 60)})" if title else super().label
 
+    def asked(self) -> Sequence[str] | str:
+        """See base class."""
+        return self.unit.step.assignees or super().asked()
+
     def questions(self) -> Amount:
         return Amount(1 if asks(self.unit.step) else 0)
 
@@ -181,15 +190,17 @@ class _PlanStep(_UnitStep):
             if agent is not None and "ask" in agent.human:
                 why = f"the agent of step {step.id} may ask a person as often as it wants"
                 return Cost(Amount(None, (why,)), includes_agents=True)
-        return Cost(Amount(len(step.tools) + RETRIES), includes_agents=True)
+        return Cost(Amount(len(step.tools) + MOST_RETRIES), includes_agents=True)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         step, words = self.unit.step, self.words
-        sentences = [f"{words.preconditions(self.unit, 'else it is skipped')}{self._action()}"]
+        sentences = [f"{words.preconditions(self.unit, 'else it is skipped')}{self._action(names)}"]
         if step.expected_result:
             sentences.append(as_sentence(f"It should give {words.text(step.expected_result, self.unit)}"))
+        if step.assignees and not only_asks(step):
+            sentences.append(f"What it asks goes to {self.people(names)}.")
         if step.optional:
-            sentences.append("If it fails, the plan does not.")
+            sentences.append("Its failure does not fail the plan.")
         asked = [self._ask()] if asks(step) else []
         asked += [reconnect_ask(step.tools)] if step.tools else []
         return StepDescription(" ".join(sentences), asks=tuple(asked), work=self._work())
@@ -202,6 +213,7 @@ class _PlanStep(_UnitStep):
             self.words.unquoted(self._instruction, self.unit),
             f"unless no: {calls}" if calls and asks(step) else calls,
             self._own_worker,
+            *(self.people_line(names) if step.assignees or asks(step) else []),
         ]
         access = f"{step.id}_reconnect"  # where a person is asked to reconnect a tool
         also = () if access in self.words.layout.units_by_id else (access,)
@@ -219,7 +231,7 @@ class _PlanStep(_UnitStep):
         agent = self.unit.step.agent
         return "" if agent is None or self.words.is_driven else worker_name(agent)
 
-    def _action(self) -> str:
+    def _action(self, names: Vocabulary) -> str:
         step = self.unit.step
         text = self.words.text(self._instruction, self.unit) if self._instruction else ""
         worker = f"{self._own_worker} " if self._own_worker else ""
@@ -228,14 +240,15 @@ class _PlanStep(_UnitStep):
         if asks(step):
             when = "After a yes" if wants_a_yes(step) else "Unless the answer is a no,"
             then = f" {when} {worker or 'it '}{calls}." if step.tools else ""
-            return f"{self._question(text)}{then}"
+            return f"{self._question(text, names)}{then}"
         if step.tools:
             return as_sentence(f"{worker}{calls} for {text}" if text else f"{worker}{calls}")
         return as_sentence(f"{worker}works on {text}")
 
-    def _question(self, text: str) -> str:
+    def _question(self, text: str, names: Vocabulary) -> str:
         step, offered = self.unit.step, self._choices()
-        sentences = [f"asks a person {'to choose' if offered else 'for text'}: {as_sentence(text)}"]
+        person = self.people(names) or "a person"
+        sentences = [f"asks {person} {'to choose' if offered else 'for text'}: {as_sentence(text)}"]
         if offered:
             sentences.append(f"Choices: {listed([f'{constant(text)}{means}' for text, means in offered], 'or')}.")
         if step.timeout is not None:
@@ -278,19 +291,19 @@ class _PlanLoop(_UnitStep):
         return {"body": Block(tuple(self.words.nested(self.unit.body).steps))}
 
     def cost(self) -> Cost:
-        if self.unit.on_item_error == "ask":
-            return Cost(times=None, why=f"an item of {self.name} is tried again as often as a person wants")
+        if self.unit.block.on_item_error == "ask":
+            return Cost(times=None, why=f"an item of {self.name} may run again as often as a person wants")
         items = self._literal_items
-        return Cost(each=(self.name, self.unit.max_items)) if items is None else Cost(times=len(items))
+        return Cost(each=(self.name, self.unit.block.max_items)) if items is None else Cost(times=len(items))
 
     def describe(self, names: Vocabulary) -> StepDescription:
         unit = self.unit
         these = "this step" if len(unit.body) == 1 else "these steps"
-        most = "" if self._literal_items is not None else f" (at most {unit.max_items:,})"
+        most = "" if self._literal_items is not None else f" (at most {unit.block.max_items:,})"
         before = self.words.preconditions(unit, "else it is skipped, with all that is in it")
-        ends = _FAILED_ITEM[unit.on_item_error]
-        text = f"{before}does {these} for each item of {self._over}{most}, {self._pace}; {ends}."
-        asked = (Ask("input", "An item has failed. What now?", RESCUE),) if unit.on_item_error == "ask" else ()
+        ends = _FAILED_ITEM[unit.block.on_item_error]
+        text = f"{before}runs {these} for each item of {self._over}{most}, {self._pace}; {ends}."
+        asked = (Ask("input", "An item has failed. What now?", RESCUE),) if unit.block.on_item_error == "ask" else ()
         return StepDescription(text, (self.words.nested(unit.body),), asked)
 
     def draw(self, names: Vocabulary) -> Drawing:
@@ -308,13 +321,13 @@ class _PlanLoop(_UnitStep):
 
     @property
     def _pace(self) -> str:
-        most = self.unit.max_parallel
+        most = self.unit.block.max_parallel
         return "one after the other" if self.words.is_driven or most == 1 else f"up to {most} at once"
 
     @property
     def _literal_items(self) -> list[JSON] | None:
         """The items that are written in the plan."""
-        over = self.unit.over
+        over = self.unit.block.over
         return over if isinstance(over, list) else json_list(over) if isinstance(over, str) else None
 
     @property
@@ -322,7 +335,7 @@ class _PlanLoop(_UnitStep):
         """The words for the list."""
         items = self._literal_items
         if items is None:
-            return self.words.text(str(self.unit.over), self.unit)
+            return self.words.text(str(self.unit.block.over), self.unit)
         return f"a list of {len(items)}: {listed([self._item(item) for item in items])}"
 
     def _item(self, item: JSON) -> str:

@@ -30,18 +30,26 @@ class ExpressionError(ValueError):
         return f"{text} ({self.hint})" if self.hint else text
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str | None:
-    """Return "did you mean …?" with the most similar name, or None.
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name most similar to this one, or None.
 
-
-    >>> did_you_mean("drfat", ["draft", "input"])
-    "did you mean 'draft'?"
+    >>> nearest("drfat", ["draft", "input"])
+    'draft'
     """
     if len(name) > _SHOWN:
         return None
     candidates = [key for key in islice(names, _COMPARED) if isinstance(key, str) and len(key) <= _SHOWN]
-    close = get_close_matches(name, candidates, n=1)
-    return f"did you mean {close[0]!r}?" if close else None
+    return next(iter(get_close_matches(name, candidates, n=1)), None)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """Return "did you mean …?" with the most similar name, or None.
+
+    >>> did_you_mean("drfat", ["draft", "input"])
+    "did you mean 'draft'?"
+    """
+    close = nearest(name, names)
+    return None if close is None else f"did you mean {close!r}?"
 
 
 def shortened(text: str, size: int) -> str:

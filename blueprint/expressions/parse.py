@@ -29,7 +29,7 @@ _REFUSED: dict[type[nodes.Node], str] = {
     nodes.AssignBlock: "a `set` block is not part of this language, only {% set name = value %}",
     nodes.NSRef: "only a name can be set",
 }
-_ENVIRONMENT = Environment(keep_trailing_newline=True)
+_ENVIRONMENT = Environment(keep_trailing_newline=True)  # its parser alone is used  # nosec B701
 
 
 _CUT_SHORT = dict.fromkeys(
@@ -37,6 +37,16 @@ _CUT_SHORT = dict.fromkeys(
     "is cut short: a value is missing at its end",
 )
 """What jinja2 says where an expression ends too early; a condition is no template, and nothing is printed."""
+
+
+_OF_OTHERS = {
+    "=": "write == to compare",
+    "&": "write `and`",
+    "|": "write `or`",
+    "!": "write `not`",
+    "?": "write `a if condition else b`",
+}
+"""Operators of other languages, with what to write here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,7 @@ def _checked(source: str, parse: Callable[[], nodes.Node]) -> nodes.Node:
         _check(root)
     except TemplateSyntaxError as error:
         message = _CUT_SHORT.get(str(error.message), str(error.message))
-        raise ExpressionError(message, None, source, error.lineno) from None
+        raise ExpressionError(message, _way_out(message), source, error.lineno) from None
     except ExpressionError as error:
         error.expression = source
         raise
@@ -141,6 +151,11 @@ def _checked(source: str, parse: Callable[[], nodes.Node]) -> nodes.Node:
     except RecursionError:
         raise ExpressionError("nested too deeply", expression=source) from None
     return root
+
+
+def _way_out(message: str) -> str | None:
+    """Return what to write instead of an operator of other languages, which a message of the parser quotes."""
+    return next((hint for sign, hint in _OF_OTHERS.items() if f"{sign!r}" in message), None)
 
 
 def _check(root: nodes.Node) -> None:

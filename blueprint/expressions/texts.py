@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 
 from holdfast.blueprint.json_values import JSON
+
+_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n\s*```", re.DOTALL)
+_DECODER = json.JSONDecoder()
 
 
 class NoJson(ValueError):
@@ -39,6 +43,24 @@ def read_structure(value: object) -> JSON:
         return read_json(value)
     except NoJson:
         return value
+
+
+def fenced(text: str) -> list[str]:
+    r"""Return what stands between fences of Markdown in a text.
+
+    >>> fenced("Here:\n```json\n[1]\n```\nand:\n```\nend\n```")
+    ['[1]', 'end']
+    """
+    return [match["inside"] for match in _FENCE.finditer(text)]
+
+
+def json_from(text: str, begin: int) -> tuple[JSON, int] | None:
+    """Return the JSON value that begins there in a text, and its end; None if none does."""
+    try:
+        _, end = _DECODER.raw_decode(text, begin)
+        return read_json(text[begin:end]), end
+    except (ValueError, RecursionError):
+        return None
 
 
 def may_be_structure(text: str) -> bool:

@@ -1,13 +1,15 @@
-"""Draw a blueprint as a Mermaid flowchart, for `holdfast graph`; with an overlay, also the state of a run."""
+"""Draw a blueprint as a flowchart, for `holdfast graph` and the pages; with an overlay, also the state of a run."""
 
 from __future__ import annotations
 
+from holdfast.blueprint.graph.chart import Chart, ChartEdge, ChartGroup, ChartNode
 from holdfast.blueprint.graph.flowchart import Flowchart
+from holdfast.blueprint.graph.mermaid import mermaid_text
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
 from holdfast.blueprint.graph.steps import draw_step
 from holdfast.blueprint.kinds import Blueprint
 
-__all__ = ["RunOverlay", "Path", "State", "graph"]
+__all__ = ["Chart", "ChartEdge", "ChartGroup", "ChartNode", "Path", "RunOverlay", "State", "chart_of", "graph"]
 
 
 def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
@@ -22,6 +24,11 @@ def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
       n1 --> n2
       n2 --> n3
     """
+    return mermaid_text(chart_of(blueprint, overlay))
+
+
+def chart_of(blueprint: Blueprint, overlay: RunOverlay | None = None) -> Chart:
+    """Return a blueprint's flowchart as data, with the states of the overlay."""
     drawing = Flowchart(draw_step, overlay or RunOverlay())
     drawing.draw(blueprint)
-    return drawing.chart.text()
+    return drawing.chart

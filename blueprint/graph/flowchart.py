@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.graph.mermaid import MermaidChart
+from holdfast.blueprint.graph.chart import Chart
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback
 from holdfast.blueprint.kinds.walk import answers_in
@@ -64,7 +64,7 @@ class Flowchart:
     draw_step: Callable[[Flowchart, AnyStep, Location, Ends], DrawnStep]
     """Draws a step, given the ends of what comes before it."""
     overlay: RunOverlay = field(default_factory=RunOverlay)
-    chart: MermaidChart = field(default_factory=MermaidChart)
+    chart: Chart = field(default_factory=Chart)
     nodes: dict[Path, str] = field(default_factory=dict)
     """The node or group that represents each path."""
     keys: dict[Path, frozenset[str]] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Flowchart:
     def _mark(self, begin: str, end: str) -> None:
         """Colour the nodes by the states of a run; an open question marks the nearest node."""
         states = {self._with_default_keys(path): state for path, state in self.overlay.states.items()}
-        colours: dict[str, str] = {self.nodes[path]: state for path, state in states.items() if path in self.nodes}
+        colours: dict[str, State] = {self.nodes[path]: state for path, state in states.items() if path in self.nodes}
         if () in states:
             colours[begin] = "done"
             colours |= {end: states[()]} if states[()] in ("done", "failed") else {}

@@ -1,16 +1,14 @@
-"""Mermaid's syntax: nodes, groups, edges and classes, with labels that hold any text."""
+"""Mermaid's syntax: nodes, groups, edges and classes of a chart, with labels that hold any text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from holdfast.blueprint.expressions.error import shortened
+from holdfast.blueprint.graph.chart import Chart, ChartEdge, ChartGroup, ChartNode
+from holdfast.blueprint.kinds.description import Shape
 
-Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork", "store"]
 SHAPES: dict[Shape, tuple[str, str]] = {
     "end": ("([", "])"),
     "question": ("{{", "}}"),
@@ -66,56 +64,33 @@ def _reads_as_is(char: str) -> bool:
     return char not in "°¶ﬂß"  # with which Mermaid stands in for such numbers itself
 
 
-@dataclass
-class MermaidChart:
-    """The text of a chart. Edges are written after all groups: inside one, an edge draws both of its nodes in."""
+def mermaid_text(chart: Chart) -> str:
+    """Return the Mermaid source of a chart.
 
-    nodes: list[str] = field(default_factory=list)
-    edges: list[str] = field(default_factory=list)
-    classes: dict[str, list[str]] = field(default_factory=dict)
-    _count: int = 0
-    _level: int = 1
+    Edges stand after all groups: inside a group, an edge draws both of its nodes in.
+    """
+    classes: dict[str, list[str]] = {}
+    for id_, state in chart.states.items():
+        classes.setdefault(state, []).append(id_)
+    styled = [f"{_INDENT}classDef {state} {STYLES[state]}" for state in STYLES if state in classes]
+    marked = [f"{_INDENT}class {','.join(classes[state])} {state}" for state in STYLES if state in classes]
+    edges = [_edge(edge) for edge in chart.edges]
+    return "\n".join(["flowchart TD", *_declared(chart.elements, 1), *edges, *styled, *marked, ""])
 
-    @property
-    def size(self) -> int:
-        """The number of nodes and groups."""
-        return self._count
 
-    def node(self, shape: Shape, *lines: str) -> str:
-        """Add a node, and return its id."""
-        opened, closed = SHAPES[shape]
-        id_ = self._next("n")
-        self._declare(f"{id_}{opened}{label(*lines)}{closed}")
-        return id_
+def _declared(elements: Sequence[ChartNode | ChartGroup], level: int) -> Iterator[str]:
+    indent = _INDENT * level
+    for element in elements:
+        if isinstance(element, ChartNode):
+            opened, closed = SHAPES[element.shape]
+            yield f"{indent}{element.id}{opened}{label(*element.lines)}{closed}"
+        else:
+            yield f"{indent}subgraph {element.id}[{label(*element.lines)}]"
+            yield from _declared(element.elements, level + 1)
+            yield f"{indent}end"
 
-    @contextmanager
-    def group(self, *lines: str) -> Iterator[str]:
-        """Frame what is declared inside, and yield the id of the frame."""
-        id_ = self._next("g")
-        self._declare(f"subgraph {id_}[{label(*lines)}]")
-        self._level += 1
-        yield id_
-        self._level -= 1
-        self._declare("end")
 
-    def edge(self, source: str, target: str, text: str = "", *, dotted: bool = False) -> None:
-        arrow = "-.->" if dotted else "-->"
-        label_text = f"|{label(text)}|" if text.strip() else ""
-        self.edges.append(f"{_INDENT}{source} {arrow}{label_text} {target}")
-
-    def mark(self, id_: str, state: str) -> None:
-        self.classes.setdefault(state, []).append(id_)
-
-    def text(self) -> str:
-        styled = [f"{_INDENT}classDef {state} {STYLES[state]}" for state in STYLES if state in self.classes]
-        marked = [
-            f"{_INDENT}class {','.join(self.classes[state])} {state}" for state in STYLES if state in self.classes
-        ]
-        return "\n".join(["flowchart TD", *self.nodes, *self.edges, *styled, *marked, ""])
-
-    def _next(self, letter: str) -> str:
-        self._count += 1
-        return f"{letter}{self._count}"
-
-    def _declare(self, line: str) -> None:
-        self.nodes.append(_INDENT * self._level + line)
+def _edge(edge: ChartEdge) -> str:
+    arrow = "-.->" if edge.dotted else "-->"
+    label_text = f"|{label(edge.text)}|" if edge.text.strip() else ""
+    return f"{_INDENT}{edge.source} {arrow}{label_text} {edge.target}"

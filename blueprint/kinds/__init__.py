@@ -12,25 +12,42 @@ from pydantic import Field
 
 from holdfast.blueprint.kinds.agentic_loop import AgenticLoop
 from holdfast.blueprint.kinds.agents import Agent, AgentHistory, AgentTool, Rule
+from holdfast.blueprint.kinds.asking import AskingStep
+from holdfast.blueprint.kinds.attachments import AttachmentSource, ModelAttachment
 from holdfast.blueprint.kinds.base import Block, Fallback, Step
 from holdfast.blueprint.kinds.cache import Cache
 from holdfast.blueprint.kinds.clarify import Clarify
 from holdfast.blueprint.kinds.conditional import Conditional
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.hitl import Hitl
-from holdfast.blueprint.kinds.hitl_fields import Escalation, Option
+from holdfast.blueprint.kinds.hitl_fields import Escalation, Option, Verification
 from holdfast.blueprint.kinds.loop import Loop
 from holdfast.blueprint.kinds.loop_block import HistoryManagement, LoopBlock
 from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock
 from holdfast.blueprint.kinds.operations import Operation, Write
 from holdfast.blueprint.kinds.parallel import Parallel
-from holdfast.blueprint.kinds.parts import Access, Limits, Part, Retry
+from holdfast.blueprint.kinds.parts import Access, Limits, Part, Retry, Risk
 from holdfast.blueprint.kinds.plan import Plan
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanOption, PlanStep
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
+from holdfast.blueprint.kinds.timer import Timer
+from holdfast.blueprint.kinds.wait import Wait
+from holdfast.blueprint.kinds.workflow import OwnWorkflow, WorkflowBlock
 
 AnyStep = Annotated[
-    PlainStep | Hitl | Conditional | Loop | Map | Parallel | Clarify | Cache | AgenticLoop | Plan,
+    PlainStep
+    | Hitl
+    | Conditional
+    | Loop
+    | Map
+    | Parallel
+    | Clarify
+    | Cache
+    | AgenticLoop
+    | Plan
+    | Timer
+    | OwnWorkflow
+    | Wait,
     Field(discriminator="kind"),
 ]
 DEFAULT_KIND = "step"
@@ -57,6 +74,8 @@ __all__ = [
     "AgentTool",
     "AgenticLoop",
     "AnyStep",
+    "AskingStep",
+    "AttachmentSource",
     "Block",
     "Blueprint",
     "Cache",
@@ -73,9 +92,11 @@ __all__ = [
     "Loop",
     "LoopBlock",
     "Map",
+    "ModelAttachment",
     "MapBlock",
     "Operation",
     "Option",
+    "OwnWorkflow",
     "Parallel",
     "PlainStep",
     "Plan",
@@ -84,8 +105,13 @@ __all__ = [
     "PlanOption",
     "PlanStep",
     "Retry",
+    "Risk",
     "Rule",
     "Step",
+    "Timer",
+    "Verification",
+    "Wait",
+    "WorkflowBlock",
     "Write",
     "kind_named",
 ]

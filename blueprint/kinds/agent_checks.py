@@ -14,7 +14,11 @@ PLAIN = ("always", "never")
 
 
 def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings, *, planner: bool = False) -> None:
-    check_tools(agent.tools, f"{path}.tools", blueprint, findings)
+    if agent.source is None:
+        _check_plain(agent, path, findings)
+        check_tools(agent.tools, f"{path}.tools", blueprint, findings)
+    else:
+        _check_object(agent, agent.source, path, findings)
     if (history := agent.history_management) is not None:
         if history.max_turns is None and history.max_tokens is None:
             message = "'max_turns' or 'max_tokens' is missing: it says when the conversation is too long"
@@ -22,6 +26,9 @@ def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Finding
         if history.agent is not None:
             check_known(history.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
     _check_rules(agent, path, findings, planner)
+    if agent.output_mode == "native" and agent.output_schema is None and agent.source is None:
+        message = "'output_mode' belongs to outputs with a schema"
+        findings.add_key(f"{path}.output_mode", "conflict", message, "add output_schema, or remove it")
     if not agent.works_in_turns and not planner:
         for key in ("permissions", "history_management"):
             if agent.model_dump(include={key})[key]:
@@ -29,13 +36,48 @@ def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Finding
                 findings.add_key(f"{path}.{key}", "conflict", message, "add tools or human, or remove it")
 
 
+def _check_plain(agent: Agent, path: str, findings: Findings) -> None:
+    if not agent.model:
+        description = Agent.model_fields["model"].description
+        findings.add(f"{path}.model", "missing_key", "'model' is missing", description)
+    if agent.deps is not None:
+        hint = "add from: package.module:agent, or remove it"
+        findings.add_key(f"{path}.deps", "conflict", "'deps' belongs to agents with 'from'", hint)
+
+
+def _check_object(agent: Agent, source: str, path: str, findings: Findings) -> None:
+    """Check what stands beside `from`; whether the worker has the agent, and its tools, the look-up tells."""
+    if ":" in source:
+        check_function(source, f"{path}.from", findings)
+    if agent.deps is not None:
+        check_function(agent.deps, f"{path}.deps", findings)
+    if agent.output_schema is not None:
+        message = "the agent of 'from' has a type of output itself"
+        hint = "remove it; a step may have an output_schema"
+        findings.add_key(f"{path}.output_schema", "conflict", message, hint)
+    if agent.output_mode == "native":
+        message = "the agent of 'from' says itself how its output is given"
+        findings.add_key(f"{path}.output_mode", "conflict", message, "remove it; in its code: NativeOutput")
+    names = [tool.name for tool in agent.tools]
+    for index, tool in enumerate(agent.tools):
+        tool_path = f"{path}.tools[{index}]"
+        if tool.name.startswith((AGENT, IMPORT, MCP)) or ":" in tool.name:
+            message = f"{tool.name!r} cannot be given to an agent of 'from'"
+            hint = "name its own tools here, to set approve, review, idempotent, timeout or retry of them"
+            findings.add(f"{tool_path}.name", "bad_value", message, hint)
+        if tool.name in names[:index]:
+            message = f"the tool {tool.name!r} appears twice"
+            findings.add(f"{tool_path}.name", "duplicate_name", message, "keep one of them")
+        _check_approve(tool, tool_path, findings)
+
+
 def _check_rules(agent: Agent, path: str, findings: Findings, planner: bool) -> None:
     """Check that a rule for one tool names an existing one; an MCP server's tools are unknown here."""
     names = {spelling for tool in agent.tools for spelling in _spellings(tool.name)}
-    if planner or any(name.startswith(MCP) for name in names):
+    if planner or agent.source is not None or any(name.startswith(MCP) for name in names):
         return
     for index, rule in enumerate(agent.permissions):
-        if names and not any(mark in rule.tool for mark in "*?[") and rule.tool not in names:
+        if names and rule.names_one_tool and rule.tool not in names:
             rule_path = f"{path}.permissions[{index}].tool"
             check_known(rule.tool, "tool", names, rule_path, findings)
 
@@ -66,7 +108,7 @@ def check_tool_name(name: str, path: str, blueprint: Blueprint, findings: Findin
     elif name.startswith(MCP):
         if not name.removeprefix(MCP).partition("/")[0]:
             findings.add(
-                path, "bad_value", f"{name!r} names no MCP server", "write mcp:<server> or mcp:<server>/<tool>"
+                path, "bad_value", f"{name!r} does not name an MCP server", "write mcp:<server> or mcp:<server>/<tool>"
             )
     elif ":" in name:
         check_function(name, path, findings)

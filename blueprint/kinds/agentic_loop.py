@@ -7,10 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.agent_checks import check_tools
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
-from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.asking import AskingStep
+from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -23,10 +25,10 @@ from holdfast.blueprint.kinds.schema_forms import (
     set_form,
 )
 from holdfast.blueprint.source import PlacedDict, PlacedList
-from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
+from holdfast.blueprint.words.text import Vocabulary, filled, listed
 
 
-class AgenticLoop(Step):
+class AgenticLoop(AskingStep):
     """A planner whose turns are commands: run an agent or a tool, ask a person, finish."""
 
     kind: Literal["agentic_loop"]
@@ -94,13 +96,13 @@ class AgenticLoop(Step):
         sentences.append(f"{counted(self.max_loops, 'turn')} at most; if that is not enough, it fails.")
         end = names.after("what it finished with").with_roots(log="the log of its commands")
         sentences += result_sentences(self.output_template, None, None, end)
-        text = " ".join(sentences) + attempts(self.timeout, self.retry)
+        text = " ".join(sentences) + attempts(self.timeout, self.retry) + self.asked_sentence(names)
         return StepDescription(text, agent=self.planner, registry=tuple(self.registry))
 
     def draw(self, names: Vocabulary) -> Drawing:
         planner = self.planner
         label = f"planner {planner}" if isinstance(planner, str) else f"planner: {model(planner.model)}"
-        return Drawing("agent", [label, f"at most {counted(self.max_loops, 'turn')}"])
+        return Drawing("agent", [label, f"at most {counted(self.max_loops, 'turn')}", *self.people_line(names)])
 
     def cost(self) -> Cost:
         return Cost(turns=self.max_loops)

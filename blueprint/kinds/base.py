@@ -14,6 +14,7 @@ from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Name, Part, Template
+from holdfast.blueprint.kinds.people_lists import people_phrase
 from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
@@ -53,6 +54,9 @@ class Fallback(Part):
 class Step(Part):
     """The keys that every step may have, and the defaults of what a kind says of itself."""
 
+    synonyms: ClassVar[Mapping[str, str]] = {"if": "when", "id": "name"}
+    other_names: ClassVar[tuple[str, ...]] = ()
+    """What others call this kind: a wrong kind gets its name as the hint."""
     renders_agents: ClassVar[bool] = True
     """The instructions of the agents that the step names are rendered in its own scope."""
     input_schema_describes_answer: ClassVar[bool] = False
@@ -149,7 +153,7 @@ class Step(Part):
 
     @property
     def stops(self) -> bool:
-        """True if the step surely stops for a person, unless its `when` is false."""
+        """True if the step surely waits, for a person or for a time, unless its `when` is false."""
         return self.interrupt_before or self.interrupt_after
 
     def schemas(self) -> Mapping[str, Schema | None]:
@@ -162,7 +166,7 @@ class Step(Part):
 
     @property
     def plan_body(self) -> PlanBody | None:
-        """The plan that the step works off."""
+        """The plan that the step runs."""
         return None
 
     @classmethod
@@ -192,6 +196,19 @@ class Step(Part):
     def label(self) -> str:
         """The name of the step for people."""
         return self.name
+
+    def people(self, names: Vocabulary) -> str:
+        """Return in words who is asked what the step asks; empty if it is anyone."""
+        return people_phrase(self.asked(), names)
+
+    def people_line(self, names: Vocabulary) -> list[str]:
+        """Return the line of a drawing that says who is asked, if it is not anyone."""
+        people = self.people(names)
+        return [f"asks {people}"] if people else []
+
+    def asked(self) -> Sequence[str] | str:
+        """Return who may answer what the step asks, as its author wrote it; empty: anyone."""
+        return ()
 
     @property
     def answer_kind(self) -> str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Cache(Step):
-    """Run the wrapped step, or give what it gave before for the same key; a hit writes to the context like a run."""
+    """Run the wrapped step, or return its earlier output for the same key; a hit writes to the context like a run."""
 
     skips_known_results: ClassVar[bool] = True
 
@@ -53,7 +53,7 @@ class Cache(Step):
         kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
         inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
         return StepDescription(
-            f"does this step once for {key} and keeps its result {kept}.",
+            f"runs this step once for {key}, and caches its result {kept}.",
             (NestedSteps("", [self.wrapped_step], inside),),
         )
 

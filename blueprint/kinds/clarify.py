@@ -7,12 +7,13 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
-from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.description import MORE, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -21,7 +22,7 @@ from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalized
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.schemas import fields, shape
-from holdfast.blueprint.words.text import Vocabulary, counted, filled, unquoted
+from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 
 READINGS = 3
 """The most requests for one answer."""
@@ -29,7 +30,7 @@ FEWEST = 8
 """Questions that may be put where the author gives no number."""
 
 
-class Clarify(Step):
+class Clarify(AskingStep):
     """Ask a person for what is not known yet, until an object fits its schema; the output is the object."""
 
     # A field named `schema` would hide one of pydantic's own: authors write `schema`, the code says `facts`.
@@ -109,9 +110,9 @@ class Clarify(Step):
             return
         required = self.facts.get("required")
         for name in required if isinstance(required, list) else []:
-            if name not in properties:
-                message = f"{name!r} is required, but none of the properties: it could never be asked"
-                hint = did_you_mean(str(name), properties) or f"known facts: {', '.join(properties)}"
+            if isinstance(name, str) and name not in properties:
+                message = f"{name!r} is required, but is not among the properties: it could never be asked"
+                hint = did_you_mean(name, properties) or f"known facts: {', '.join(properties)}"
                 findings.add(f"{path}.schema.required", "bad_value", message, hint)
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
@@ -122,11 +123,11 @@ class Clarify(Step):
             findings.add(f"{path}.max_questions", "few_questions", message, f"write {facts} or more, or remove it")
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        except_known = (
-            f", but for what is known and fits of {filled(self.known, names)}" if self.known is not None else ""
-        )
         facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)
-        sentences = [f"talks with a person about {filled(self.goal, names)} until it knows {facts}{except_known}."]
+        person = self.people(names) or "a person"
+        sentences = [f"asks {person} about {filled(self.goal, names)} until it knows {facts}."]
+        if self.known is not None:
+            sentences.append(f"It does not ask for facts that are known: {filled(self.known, names)}.")
         sentences.append(f"{counted(self.most_questions, 'question')} at most; {AT_MOST[self.on_max_questions]}.")
         if self.confirm:
             sentences.append("At the end the person sees what was understood, and may correct or reject it.")
@@ -139,7 +140,8 @@ class Clarify(Step):
 
     def draw(self, names: Vocabulary) -> Drawing:
         facts = f"asks for {', '.join(self.properties())}" if self.properties() else ""
-        return Drawing("question", [unquoted(self.goal, names), facts], helper="words and reads")
+        lines = [unquoted(self.goal, names), facts, *self.people_line(names)]
+        return Drawing("question", lines, helper="words and reads")
 
     def cost(self) -> Cost:
         return Cost(self._requests(), includes_agents=True)
@@ -148,7 +150,7 @@ class Clarify(Step):
         if self.agent is None:
             return Amount()
         if self.on_max_questions == "ask":
-            return Amount(None, (f"{self.name} asks for as long as a person wants",))
+            return Amount(None, (f"{self.name} asks as long as a person wants",))
         if self.confirm:
             return Amount(None, (f"{self.name} begins again as often as a person rejects what was understood",))
         return Amount((self.most_questions + 1) * READINGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from jinja2 import nodes
 from pydantic import Field
@@ -36,6 +36,14 @@ _TRUTH = frozenset({"true", "false"})
 
 class Conditional(Step):
     """Run the branch whose key is the condition's value; the output is the branch's output."""
+
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **Step.synonyms,
+        **dict.fromkeys(("if", "switch", "on", "expression"), "condition_expression"),
+        **dict.fromkeys(("default", "else"), "default_branch"),
+        "cases": "branches",
+    }
+    other_names: ClassVar[tuple[str, ...]] = ("if", "switch", "case", "branch", "condition", "choice", "router")
 
     kind: Literal["conditional"]
     condition_expression: str | None = Field(
@@ -113,8 +121,8 @@ class Conditional(Step):
             NestedSteps(f"If it is {_key(key)}{colon_or_nothing(then)}", then, inside, key, key)
             for key, then in self.branches.items()
         ]
-        unknown = " Anything else fails the step." if self.default_branch is None else ""
-        return StepDescription(f"goes by {self._subject(names)}.{unknown}", (*blocks, *self._otherwise(inside)))
+        unknown = " Any other value fails the step." if self.default_branch is None else ""
+        return StepDescription(f"branches on {self._subject(names)}.{unknown}", (*blocks, *self._otherwise(inside)))
 
     def draw(self, names: Vocabulary) -> Drawing:
         clause = self._yes_or_no(names)
@@ -133,7 +141,7 @@ class Conditional(Step):
         """Return the words for the value that selects a branch."""
         input_text = filled(self.input, names)
         if self.condition_expression is None:
-            return f"what the function {self.condition} says of {input_text}"
+            return f"the result of the function {self.condition} for {input_text}"
         return value(self.condition_expression, names.after(input_text))
 
     def _either(self, clause: str, names: Vocabulary) -> StepDescription:
@@ -148,7 +156,7 @@ class Conditional(Step):
             if key in self.branches
         ]
         other = [] if len(blocks) == 2 else self._otherwise(names)
-        ways = "goes one of two ways." if len(blocks) == 2 or other else "goes one way, or fails."
+        ways = "takes one of two branches." if len(blocks) == 2 or other else "goes one way, or fails."
         return StepDescription(ways, (*blocks, *other))
 
     def _otherwise(self, names: Vocabulary) -> list[NestedSteps]:

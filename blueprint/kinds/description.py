@@ -1,4 +1,4 @@
-"""What a kind says of itself to people: words for `explain`, a drawing for `graph`, and what it costs."""
+"""Descriptions that a step kind gives of itself: words for `explain`, a drawing for `graph`, and its cost."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork"
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a step stands in a flowchart: its node, and the way through the steps inside it."""
+    """A step in a flowchart: its node, and the way through the steps inside it."""
 
     shape: Shape = "plain"
     lines: Sequence[str] = ()
@@ -133,7 +133,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step may request of models: its own requests, and those of what it holds, so many times."""
+    """The model requests of a step: its own, and those of the steps inside it, times their number of repetitions."""
 
     own: Amount = Amount()
     times: int | None = 1

@@ -1,4 +1,4 @@
-"""What a kind's short forms are expanded with: nested steps, agents, corrected keys, and the problems found."""
+"""Tools for expanding the short forms of a kind: nested steps, agents, corrected keys, and the problems found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds.keys import known_keys, nearest, unknown_key
+from holdfast.blueprint.kinds.keys import Form, block_key, known_keys, meant_key, unknown_key
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
@@ -37,33 +37,52 @@ class Expansion(ABC):
     def tools(self, definitions: PlacedList) -> PlacedList:
         """Return an agent's tools in core form: `search` is `{name: search}`."""
 
+    def without_block(self, definition: PlacedDict, block: str, path: str) -> PlacedDict:
+        """Return a step with the keys that stand under `block` beside its name."""
+        if not isinstance(definition.get(block), PlacedDict):
+            return definition
+        step = definition.copy()
+        nested, _ = step.take(block)
+        for key, value in nested.items():
+            if key in step:
+                self.add(nested.key_place(key), f"{path}.{block}.{key}", "conflict", f"{key!r} appears twice")
+            else:
+                step.put(key, value, nested.places[key])
+        return step
+
     def add(self, place: Position, path: str, code: str, message: str, hint: str | None = None) -> None:
         self.problems.append(place.problem(path, code, message, hint))
 
-    def add_unknown_key(self, place: Position, part: type[Part], key: str, path: str) -> str:
-        """Report a key that the part does not have; return the code of the problem."""
-        code, message, hint = unknown_key(part, key, self.kinds)
-        self.add(place, path, code, message, hint)
-        return code
-
-    def correct_keys(self, mapping: PlacedDict, part: type[Part], path: str) -> PlacedDict:
+    def correct_keys(self, mapping: PlacedDict, form: Form, path: str) -> PlacedDict:
         """Return a copy with misspelt keys corrected and unknown keys left out; each is reported."""
-        allowed = known_keys(part)
+        allowed = known_keys(form)
         corrected = mapping.copy()
         for key in [key for key in mapping if key not in allowed]:
             value, places = corrected.take(key)
-            code = self.add_unknown_key(places[0], part, key, f"{path}.{key}" if path else key)
-            intended = nearest(key, allowed) if code == "unknown_key" else None
+            self.add(places[0], f"{path}.{key}" if path else key, *unknown_key(form, key, self.kinds))
+            intended = meant_key(form, key, allowed)
             if intended is not None and intended not in corrected:
                 corrected.put(intended, value, places)
         return corrected
 
-    def refuse_other_keys(self, mapping: PlacedDict, allowed: tuple[str, ...], path: str) -> None:
-        """Report the keys that a short form does not have."""
-        for key in [key for key in mapping if key not in allowed]:
-            close = nearest(key, allowed)
-            hint = f"did you mean {close!r}?" if close else f"known here: {', '.join(allowed)}"
-            self.add(mapping.key_place(key), f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint)
+    def gather(self, step: PlacedDict, kind: type[Part], name: str, block: type[Part], path: str) -> PlacedDict:
+        """Return the step with the keys of its block that stand beside it under the block's name; each is reported."""
+        inner = {key: block_key(block, key) for key in step if key not in known_keys(kind)}
+        misplaced = {key: moved for key, moved in inner.items() if moved is not None}
+        existing = step.get(name, PlacedDict(step.place))
+        if not isinstance(existing, PlacedDict) or not misplaced:
+            return step
+        step, holder = step.copy(), existing.copy()
+        for key, moved in misplaced.items():
+            self.add(step.key_place(key), f"{path}.{key}", *unknown_key(kind, key, self.kinds))
+            value, places = step.take(key)
+            if moved not in holder:
+                holder.put(moved, value, places)
+        if name in step:
+            step[name] = holder
+        else:
+            step.put(name, holder, step.place)
+        return step
 
 
 def expand_condition(holder: PlacedDict, key: str) -> None:

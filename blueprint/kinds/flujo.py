@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.keys import nearest
 from holdfast.blueprint.kinds.references import BUILTINS
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
@@ -46,8 +46,7 @@ def builtin(reference: str, place: Position, path: str, expansion: Expansion) ->
     for spelled in (name, name.removesuffix("_sync")):
         if spelled in BUILTINS:
             return spelled
-    close = nearest(name, BUILTINS)
-    hint = f"did you mean {close!r}?" if close else f"known: {', '.join(sorted(BUILTINS))}"
+    hint = did_you_mean(name, BUILTINS) or f"known: {', '.join(sorted(BUILTINS))}"
     expansion.add(place, path, "unknown_name", f"unknown built-in {name!r}", hint)
     return "passthrough"
 
@@ -64,7 +63,7 @@ def tool_of_agent(step: PlacedDict, path: str, expansion: Expansion) -> None:
     if agent.get("params"):
         hint = "a tool has one input: write them under input:"
         expansion.add(agent.key_place("params"), f"{path}.agent.params", "unknown_key", "unknown key 'params'", hint)
-    expansion.refuse_other_keys(_without(agent, "params"), ("id",), f"{path}.agent")
+    expansion.correct_keys(_without(agent, "params"), ("id",), f"{path}.agent")
     step.take("agent")
     step.put("uses", agent["id"], agent.places["id"])
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import ClassVar
 
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds.description import Drawing, StepDescription
+from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.hitl_checks import check_hitl
@@ -25,6 +26,14 @@ from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 class Hitl(HitlFields):
     """Ask a person; the output is the answer. `input_schema` and `timeout` describe the answer and its deadline."""
 
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **HitlFields.synonyms,
+        **dict.fromkeys(("prompt", "question", "text", "title"), "message"),
+        **dict.fromkeys(("assignee", "approvers", "who", "to"), "assignees"),
+        **dict.fromkeys(("schema", "form"), "input_schema"),
+        **{"choices": "options", "deadline": "timeout", "type": "ask"},
+    }
+    other_names: ClassVar[tuple[str, ...]] = ("human", "human_input", "user", "ask", "question", "input", "approval")
     input_schema_describes_answer: ClassVar[bool] = True
     shows_kind: ClassVar[bool] = False
 
@@ -36,9 +45,11 @@ class Hitl(HitlFields):
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
         options = step.get("options")
         if isinstance(options, PlacedList):
-            step["options"] = PlacedList(options.place)
-            for option, place in zip(options, options.places, strict=True):
-                step["options"].add(_option(option, place), place)
+            step["options"] = options.each(_option)
+        if isinstance(step.get("verify"), str):
+            step["verify"] = PlacedDict.at(step.value_place("verify"), agent=step["verify"])
+        if isinstance(step.get("verify"), PlacedDict):
+            expansion.expand_agent(step["verify"], "agent", f"{path}.verify")
         if step.get("default") is not None and step.get("on_timeout") is None:
             step.put("on_timeout", "default", step.places["default"])
 
@@ -46,6 +57,8 @@ class Hitl(HitlFields):
     def allow_short_forms(cls, definitions: Schema) -> None:
         option = {"anyOf": [{"type": ["string", "number", "boolean"]}, {"$ref": "#/$defs/Option"}]}
         set_form(definitions[cls.__name__], "options", {"anyOf": [TEXT, {"type": "array", "items": option}]})
+        verify = {"anyOf": [TEXT, {"$ref": "#/$defs/Verification"}]}
+        set_form(definitions[cls.__name__], "verify", verify)
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
@@ -56,21 +69,24 @@ class Hitl(HitlFields):
         return None if self.ask_kind.is_pause else self.ask
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))
+        agent = None if self.verify is None else self.verify.agent
+        return StepDescription(describe_question(self, names), asks=(ask_of(self, names),), agent=agent)
+
+    def cost(self) -> Cost:
+        return Cost(times=1 if self.verify is None else self.verify.rounds + 1)
 
     def draw(self, names: Vocabulary) -> Drawing:
         seen = names.after(filled(self.input, names))
         text = "waits for a word" if self.ask_kind.is_pause else unquoted(self.message, seen)
-        return Drawing("question", [text])
+        return Drawing(
+            "question", [text, *self.people_line(names)], helper="" if self.verify is None else "checks the answer"
+        )
 
 
-def _option(value: object, place: Position) -> JSON:
+def _option(value: object, place: Position, _: int) -> JSON:
     """Expand an option: `warm` is `{id: warm, label: warm}`; a number or `true` is the text it is written as."""
     if isinstance(value, bool | int | float):
         value = json.dumps(value) if place.raw.startswith("*") else place.raw.strip()
     if not isinstance(value, str):
         return value
-    option = PlacedDict(place)
-    option.put("id", value, place)
-    option.put("label", value, place)
-    return option
+    return PlacedDict.at(place, id=value, label=value)

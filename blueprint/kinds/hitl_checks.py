@@ -8,18 +8,32 @@ from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.kinds.attachments import check_contents
 from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
-from holdfast.blueprint.people import REQUESTER, USER, is_person, name_hint
+from holdfast.blueprint.kinds.people_lists import check_people
+from holdfast.blueprint.people import USER, canonical_name
 from holdfast.blueprint.positions import parts_of
 
 SHORTEST_REMINDER = 15 * 60
 _LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"
 _ANNOTATIONS = ("title", "description")
+_OF_HIDDEN = {
+    "type",
+    "secret",
+    "writeOnly",
+    "format",
+    "placeholder",
+    "pattern",
+    "minLength",
+    "maxLength",
+    *_ANNOTATIONS,
+}
 _NEVER_SECRET = {
-    "options": "what can be chosen from is no secret",
-    "multiple": "what can be chosen from is no secret",
-    "default": "a value in the blueprint is no secret; it would stand in every history",
+    "options": "a choice among options is not secret",
+    "multiple": "a choice among options is not secret",
+    "default": "a value in the blueprint is not secret: it would be in every history",
     "quorum": "nobody can see whether two secrets are the same",
+    "verify": "no agent may see a secret",
 }
 
 
@@ -27,23 +41,14 @@ def check_hitl(step: HitlFields, path: str, findings: Findings) -> None:
     if isinstance(step.message, str) and not step.message.strip():
         message = "the message is empty: a person must see what is asked"
         findings.add(f"{path}.message", "bad_value", message, "leave it out to show the previous output")
-    if isinstance(step.options, str) and is_literal(step.options):
-        hint = 'write a list, or a template of one: "{{ … }}"'
-        findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
     if step.ask_kind.hidden:
         _secret(step, path, findings)
     elif not step.ask_kind.takes_options:
-        for key, value in (("options", step.options), ("multiple", step.multiple)):
-            if value:
-                message = f"{key!r} belongs to questions with a choice; what a {step.ask} takes is fixed"
-                findings.add_key(f"{path}.{key}", "conflict", message, "remove it, or write ask: decision")
-    if step.options and step.input_schema is not None and not step.ask_kind.hidden:
-        message = "'options' and 'input_schema' both describe the answer"
-        findings.add_key(f"{path}.input_schema", "conflict", message, "keep one of them")
-    if not isinstance(step.multiple, bool) and step.multiple < 1:
-        findings.add(f"{path}.multiple", "bad_value", f"'multiple' must be at least 1, not {step.multiple}")
-    if not isinstance(step.options, str):
-        _distinct(step.options, path, findings)
+        _check_without_options(step, path, findings)
+    if not step.ask_kind.weighed:
+        _check_unweighed(step, path, findings)
+    _check_options(step, path, findings)
+    check_contents(step.attachments, path, findings)
     _deadline(step, path, findings)
     _check_people(step, path, findings)
     if step.default is None or step.ask_kind.hidden:
@@ -55,14 +60,43 @@ def check_hitl(step: HitlFields, path: str, findings: Findings) -> None:
 # Checks of the question
 
 
+def _check_options(step: HitlFields, path: str, findings: Findings) -> None:
+    if not isinstance(step.options, str):
+        _distinct(step.options, path, findings)
+    elif is_literal(step.options):
+        hint = 'write a list, or a template of one: "{{ … }}"'
+        findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
+    if step.options and step.input_schema is not None and not step.ask_kind.hidden:
+        message = "'options' and 'input_schema' both describe the answer"
+        findings.add_key(f"{path}.input_schema", "conflict", message, "keep one of them")
+    if not isinstance(step.multiple, bool) and step.multiple < 1:
+        findings.add(f"{path}.multiple", "bad_value", f"'multiple' must be at least 1, not {step.multiple}")
+
+
+def _check_without_options(step: HitlFields, path: str, findings: Findings) -> None:
+    for key, value in (("options", step.options), ("multiple", step.multiple)):
+        if value:
+            message = f"{key!r} belongs to questions with a choice; what a {step.ask} takes is fixed"
+            findings.add_key(f"{path}.{key}", "conflict", message, "remove it, or write ask: decision")
+
+
+def _check_unweighed(step: HitlFields, path: str, findings: Findings) -> None:
+    for key in ("risk", "action", "details"):
+        if step.model_dump(include={key}, exclude_defaults=True):
+            hint = "remove it, or write ask: permission"
+            if step.options:
+                hint = "an option has a risk of its own; or write ask: permission"
+            findings.add_key(f"{path}.{key}", "conflict", f"{key!r} belongs to ask: permission", hint)
+
+
 def _secret(step: HitlFields, path: str, findings: Findings) -> None:
     for key, reason in _NEVER_SECRET.items():
         if step.model_dump(include={key}, exclude_defaults=True):
             findings.add_key(
-                f"{path}.{key}", "conflict", f"{key!r} does not go with ask: secret: {reason}", "remove it"
+                f"{path}.{key}", "conflict", f"{key!r} cannot be combined with ask: secret: {reason}", "remove it"
             )
     if step.on_timeout == "default":
-        message = "'on_timeout: default' does not go with ask: secret: a secret has no default"
+        message = "'on_timeout: default' cannot be combined with ask: secret: a secret has no default"
         findings.add(f"{path}.on_timeout", "conflict", message, "write on_timeout: skip, or remove it")
     if step.input_schema is not None:
         _names(step.input_schema, f"{path}.input_schema", findings)
@@ -83,13 +117,30 @@ def _names(schema: JSONObject, path: str, findings: Findings) -> None:
     required = schema.get("required")
     for name in required if isinstance(required, list) else []:
         if name not in properties:
-            findings.add(f"{path}.required", "bad_value", f"{name!r} is required, but none of the properties", hint)
-    for name, field in properties.items():
-        if not isinstance(field, dict) or field.get("type") != "string" or field.keys() - {"type", *_ANNOTATIONS}:
-            message = (
-                f"{name!r} must be {{type: string}}, with a title or description: nothing else of it can be checked"
+            findings.add(
+                f"{path}.required", "bad_value", f"{name!r} is required, but is not among the properties", hint
             )
-            findings.add(f"{path}.properties.{name}", "bad_value", message)
+    for name, field in properties.items():
+        _check_hidden_field(field, f"{path}.properties.{name}", findings)
+    if all(isinstance(field, dict) and field.get("secret") is False for field in properties.values()):
+        findings.add(
+            path, "bad_value", "no field of ask: secret is one", "write ask: input, or leave secret: false out"
+        )
+
+
+def _check_hidden_field(field: object, path: str, findings: Findings) -> None:
+    """Check a field of a secret: a plain one says `secret: false`, of another only its form can be checked."""
+    match field:
+        case {"secret": False}:
+            return
+        case {"secret": other} if other is not True:
+            findings.add(f"{path}.secret", "bad_value", f"'secret' must be true or false, not {text_of(other)[:40]}")
+        case {"type": "string", **more} if not more.keys() - _OF_HIDDEN:
+            return
+        case _:
+            can = "title, description, placeholder, pattern, minLength, maxLength"
+            message = f"{path.rpartition('.')[2]!r} must be {{type: string}}, with at most {can}"
+            findings.add(path, "bad_value", message, "a field that may be seen says secret: false, and any schema")
 
 
 def _deadline(step: HitlFields, path: str, findings: Findings) -> None:
@@ -166,7 +217,7 @@ def _check_people(step: HitlFields, path: str, findings: Findings) -> None:
         _check_hold(step, path, findings)
         return
     for key, names in _lists(step):
-        _forms(names, key, f"{path}.{key}", findings)
+        check_people(names, key, f"{path}.{key}", findings)
     _quorum(step, path, findings)
     _ladder(step, path, findings)
     if step.remind_every is not None and step.remind_every < SHORTEST_REMINDER:
@@ -175,12 +226,26 @@ def _check_people(step: HitlFields, path: str, findings: Findings) -> None:
 
 
 def _check_hold(step: HitlFields, path: str, findings: Findings) -> None:
-    reason = "a hold asks nobody"
-    for key in ("assignees", "not_by", "quorum", "remind_every", "escalate"):
+    reason = "a hold asks no one"
+    for key in (
+        "assignees",
+        "not_by",
+        "quorum",
+        "proof",
+        "remind_every",
+        "escalate",
+        "notify",
+        "verify",
+        "attachments",
+    ):
         if step.model_dump(include={key}, exclude_defaults=True):
-            findings.add_key(f"{path}.{key}", "conflict", f"{key!r} does not go with ask: hold: {reason}", "remove it")
+            findings.add_key(
+                f"{path}.{key}", "conflict", f"{key!r} cannot be combined with ask: hold: {reason}", "remove it"
+            )
     if step.on_timeout == "escalate":
-        findings.add(f"{path}.on_timeout", "conflict", f"'on_timeout: escalate' does not go with ask: hold: {reason}")
+        findings.add(
+            f"{path}.on_timeout", "conflict", f"'on_timeout: escalate' cannot be combined with ask: hold: {reason}"
+        )
 
 
 def _lists(step: HitlFields) -> Iterator[tuple[str, Sequence[str] | str]]:
@@ -190,25 +255,12 @@ def _lists(step: HitlFields) -> Iterator[tuple[str, Sequence[str] | str]]:
         yield f"escalate[{index}].assignees", rung.assignees
 
 
-def _forms(names: Sequence[str] | str, key: str, path: str, findings: Findings) -> None:
-    if isinstance(names, str):
-        if is_literal(names):
-            message = f"{key} must be a list, not {names[:40]!r}"
-            findings.add(path, "bad_value", message, 'write [user:ana], or a template of a list: "{{ … }}"')
-        return
-    for index, name in enumerate(names):
-        if is_literal(name) and not is_person(name) and not (key == "not_by" and name == REQUESTER):
-            findings.add(
-                f"{path}[{index}]", "bad_value", f"{name[:40]!r} is neither a user nor a group", name_hint(name, key)
-            )
-
-
 def _quorum(step: HitlFields, path: str, findings: Findings) -> None:
     """Check that enough people may answer; only possible if all are plain users."""
     if not step.assignees or not all(_are_users(names) for key, names in _lists(step) if key != "not_by"):
         return
-    named = {name for key, names in _lists(step) if key != "not_by" for name in names}
-    allowed = named - (set() if isinstance(step.not_by, str) else set(step.not_by))
+    named = {canonical_name(name) for key, names in _lists(step) if key != "not_by" for name in names}
+    allowed = named - (set() if isinstance(step.not_by, str) else set(map(canonical_name, step.not_by)))
     if len(allowed) < step.quorum:
         listed = ", ".join(sorted(allowed)) or "nobody"
         key = "quorum" if step.quorum > 1 else "not_by"
@@ -223,18 +275,20 @@ def _are_users(names: Sequence[str] | str) -> bool:
 def _ladder(step: HitlFields, path: str, findings: Findings) -> None:
     climbs = step.on_timeout == "escalate"
     if climbs and not step.escalate and not _was_repaired(f"{path}.escalate", findings):
-        findings.add(f"{path}.on_timeout", "missing_key", "'on_timeout: escalate' needs a ladder", f"add {_LADDER}")
+        findings.add(f"{path}.on_timeout", "missing_key", "'on_timeout: escalate' needs 'escalate'", f"add {_LADDER}")
     if step.escalate and not climbs:
-        hint = "write on_timeout: escalate, or remove the ladder"
+        hint = "write on_timeout: escalate, or remove 'escalate'"
         findings.add_key(f"{path}.escalate", "conflict", "'escalate' needs on_timeout: escalate", hint)
     for index, rung in enumerate(step.escalate):
         if not rung.assignees:
-            message = "a rung must say who is asked"
+            message = "each step of the escalation must name assignees"
             findings.add(f"{path}.escalate[{index}].assignees", "bad_value", message, "name a user or a group")
     for index in range(1, len(step.escalate)):
         before, after = step.escalate[index - 1].after, step.escalate[index].after
         if after <= before:
-            message = f"each rung must come after the one before: {after:g}s is not later than {before:g}s"
+            message = (
+                f"each step of the escalation must come after the one before: {after:g}s is not later than {before:g}s"
+            )
             findings.add(
                 f"{path}.escalate[{index}].after", "bad_value", message, "`after` counts from the start of the question"
             )
@@ -252,9 +306,9 @@ def _end_of_ladder(step: HitlFields, path: str, findings: Findings) -> None:
     first, last = step.escalate[0].after, step.escalate[-1].after
     ends = step.timeout is not None and step.timeout > last
     if step.timeout is not None and not ends and step.timeout != first:
-        message = "with a ladder the timeout is its end: it must be later than the last rung"
+        message = "the timeout ends the escalation: it must be later than its last step"
         hint = "make it later, or leave it out: then the last ones are waited for as long as it takes"
         findings.add(f"{path}.timeout", "conflict", message, hint)
     elif step.default is not None and step.timeout is not None and not ends:
-        message = "with a ladder a default needs a timeout that is later than the last rung"
+        message = "with an escalation a default needs a timeout that is later than its last step"
         findings.add_key(f"{path}.default", "conflict", message, "add timeout: 7d, or remove the default")

@@ -7,9 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.kinds.agents import Agent, AgentReference
+from holdfast.blueprint.kinds.attachments import AttachmentSource
 from holdfast.blueprint.kinds.base import Step
-from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
-from holdfast.blueprint.people import GROUP
+from holdfast.blueprint.kinds.parts import Name, Part, Requirement, Risk, Seconds, Template
+from holdfast.blueprint.kinds.people_lists import groups_in
 from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind
 
 
@@ -35,13 +37,23 @@ class Escalation(Part):
     assignees: list[str] = Field(description="Who may answer from then on.", examples=[["group:leads"]])
 
     def requires(self) -> Iterator[Requirement]:
-        yield from _groups(self.assignees, "assignees")
+        yield from groups_in(self.assignees, "assignees")
 
 
-def _groups(names: list[str] | str, key: str) -> Iterator[Requirement]:
-    for index, name in enumerate(names if isinstance(names, list) else []):
-        if name.startswith(GROUP):
-            yield Requirement("group", name.removeprefix(GROUP), (key, index))
+class Verification(Part):
+    """An agent that looks at an accepted answer before the run goes on with it."""
+
+    agent: str | Agent = Field(
+        description="The agent: a name of `agents`, or a definition in place.",
+        examples=["editor", {"model": "openai:gpt-5.2", "instructions": "An address must be complete."}],
+    )
+    rounds: int = Field(
+        2,
+        ge=1,
+        le=5,
+        description="How often an answer may be given back; after that it stands, and is marked.",
+        examples=[3],
+    )
 
 
 class HitlFields(Step):
@@ -82,6 +94,17 @@ class HitlFields(Step):
         None,
         description="At the deadline: fail, take the default, or go on with null; escalate: ask others, rung by rung.",
     )
+    risk: Risk | None = Field(None, description="For `ask: permission`: how much may go wrong if it is granted.")
+    action: Template | None = Field(
+        None,
+        description="For `ask: permission`: what will be done if it is granted.",
+        examples=["Pay {{ input.amount }} EUR"],
+    )
+    details: Template | None = Field(
+        None,
+        description="For `ask: permission`: what else a person should see, text or a mapping; default: the input.",
+        examples=[{"to": "{{ input.payee }}", "account": "{{ input.iban }}"}],
+    )
     assignees: list[str] | str = Field(
         [],
         description="Who may answer: `user:x`, `group:y`, or a template of a list; default: anyone.",
@@ -93,6 +116,10 @@ class HitlFields(Step):
         description="Who may not answer: `requester` (who started the run), `user:x`, `group:y`, or a template.",
         examples=[["requester"], ["user:ana"]],
     )
+    proof: Literal["person"] | None = Field(
+        None,
+        description="`person`: only answers of people who have signed in are taken, as in the inbox; default: any.",
+    )
     remind_every: Seconds | None = Field(
         None, description="Reminders while nobody answers; at least 15m apart.", examples=["1d"]
     )
@@ -100,6 +127,23 @@ class HitlFields(Step):
         [],
         description="The ladder: who is asked instead, after how long.",
         examples=[[{"after": "1d", "assignees": ["group:leads"]}]],
+    )
+    attachments: list[AttachmentSource] = Field(
+        [],
+        max_length=20,
+        description="Files and data that people see beside the question.",
+        examples=[[{"name": "draft.md", "text": "{{ steps.draft.output }}"}, {"name": "a.pdf", "file": "in/a.pdf"}]],
+    )
+    verify: Verification | None = Field(
+        None,
+        description="An agent that checks the answer, and may return it with a reason; also its name alone.",
+        examples=["editor", {"agent": "editor", "rounds": 3}],
+    )
+    notify: list[Name] | bool = Field(
+        True,
+        description="The channels (`[notify.NAME]` of holdfast.toml) that are told of this question, in place of those "
+        "that would be; false: none.",
+        examples=[["ops"], False],
     )
     on_decline: Literal["fail", "continue", "abort"] = Field(
         "fail", description="If declined: fail the step, go on with null, or fail the run whatever `on_error` says."
@@ -114,15 +158,26 @@ class HitlFields(Step):
         """True if a person may answer in their own words beside the options."""
         return self.ask_kind.own_words if self.allow_custom is None else self.allow_custom
 
+    def asked(self) -> Sequence[str] | str:
+        """See base class."""
+        return self.assignees
+
     def requires(self) -> Iterator[Requirement]:
-        yield from _groups(self.assignees, "assignees")
-        yield from _groups(self.not_by, "not_by")
+        yield from groups_in(self.assignees, "assignees")
+        yield from groups_in(self.not_by, "not_by")
 
     def reads(self) -> Mapping[str, Template]:
         rungs = [{"assignees": rung.assignees} for rung in self.escalate]
         people = {"assignees": self.assignees, "not_by": self.not_by, "escalate": rungs}
         asked = {"message": self.message, "options": self._option_texts(), "default": self.default}
+        asked |= {"action": self.action, "details": self.details}
+        asked["attachments"] = [source.model_dump(exclude={"type"}) for source in self.attachments]
+        if self.verify is not None and isinstance(self.verify.agent, Agent):
+            asked["verify.agent.instructions"] = self.verify.agent.instructions
         return {**super().reads(), **asked, **people}
+
+    def agents(self) -> Sequence[AgentReference]:
+        return () if self.verify is None else (AgentReference(self.verify.agent, "verify.agent", "verifier"),)
 
     def _option_texts(self) -> Template:
         return self.options if isinstance(self.options, str) else [option.model_dump() for option in self.options]

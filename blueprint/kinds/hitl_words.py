@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.description import PREVIOUS, Ask
 from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
-from holdfast.blueprint.people import GROUP, REQUESTER, USER
+from holdfast.blueprint.kinds.people_lists import people_asked, people_phrase
+from holdfast.blueprint.kinds.phrases import agent_phrase, capitalized
 from holdfast.blueprint.words.schemas import form
 from holdfast.blueprint.words.text import (
     Vocabulary,
@@ -16,7 +18,7 @@ from holdfast.blueprint.words.text import (
     listed,
     one_line,
     unquoted,
-    value,
+    value_of,
 )
 
 
@@ -27,9 +29,7 @@ def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
         step.ask,
         None if step.ask_kind.is_pause else unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
-        tuple(step.assignees) or ("anyone",)
-        if isinstance(step.assignees, list)
-        else (value_of(step.assignees, names),),
+        people_asked(step.asked(), names),
         step.quorum,
         by,
         on_timeout,
@@ -54,9 +54,14 @@ def describe_question(step: HitlFields, names: Vocabulary) -> str:
     """Return the description of a `hitl` step."""
     sentences = [
         _request(step, names),
+        _attachments_sentence(step, names),
         _choices_sentence(step, names),
+        _risk_sentence(step, names),
         _quorum_sentence(step),
+        "Only people who have signed in may answer." if step.proof is not None else "",
         *_deadline_sentences(step, names),
+        _verify_sentence(step),
+        _notice_sentence(step),
         _decline_sentence(step),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
@@ -94,14 +99,17 @@ def _wanted(step: HitlFields) -> str:
 
 
 def _secrets(schema: JSONObject) -> str:
-    """Return the description of the secrets in a form.
+    """Return the description of the secrets in a form, and of its other fields.
 
-    >>> _secrets({"required": ["KEY"], "properties": {"KEY": {}, "ID": {}}})
-    'the secrets KEY and ID (optional)'
+    >>> _secrets({"required": ["KEY"], "properties": {"KEY": {}, "ID": {}, "USER": {"secret": False}}})
+    'the secrets KEY and ID (optional), and USER (optional) in clear'
     """
-    needed, names = schema.get("required", []), schema["properties"]
-    labels = [one_line(name, 60) + ("" if name in needed else " (optional)") for name in names]
-    return f"the secret{'s' if len(labels) > 1 else ''} {listed(labels)}"
+    needed, fields = schema.get("required", []), schema["properties"]
+    labels = {name: one_line(name, 60) + ("" if name in needed else " (optional)") for name in fields}
+    plain = [name for name, field in fields.items() if isinstance(field, dict) and field.get("secret") is False]
+    hidden = [label for name, label in labels.items() if name not in plain]
+    clear = f", and {listed([labels[name] for name in plain])} in clear" if plain else ""
+    return f"the secret{'s' if len(hidden) > 1 else ''} {listed(hidden)}{clear}"
 
 
 def _how_many(step: HitlFields) -> str:
@@ -141,29 +149,22 @@ def _option(option: Option, names: Vocabulary) -> str:
 
 
 def _assignees(step: HitlFields, names: Vocabulary) -> str:
-    excluded = _people(step.not_by, names)
+    excluded = people_phrase(step.not_by, names)
     but = f" (but not {excluded})" if excluded else ""
-    return (_people(step.assignees, names) or "a person") + but
+    return (people_phrase(step.assignees, names) or "a person") + but
 
 
-def _people(named: list[str] | str, names: Vocabulary) -> str:
-    """Return the assignees in words; empty if there are none.
-
-    >>> _people(["user:ana", "group:editors"], Vocabulary({})), _people([], Vocabulary({}))
-    ('ana or somebody of editors', '')
-    """
-    if isinstance(named, str):
-        return f"those whom {value_of(named, names)} names"
-    return listed([person(name, names) for name in named], "or") if named else ""
+def _attachments_sentence(step: HitlFields, names: Vocabulary) -> str:
+    if not step.attachments:
+        return ""
+    inside = _names_in_question(step, names)
+    return f"Beside it: {listed([unquoted(source.name, inside) for source in step.attachments])}."
 
 
-def person(name: str, names: Vocabulary) -> str:
-    """Return one assignee in words."""
-    if name == REQUESTER:
-        return "who started the run"
-    if name.startswith(GROUP):
-        return f"somebody of {unquoted(name.removeprefix(GROUP), names)}"
-    return unquoted(name.removeprefix(USER), names)
+def _risk_sentence(step: HitlFields, names: Vocabulary) -> str:
+    action = "" if step.action is None else f"It permits: {filled(step.action, _names_in_question(step, names))}."
+    risk = "" if step.risk is None else f"Risk: {step.risk}."
+    return f"{action} {risk}".strip()
 
 
 def _quorum_sentence(step: HitlFields) -> str:
@@ -176,7 +177,7 @@ def _quorum_sentence(step: HitlFields) -> str:
 def _deadline_sentences(step: HitlFields, names: Vocabulary) -> list[str]:
     sentences = [f"Reminded every {_interval(step.remind_every)}."] if step.remind_every is not None else []
     for rung in step.escalate:
-        assignees = _people(rung.assignees, names)
+        assignees = people_phrase(rung.assignees, names)
         sentences.append(f"If nobody answers within {duration(rung.after)}, {assignees} is asked instead.")
     by, then = deadline(step)
     return (
@@ -209,6 +210,19 @@ def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> st
     return "the step fails"
 
 
+def _verify_sentence(step: HitlFields) -> str:
+    if step.verify is None:
+        return ""
+    agent, most = capitalized(agent_phrase(step.verify.agent)), counted(step.verify.rounds, "time")
+    return f"{agent} checks the answer, and may return it with a reason, {most} at most; then it counts."
+
+
+def _notice_sentence(step: HitlFields) -> str:
+    if step.notify is True:
+        return ""
+    return f"Notices go only to {listed(step.notify)}." if step.notify else "No notice is sent."
+
+
 def _decline_sentence(step: HitlFields) -> str:
     if step.ask_kind.declining:
         return step.ask_kind.declining
@@ -218,8 +232,3 @@ def _decline_sentence(step: HitlFields) -> str:
         case "abort":
             return "Declining ends the run."
     return "Declining fails the step."
-
-
-def value_of(template: str, names: Vocabulary) -> str:
-    """Return the words for a template, or for a bare expression."""
-    return filled(template, names) if "{" in template else value(template, names)

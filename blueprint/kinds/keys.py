@@ -1,45 +1,61 @@
-"""The keys that an author may write: which a part knows, which is nearest to an unknown one, or where that belongs."""
+"""The keys that an author may write: which a form knows, which is nearest to an unknown one, or where that belongs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.words.text import listed
+
+Form = type[Part] | Sequence[str]
+"""A part of a blueprint, or the keys of a short form that has no class."""
 
 
-def known_keys(part: type[Part]) -> list[str]:
+def own_keys(part: type[Part]) -> list[str]:
+    """Return the keys of the core form as an author writes them."""
+    return [field.alias or name for name, field in part.model_fields.items()]
+
+
+def known_keys(form: Form) -> list[str]:
     """Return the keys that an author may write, short forms included."""
-    return [*(field.alias or name for name, field in part.model_fields.items()), *part.short_keys]
+    return [*own_keys(form), *form.short_keys] if isinstance(form, type) else list(form)
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate most similar to the word, or None.
-
-    >>> nearest("max_lops", ["max_loops", "body"])
-    'max_loops'
-    """
-    candidates = list(candidates)
-    hint = did_you_mean(word, candidates)
-    return None if hint is None else next(name for name in candidates if hint == f"did you mean {name!r}?")
+def meant_kind(word: str, kinds: Mapping[str, type[Part]]) -> str | None:
+    """Return the kind that an unknown one stands for, if that can be told: what others call it, or the nearest name."""
+    other = (kind for kind, part in kinds.items() if word.casefold() in getattr(part, "other_names", ()))
+    return next(other, None) or nearest(word, kinds)
 
 
-def meant_key(part: type[Part], key: str, known: Iterable[str]) -> str | None:
+def hint_of_block(name: str, block: type[Part], key: str) -> str | None:
+    """Return where under the key `name` of its step an unknown key belongs; None if the block does not know it."""
+    inside = block_key(block, key)
+    return None if inside is None else f"it belongs under `{name}:`, as {name}.{inside}"
+
+
+def block_key(block: type[Part], key: str) -> str | None:
+    """Return the key of the block that is written so, or meant by it; None if it has none."""
+    return key if key in known_keys(block) else block.synonyms.get(key)
+
+
+def meant_key(form: Form, key: str, valid_keys: Iterable[str]) -> str | None:
     """Return the known key that an unknown one stands for, if it can be told."""
-    return part.synonyms.get(key) or nearest(key, known)
+    synonym = form.synonyms.get(key) if isinstance(form, type) else None
+    return synonym or nearest(key, valid_keys)
 
 
-def unknown_key(part: type[Part], key: str, kinds: Mapping[str, type[Part]]) -> tuple[str, str, str | None]:
+def unknown_key(form: Form, key: str, kinds: Mapping[str, type[Part]]) -> tuple[str, str, str]:
     """Return the code, message and hint for an unknown key; `kinds` are the step kinds, which may know it."""
-    return "unknown_key", f"unknown key {key!r}", _hint(part, key, kinds)
+    return "unknown_key", f"unknown key {key!r}", _hint(form, key, kinds)
 
 
-def _hint(part: type[Part], key: str, kinds: Mapping[str, type[Part]]) -> str:
-    if hint := part.hint_for(key):
+def _hint(form: Form, key: str, kinds: Mapping[str, type[Part]]) -> str:
+    if isinstance(form, type) and (hint := form.hint_for(key)):
         return hint
-    others = [kind for kind, other in kinds.items() if key in other.model_fields]
-    if others and part in kinds.values():
-        return f"only {' and '.join(others)} steps have it"
-    if match := meant_key(part, key, known_keys(part)):
+    others = [kind for kind, other in kinds.items() if key in own_keys(other)]
+    if others and form in kinds.values():
+        return f"only {listed(others)} steps have it"
+    if match := meant_key(form, key, known_keys(form)):
         return f"did you mean {match!r}?"
-    return f"known here: {', '.join(known_keys(part))}"
+    return f"known here: {', '.join(known_keys(form))}"

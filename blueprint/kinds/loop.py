@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference
@@ -15,7 +16,9 @@ from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.keys import known_keys
+from holdfast.blueprint.kinds.keys import hint_of_block
+from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS, LoopBlock, check_block
+from holdfast.blueprint.kinds.loop_forms import expanded_block
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
 from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
@@ -27,12 +30,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, counted, filled
-
-if TYPE_CHECKING:
-    pass
-from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS, LoopBlock, check_block
-from holdfast.blueprint.kinds.loop_forms import expanded_block
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, filled
 
 MOST_ROUNDS_KEPT = 50
 """Rounds of a conversation whose turns are few enough to keep them all."""
@@ -41,6 +39,7 @@ MOST_ROUNDS_KEPT = 50
 class Loop(Step):
     """Repeat the body in a history of its own; the output is the last iteration's unless `output` says otherwise."""
 
+    other_names: ClassVar[tuple[str, ...]] = ("while", "until", "repeat", "for")
     iterates: ClassVar[bool] = True
     runs_steps_in_child: ClassVar[bool] = True
     keeps_partial_context: ClassVar[bool] = True
@@ -78,20 +77,12 @@ class Loop(Step):
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
-        return f"it belongs under `loop:`, as loop.{key}" if key in known_keys(LoopBlock) else None
+        return hint_of_block("loop", LoopBlock, key)
 
     @classmethod
     def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
-        """Move keys of the loop that stand beside `name` under `loop:`, and report them."""
-        misplaced = [key for key in definition if key in LoopBlock.model_fields and key not in cls.model_fields]
-        if "loop" in definition or not misplaced:
-            return definition
-        step, block = definition.copy(), PlacedDict(definition.place)
-        for key in misplaced:
-            expansion.add_unknown_key(step.key_place(key), cls, key, f"{path}.{key}")
-            block.put(key, *step.take(key))
-        step.put("loop", block, step.place)
-        return step
+        """See base class; moves keys of the loop that stand beside `name` under `loop:`."""
+        return expansion.gather(definition, cls, "loop", LoopBlock, path)
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
@@ -131,16 +122,16 @@ class Loop(Step):
         if self.input != PREVIOUS:
             sentences.append(as_sentence(f"The first round begins with {input_text}"))
         if block.initial_input_mapper is not None:
-            sentences.append(f"The first round begins with what {block.initial_input_mapper} makes.")
+            sentences.append(f"The first round begins with the result of the function {block.initial_input_mapper}.")
         if block.conversation:
             sentences.append(conversation_sentence(block))
         after = self._after_round(names)
         sentences += writes_sentences(block.state, "Between two rounds", after)
         sentences += next_input_sentences(block, after)
         sentences += result_sentences(block.output_template, block.output, block.loop_output_mapper, after)
-        inner = replace(names.after("what the round begins with"), conversing=block.conversation)
+        inner = replace(names.after("the input of the round"), conversing=block.conversation)
         body = NestedSteps("", block.body, inner)
-        ask = Ask("decision", f"{self.name} has not met its exit. Go on?", MORE)
+        ask = Ask("decision", f"{self.name} has not reached its exit. Go on?", MORE)
         more = (ask,) if block.at_the_limit == "ask" else ()
         shorter = block.history_management
         return StepDescription(" ".join(sentences), (body,), more, agent=None if shorter is None else shorter.agent)
@@ -174,7 +165,7 @@ class Loop(Step):
         if block.exit_expression is not None:
             exits = [f"until {condition(block.exit_expression, self._after_round(names))}"]
         elif block.exit_condition is not None:
-            exits = [f"until the function {block.exit_condition} says so"]
+            exits = [f"until the function {block.exit_condition} returns true"]
         if block.max_loops is None:
             rounds = f"at most {MOST_IDLE_ROUNDS} rounds in a row without asking anybody"
             return [*exits, rounds, AT_MOST[block.at_the_limit]]

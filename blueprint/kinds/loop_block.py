@@ -1,4 +1,4 @@
-"""What stands under `loop:`: the body, its exits, its conversation, and their rules."""
+"""The keys under `loop:`: the body, its exits, its conversation, and their rules."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ class LoopBlock(Part):
     """The body of a loop, its start, what it passes on, and its end."""
 
     short_keys: ClassVar[tuple[str, ...]] = ("stop_when",)
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("exit", "until", "exit_when", "break"), "exit_expression"),
+        **dict.fromkeys(("max_iterations", "iterations", "limit", "times"), "max_loops"),
+        **dict.fromkeys(("steps", "do"), "body"),
+    }
 
     body: list[AnyStep] = Field(
         min_length=1, description="The steps of one iteration.", examples=[[{"name": "improve", "agent": "editor"}]]
@@ -60,7 +65,7 @@ class LoopBlock(Part):
         None,
         ge=1,
         description="Iterations in all; required unless an exit is given. Without it the loop ends after "
-        f"{MOST_IDLE_ROUNDS} iterations in a row in which nobody was asked.",
+        f"{MOST_IDLE_ROUNDS} iterations in a row in which nobody was asked and no timer ran.",
         examples=[5],
     )
     exit_expression: str | None = Field(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from holdfast.blueprint.expressions.error import did_you_mean, nearest
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.expansion import Expansion, expand_condition
-from holdfast.blueprint.kinds.keys import nearest
+from holdfast.blueprint.kinds.loop_block import LoopBlock
 from holdfast.blueprint.kinds.operations import expand_operations
 from holdfast.blueprint.source import PlacedDict, Position
-
-if TYPE_CHECKING:
-    pass
-from holdfast.blueprint.kinds.loop_block import LoopBlock
 
 AGENT_FINISHED = "context.scratchpad.last_agent_command.action == 'finish'"
 HISTORY = "context.scratchpad.history"
@@ -87,8 +83,7 @@ def _propagation(block: PlacedDict, path: str, expansion: Expansion) -> None:
     match block.get("propagation"):
         case str(preset):
             place = block.value_place("propagation")
-            block["propagation"] = PlacedDict(place)
-            block["propagation"].put("next_input", preset, place)
+            block["propagation"] = PlacedDict.at(place, next_input=preset)
         case PlacedDict() as mapping:
             block["propagation"] = mapping.copy()
         case _:
@@ -99,8 +94,7 @@ def _propagation(block: PlacedDict, path: str, expansion: Expansion) -> None:
             updates = _updates_context(block.get("body"))
             propagation["next_input"] = "context" if updates else "previous_output"
         case str(word) if word not in _INPUTS and (_WORD.fullmatch(word) or not word.strip() or _NAME.fullmatch(word)):
-            close = nearest(word, _INPUTS)
-            hint = f"did you mean {close!r}?" if close else "a template has {{ … }}"
+            hint = did_you_mean(word, _INPUTS) or "a template has {{ … }}"
             message = f"the next input must be context, previous_output, auto or a template, not {word!r}"
             place = propagation.value_place("next_input")
             expansion.add(place, f"{path}.propagation.next_input", "bad_value", message, hint)
@@ -125,13 +119,11 @@ def _output(block: PlacedDict, path: str, expansion: Expansion) -> None:
 
 def _refuse_preset(value: str, place: Position, path: str, expansion: Expansion) -> None:
     """Report a text that is no preset and no template: it would come out as it is written."""
-    close = nearest(value.strip(), _FIELDS)
-    if close is not None:
-        hint = f"did you mean {close!r}?"
-    elif _NAME.fullmatch(value):
-        hint = f"a template has {{{{ … }}}}: {{{{ {value.strip()} }}}}"
+    if _NAME.fullmatch(value):
+        otherwise = f"a template has {{{{ … }}}}: {{{{ {value.strip()} }}}}"
     else:
-        hint = f"known here: {', '.join(_FIELDS)}; a text of your own is {{{{ {value.strip()!r} }}}}"
+        otherwise = f"known here: {', '.join(_FIELDS)}; a text of your own is {{{{ {value.strip()!r} }}}}"
+    hint = did_you_mean(value.strip(), _FIELDS) or otherwise
     expansion.add(place, path, "bad_value", f"{value!r} is neither a preset nor a template", hint)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds.loop_block import LoopBlock
 from holdfast.blueprint.kinds.phrases import agent_phrase
-from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
+from holdfast.blueprint.words.text import Vocabulary, filled, listed
 
 
 def conversation_sentence(block: LoopBlock) -> str:
@@ -16,15 +17,15 @@ def conversation_sentence(block: LoopBlock) -> str:
         return f"{kept}."
     amounts = [counted(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
     amounts += [counted(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
-    summary = f"{agent_phrase(shorter.agent or '')} summarises what is older"
-    rest = summary if shorter.strategy == "summarize" else "what is older is dropped"
-    return f"{kept}; of more than {listed(amounts, 'or')} {rest}."
+    summary = f"{agent_phrase(shorter.agent or '')} summarises older turns"
+    rest = summary if shorter.strategy == "summarize" else "older turns are dropped"
+    return f"{kept}; above {listed(amounts, 'or')}, {rest}."
 
 
 def next_input_sentences(block: LoopBlock, names: Vocabulary) -> list[str]:
     """Return the sentence about the input of later rounds, unless it is the previous result."""
     if block.iteration_input_mapper is not None:
-        return [f"Each further round begins with what {block.iteration_input_mapper} makes."]
+        return [f"Each further round begins with the result of the function {block.iteration_input_mapper}."]
     match block.propagation.next_input:
         case "previous_output":
             return []

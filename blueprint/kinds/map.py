@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from jinja2 import nodes
 from pydantic import Field
@@ -19,6 +19,7 @@ from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, RESCUE, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.keys import hint_of_block
 from holdfast.blueprint.kinds.operations import Operation, expand_operations
 from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Template
 from holdfast.blueprint.kinds.phrases import result_sentences, writes_sentences
@@ -41,9 +42,9 @@ _TEMPLATE = re.compile(r"\s*\{\{((?:(?!\}\}|\{\{).)*)\}\}\s*", re.DOTALL)
 
 
 _FAILED_ITEM = {
-    "fail": "one that fails fails all",
-    "continue": "one that fails gives nothing",
-    "ask": "of one that fails a person says what to do",
+    "fail": "if one fails, so does the step",
+    "continue": "one that fails returns nothing",
+    "ask": "if one fails, a person decides what to do",
 }
 
 
@@ -63,6 +64,12 @@ class Finalize(Part):
 class MapBlock(Part):
     """The steps for every item."""
 
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("over", "items", "list", "in", "each", "for_each", "foreach"), "iterable_input"),
+        **dict.fromkeys(("concurrency", "parallelism", "max_parallel"), "max_concurrency"),
+        **dict.fromkeys(("steps", "do"), "body"),
+    }
+
     iterable_input: str = Field(
         description="An expression that gives the list (or JSON text of one), or the name of a context key.",
         examples=["context.events", "input.items", "events"],
@@ -76,6 +83,11 @@ class MapBlock(Part):
         [],
         description="Writes to the context, once, before the first item.",
         examples=[[{"set": {"target": "context.refused", "value": []}}]],
+    )
+    label: str | None = Field(
+        None,
+        description="What people read of an item in place of its index; a template.",
+        examples=["{{ item.number }}"],
     )
     finalize: Finalize | None = Field(
         None,
@@ -92,6 +104,12 @@ class MapBlock(Part):
 
 class Map(Step):
     """Run the body for every item of a list; the output is the list of the items' outputs, in their order."""
+
+    other_names: ClassVar[tuple[str, ...]] = ("foreach", "for_each", "each")
+
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        return hint_of_block("map", MapBlock, key)
 
     kind: Literal["map"]
     map: MapBlock = Field(
@@ -112,10 +130,17 @@ class Map(Step):
             ends["map.finalize.output_template"] = block.finalize.output_template
             ends["map.finalize.output"] = block.finalize.output
         outside = Block((), reads={**writes, **ends})
-        return {"map.body": Block(tuple(block.body), frozenset({"item", "index"})), "map": outside}
+        label = {} if block.label is None else {"map.label": block.label}
+        items = Block(tuple(block.body), frozenset({"item", "index"}), reads=label)
+        return {"map.body": items, "map": outside}
 
     def sees_context(self) -> bool:
         return super().sees_context() or any(operation.verb != "set" for operation in self.map.init)
+
+    @classmethod
+    def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
+        """See base class; moves keys of the map that stand beside `name` under `map:`."""
+        return expansion.gather(definition, cls, "map", MapBlock, path)
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
@@ -141,12 +166,12 @@ class Map(Step):
         inside = names.after(names.previous if self.input == PREVIOUS else input_text)
         at_once = "one after the other" if block.max_concurrency == 1 else f"up to {block.max_concurrency} at once"
         sentences = [
-            f"does these steps for each item of {self._items(inside)}, {at_once}; {_FAILED_ITEM[block.on_item_error]}."
+            f"runs these steps for each item of {self._items(inside)}, {at_once}; {_FAILED_ITEM[block.on_item_error]}."
         ]
         sentences += writes_sentences(block.init, "Before the first item", inside)
         end = block.finalize or Finalize()
         sentences += result_sentences(end.output_template, end.output, None, names.after("the list of results")) or [
-            "It gives the list of results."
+            "It returns the list of results."
         ]
         asks = (Ask("input", "An item has failed. What now?", RESCUE),) if block.on_item_error == "ask" else ()
         return StepDescription(
@@ -163,7 +188,7 @@ class Map(Step):
 
     def cost(self) -> Cost:
         if self.map.on_item_error == "ask":
-            return Cost(times=None, why=f"an item of {self.name} is tried again as often as a person wants")
+            return Cost(times=None, why=f"an item of {self.name} may run again as often as a person wants")
         return Cost(times=self._item_count(), why=f"{self.name} has as many items as its list")
 
     def _items(self, names: Vocabulary) -> str:

@@ -89,14 +89,9 @@ def _check_target(target: str, path: str, findings: Findings) -> None:
 def expand_operations(definition: object, path: str, expansion: Expansion, *, presets: bool) -> JSON:
     match definition:
         case PlacedList():
-            operations = PlacedList(definition.place)
-            for index, (operation, place) in enumerate(zip(definition, definition.places, strict=True)):
-                operations.add(_operation(operation, f"{path}[{index}]", expansion), place)
-            return operations
+            return definition.each(lambda operation, _, n: _operation(operation, f"{path}[{n}]", expansion))
         case PlacedDict() if "value" in definition:
-            operations = PlacedList(definition.place)
-            operations.add(_operation(definition, path, expansion), definition.place)
-            return operations
+            return PlacedList.at(definition.place, _operation(definition, path, expansion))
         case PlacedDict():
             return _from_map(definition, path, expansion, (*_VERBS, "history", "notes") if presets else _VERBS)
     return definition
@@ -133,10 +128,10 @@ def _with_one_verb(definition: PlacedDict, path: str, expansion: Expansion) -> P
 
 
 def _from_map(mapping: PlacedDict, path: str, expansion: Expansion, allowed: tuple[str, ...]) -> PlacedList:
-    expansion.refuse_other_keys(mapping, allowed, path)
+    mapping = expansion.correct_keys(mapping, allowed, path)
     operations = PlacedList(mapping.place)
-    for key in [key for key in mapping if key in allowed]:
-        value, place = mapping[key], mapping.value_place(key)
+    for key, value in mapping.items():
+        place = mapping.value_place(key)
         match key, value:
             case "history", PlacedDict():
                 _start_with(operations, value, f"{path}.history", expansion)
@@ -147,20 +142,21 @@ def _from_map(mapping: PlacedDict, path: str, expansion: Expansion, allowed: tup
                 expansion.add(place, f"{path}.{key}", "bad_value", message, _example(key))
             case _, PlacedList():
                 for write, item_place in zip(value, value.places, strict=True):
-                    operations.add(_single_write(key, write, item_place), item_place)
+                    operations.add(PlacedDict.at(item_place, **{key: write}), item_place)
             case _:
-                operations.add(_single_write(key, value, place), place)
+                operations.add(PlacedDict.at(place, **{key: value}), place)
     return operations
 
 
 def _start_with(operations: PlacedList, history: PlacedDict, path: str, expansion: Expansion) -> None:
     """Add the first turn: another step's output, behind a prefix."""
-    expansion.refuse_other_keys(history, ("start_with",), path)
+    history = expansion.correct_keys(history, ("start_with",), path)
     start = history.get("start_with")
+    if isinstance(start, PlacedDict):
+        start = expansion.correct_keys(start, ("from_step", "prefix"), f"{path}.start_with")
     if not isinstance(start, PlacedDict) or not isinstance(start.get("from_step"), str):
         expansion.add(history.place, path, "missing_key", "'start_with' needs 'from_step'", _example("history"))
         return
-    expansion.refuse_other_keys(start, ("from_step", "prefix"), f"{path}.start_with")
     step, place = start["from_step"], start.value_place("from_step")
     prefix = start.get("prefix", "")
     if not isinstance(prefix, str):
@@ -174,22 +170,13 @@ def _start_with(operations: PlacedList, history: PlacedDict, path: str, expansio
 
 
 def _notes(operations: PlacedList, mapping: PlacedDict, path: str, expansion: Expansion) -> None:
-    expansion.refuse_other_keys(mapping, ("set",), path)
+    mapping = expansion.correct_keys(mapping, ("set",), path)
     if "set" in mapping:
         _put(operations, "set", _NOTES, mapping["set"], mapping.value_place("set"))
 
 
 def _put(operations: PlacedList, verb: str, target: str, value: object, place: Position) -> None:
-    write = PlacedDict(place)
-    write.put("target", target, place)
-    write.put("value", value, place)
-    operations.add(_single_write(verb, write, place), place)
-
-
-def _single_write(verb: str, write: object, place: Position) -> PlacedDict:
-    operation = PlacedDict(place)
-    operation.put(verb, write, place)
-    return operation
+    operations.add(PlacedDict.at(place, **{verb: PlacedDict.at(place, target=target, value=value)}), place)
 
 
 def _example(key: str) -> str:

@@ -19,7 +19,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     object_form,
 )
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, counted, filled, listed
+from holdfast.blueprint.words.text import Vocabulary, filled, listed
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -50,6 +50,7 @@ _REDUCED = {
 class Parallel(Step):
     """Run branches at once, each on its own fork of the context; the output is an object of theirs."""
 
+    other_names: ClassVar[tuple[str, ...]] = ("fork", "concurrent", "gather")
     runs_branches_at_once: ClassVar[bool] = True
 
     kind: Literal["parallel"]
@@ -85,16 +86,7 @@ class Parallel(Step):
     @classmethod
     def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
         """Move keys under `parallel:` beside `name`."""
-        if not isinstance(definition.get("parallel"), PlacedDict):
-            return definition
-        step = definition.copy()
-        block, _ = step.take("parallel")
-        for key, value in block.items():
-            if key in step:
-                expansion.add(block.key_place(key), f"{path}.parallel.{key}", "conflict", f"{key!r} appears twice")
-            else:
-                step.put(key, value, block.places[key])
-        return step
+        return expansion.without_block(definition, "parallel", path)
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
@@ -119,16 +111,16 @@ class Parallel(Step):
 
     def describe(self, names: Vocabulary) -> StepDescription:
         inside = names.after(names.previous if self.input == PREVIOUS else filled(self.input, names))
-        sentences = [f"does {counted(len(self.branches), 'thing')} at the same time."]
+        sentences = ["runs its branches at the same time."]
         if self.on_branch_failure == "ignore":
-            sentences.append("One that fails gives nothing, unless all do.")
+            sentences.append("One that fails returns nothing; if all fail, so does the step.")
         if self.merge_strategy != "context_update":
             sentences.append(_MERGED[self.merge_strategy])
         if self.context_include_keys is not None:
             sentences.append(f"They see only {listed(self.context_include_keys)} of the context.")
         for branch, paths in (self.field_mapping or {}).items():
             sentences.append(f"Of what {branch} writes to the context only {listed(paths)} is kept.")
-        sentences.append(f"It gives {_REDUCED[self.reduce or '']}.")
+        sentences.append(f"It returns {_REDUCED[self.reduce or '']}.")
         blocks = [
             NestedSteps(f"{name}{colon_or_nothing(steps)}", steps, inside, name, name)
             for name, steps in self.branches.items()

@@ -19,10 +19,14 @@ Seconds = Annotated[
     Field(json_schema_extra={"type": ["string", "number"]}, examples=["30s", "1h30m", "2d", "PT15M"]),
 ]
 
-MOST_AT_ONCE = 50
-"""Branches, or items of a map, that may run at the same time."""
+Risk = Literal["low", "medium", "high", "critical"]
+"""How much may go wrong with an action that a person permits; the last is the worst."""
 
-RequirementKind = Literal["tool", "plan_tool", "model", "group"]
+MOST_AT_ONCE = 50
+"""Branches, or items of a map, that may run at the same time. All start in one activation, in which 1,000 copies of a
+context of 175 kB tripped Temporal's deadlock detector; 100 did not."""
+
+RequirementKind = Literal["tool", "plan_tool", "model", "group", "agent", "agent_tool", "own_workflow"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,10 @@ class Requirement:
     name: str
     path: tuple[str | int, ...]
     about: str = ""
-    """For a plan's tool: its purpose, by which a substitute is found."""
+    """For a plan's tool: its purpose, by which a substitute is found. For an agent object: the keys beside
+    it that need turns with a model, and `model`; for its tool: the object. For a workflow: its task queue."""
+    idempotent: bool = False
+    """True if a call may be made twice, as the blueprint says."""
 
 
 class Part(BaseModel):
@@ -44,7 +51,7 @@ class Part(BaseModel):
     short_keys: ClassVar[tuple[str, ...]] = ()
     """Keys of short forms, which the core form does not have."""
     synonyms: ClassVar[Mapping[str, str]] = {}
-    """Keys that others use, with the key that means the same here."""
+    """Keys that others use, with the key that means the same here: the hint for a key that stays wrong."""
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
@@ -55,13 +62,18 @@ class Part(BaseModel):
         """Return what this part itself, not what is inside it, names of a worker."""
         return iter(())
 
+    @property
+    def looks_up_inside(self) -> tuple[str, ...]:
+        """The fields in which there is more that names something of a worker."""
+        return tuple(type(self).model_fields)
+
 
 class Limits(Part):
     """The limits of what may be spent; at a limit the run fails, or a person is asked for more."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"model_calls": 200, "cost_usd": 5, "seconds": "1h"}]})
 
-    model_calls: int | None = Field(None, ge=1, description="Requests to models.", examples=[200])
+    model_calls: int | None = Field(None, ge=1, description="Model requests.", examples=[200])
     tokens: int | None = Field(None, ge=1, description="Tokens, of input and output together.", examples=[500_000])
     cost_usd: float | None = Field(None, gt=0, description="Dollars, as far as prices are known.", examples=[5])
     seconds: Seconds | None = Field(

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
 from holdfast.blueprint.kinds.parts import Retry
 from holdfast.blueprint.kinds.references import model
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, counted, duration, filled, listed, one_line
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, filled, listed, one_line
 
 AT_MOST = {
     "fail": "if that is not enough, it fails",
     "finish": "then it goes on with what there is",
-    "ask": "then a person says whether to go on",
+    "ask": "then a person decides whether to go on",
 }
 """What happens at a limit."""
 
 
 def agent_phrase(agent: str | Agent) -> str:
-    return f"the agent {agent}" if isinstance(agent, str) else f"an agent ({model(agent.model)})"
+    return f"the agent {agent}" if isinstance(agent, str) else f"an agent ({model(agent.title)})"
 
 
 def attempts(timeout: float | None, retry: Retry | None) -> str:
@@ -32,10 +33,10 @@ def attempts(timeout: float | None, retry: Retry | None) -> str:
 
 def result_sentences(template: str | None, output: object, mapper: str | None, names: Vocabulary) -> list[str]:
     if mapper is not None:
-        return [f"It gives what {mapper} makes."]
+        return [f"It returns the result of the function {mapper}."]
     if template is None and output is None:
         return []
-    return [as_sentence(f"It gives {filled(output if template is None else template, names)}")]
+    return [as_sentence(f"It returns {filled(output if template is None else template, names)}")]
 
 
 def writes_sentences(operations: Sequence[Operation], when: str, names: Vocabulary) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
-from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.asking import AskingStep
+from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.parts import Template
@@ -28,7 +29,7 @@ _KEPT = ("id", "goal", "over", "from")
 """Keys whose emptiness is a mistake of the author."""
 
 
-class Plan(Step):
+class Plan(AskingStep):
     """Work off a plan: steps in the order of their dependencies, loops over lists, questions to people."""
 
     renders_agents: ClassVar[bool] = False
@@ -100,7 +101,7 @@ def _expanded_plan(definition: PlacedDict, path: str, expansion: Expansion) -> P
     plan = _without_empty(definition)
     expansion.expand_agent(plan, "agent", path)
     if isinstance(plan.get("steps"), PlacedList):
-        plan["steps"] = _each(plan["steps"], lambda step, n: _step(step, f"{path}.steps[{n}]", expansion))
+        plan["steps"] = plan["steps"].each(lambda step, _, n: _step(step, f"{path}.steps[{n}]", expansion))
     if isinstance(plan.get("loop_blocks"), PlacedDict):
         blocks = plan["loop_blocks"] = plan["loop_blocks"].copy()
         for key, block in blocks.items():
@@ -114,17 +115,12 @@ def _step(definition: object, path: str, expansion: Expansion) -> JSON:
     step = _with_ids(_without_empty(definition))
     expansion.expand_agent(step, "agent", path)
     if isinstance(step.get("options"), PlacedList):
-        options = step["options"]
-        step["options"] = _each(options, lambda option, n: _option(option, options.places[n]))
+        step["options"] = step["options"].each(_option)
     return step
 
 
-def _option(value: object, place: Position) -> JSON:
-    if not isinstance(value, str):
-        return value
-    option = PlacedDict(place)
-    option.put("text", value, place)
-    return option
+def _option(value: object, place: Position, _: int) -> JSON:
+    return PlacedDict.at(place, text=value) if isinstance(value, str) else value
 
 
 def _with_ids(holder: PlacedDict) -> PlacedDict:
@@ -134,7 +130,7 @@ def _with_ids(holder: PlacedDict) -> PlacedDict:
             holder[key] = _id(holder[key])
     for key in _IDS:
         if isinstance(holder.get(key), PlacedList):
-            holder[key] = _each(holder[key], lambda item, _: _id(item))
+            holder[key] = holder[key].each(lambda item, *_: _id(item))
     return holder
 
 
@@ -148,10 +144,3 @@ def _without_empty(mapping: PlacedDict) -> PlacedDict:
         if key not in _KEPT and (value is None or value == ""):
             core.take(key)
     return core
-
-
-def _each(items: PlacedList, change: Callable[..., Any]) -> PlacedList:
-    changed = PlacedList(items.place)
-    for index, (value, place) in enumerate(zip(items, items.places, strict=True)):
-        changed.add(change(value, index), place)
-    return changed

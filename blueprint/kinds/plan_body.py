@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
+from holdfast.blueprint.kinds.people_lists import groups_in
+from holdfast.blueprint.words.agreement import Language
 
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
-Language = Literal["en", "fr", "de", "es", "it", "pt", "nl"]
-LANGUAGES: tuple[Language, ...] = get_args(Language)
-"""Languages with words of agreement of their own: `blueprint.plan.agreement`."""
-
 
 _NOTES = "Kept as it is, and run by nothing: what a planner writes beside its plan, such as priority or version."
 
@@ -80,6 +78,11 @@ class PlanStep(Part):
     agent: str | Agent | None = Field(
         None, description="Who works on it; default: the plan's agent.", examples=["clerk"]
     )
+    assignees: list[str] = Field(
+        [],
+        description="Who may answer what the step asks, `user:x` or `group:y`; default: the `assignees` of the plan.",
+        examples=[["user:ana", "group:editors"]],
+    )
     timeout: Seconds | None = Field(None, description="How long a question waits for an answer.", examples=["2d"])
     on_timeout: Literal["fail", "skip", "default"] | None = Field(
         None, description="When nobody answers in time: fail (the default), skip the step, or take `default`."
@@ -91,6 +94,7 @@ class PlanStep(Part):
         about = f"{self.service or ''} {self.instruction}".strip()
         for index, tool in enumerate(self.tools):
             yield Requirement("plan_tool", tool, ("tools", index), about)
+        yield from groups_in(self.assignees, "assignees")
 
 
 class PlanLoop(Part):

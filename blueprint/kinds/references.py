@@ -1,4 +1,4 @@
-"""How a blueprint refers to what a step may run: the built-in tools, agents, imports, MCP servers."""
+"""References of a blueprint to what a step may run: built-in tools, agents, imports, MCP servers."""
 
 from pathlib import PurePosixPath
 

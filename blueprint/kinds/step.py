@@ -12,7 +12,8 @@ from holdfast.blueprint.findings import Findings, check_function, check_known, c
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
-from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.asking import AskingStep
+from holdfast.blueprint.kinds.attachments import ModelAttachment, check_contents, check_model_types
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -43,11 +44,25 @@ class ImportConfig(Part):
     )
 
 
-class PlainStep(Step):
+_OF_AGENTS = ("model", "instructions", "system_prompt", "tools", "settings", "human", "max_turns", "permissions")
+"""Keys of an agent that authors look for at the step."""
+
+
+class PlainStep(AskingStep):
     """Do one thing: an agent, a tool, a function, an imported blueprint, or nothing (pass the input on)."""
 
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **AskingStep.synonyms,
+        **dict.fromkeys(("tool", "function", "call", "run", "action"), "uses"),
+        **dict.fromkeys(("args", "arguments", "params", "parameters", "with", "prompt"), "input"),
+    }
+    other_names: ClassVar[tuple[str, ...]] = ("agent", "tool", "task", "function", "llm", "action")
     shows_kind: ClassVar[bool] = False
     shows_output: ClassVar[bool] = True
+
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        return f"it belongs to the agent, as agent.{key}" if key in _OF_AGENTS else None
 
     kind: Literal["step"]
     uses: str | None = Field(
@@ -65,20 +80,38 @@ class PlainStep(Step):
         description="Only with `uses: imports.<alias>`.",
         examples=[{"input": "{{ steps.draft.output }}", "outputs": {"verdict": "review.verdict"}}],
     )
+    attachments: list[ModelAttachment] = Field(
+        [],
+        max_length=20,
+        description="Files and data that the agent's model sees beside the input.",
+        examples=[[{"name": "scan.png", "file": "in/scan.png"}, {"name": "photo.jpg", "url": "{{ input.photo }}"}]],
+    )
     timeout: Seconds | None = Field(None, description="How long one attempt may take.")
     retry: Retry | None = Field(None, description="How often the activity is tried.")
+    idempotent: bool | None = Field(
+        None, description="Of a tool or a graph: may a call be run again if it was lost? Default: what the tool says."
+    )
 
     def requires(self) -> Iterator[Requirement]:
         if self.uses is not None and self.uses not in BUILTINS:
-            yield Requirement("tool", self.uses, ("uses",))
+            yield Requirement("tool", self.uses, ("uses",), idempotent=self.idempotent is True)
+        yield from super().requires()
 
     def reads(self) -> Mapping[str, Template]:
         mapped = {} if self.config is None or self.config.input is None else {"config.input": self.config.input}
         instructions = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}
-        return {**super().reads(), **mapped, **instructions}
+        files = {"attachments": [source.model_dump(exclude={"type"}) for source in self.attachments]}
+        return {**super().reads(), **mapped, **instructions, **files}
 
     def agents(self) -> Sequence[AgentReference]:
-        return () if self.agent is None else (AgentReference(self.agent, "agent"),)
+        return () if self.agent is None else (AgentReference(self.agent, "agent", may_be_object=True),)
+
+    @property
+    def asks_people(self) -> bool:
+        """See base class: an import's own steps say whom they ask."""
+        return self.agent is not None or (
+            self.uses is not None and self.uses not in BUILTINS and self.import_alias is None
+        )
 
     @property
     def import_alias(self) -> str | None:
@@ -121,6 +154,7 @@ class PlainStep(Step):
             findings.add_key(f"{path}.uses", "conflict", "'uses' and 'agent' both say what runs", "keep one of them")
         if self.uses is not None:
             _check_uses(self.uses, f"{path}.uses", blueprint, findings)
+        _check_attachments(self, path, findings)
         _check_config(self, path, findings)
         _check_activity(self, path, findings)
 
@@ -128,11 +162,13 @@ class PlainStep(Step):
         input_text = filled(self.input, names)
         if self.agent is not None:
             input_text = "the conversation" if names.conversing and self.input == PREVIOUS else input_text
-            text = f"{agent_phrase(self.agent)} works on {input_text}.{attempts(self.timeout, self.retry)}"
+            beside = self._beside(names)
+            text = f"{agent_phrase(self.agent)} works on {input_text}{beside}.{attempts(self.timeout, self.retry)}"
+            text += self.asked_sentence(names)
             return StepDescription(text, agent=self.agent)
         if self.uses is None:
             return StepDescription(
-                f"passes on {input_text}." if self.input == PREVIOUS else as_sentence(f"gives {input_text}")
+                f"passes on {input_text}." if self.input == PREVIOUS else as_sentence(f"returns {input_text}")
             )
         if self.uses.startswith(IMPORT):
             return self._describe_import(self.uses.removeprefix(IMPORT), input_text, names)
@@ -140,7 +176,11 @@ class PlainStep(Step):
             return StepDescription(f"{_builtin(self.uses, self.input, input_text, names)}.")
         noun = "the function" if ":" in self.uses else "the tool"
         text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
+        text += self.asked_sentence(names)
         return StepDescription(text, calls=True)
+
+    def _beside(self, names: Vocabulary) -> str:
+        return f", with {listed([unquoted(each.name, names) for each in self.attachments])}" if self.attachments else ""
 
     def _describe_import(self, alias: str, input_text: str, names: Vocabulary) -> StepDescription:
         config = self.config or ImportConfig()
@@ -148,22 +188,31 @@ class PlainStep(Step):
         back = listed(
             [f"its {context_path(child)} as {context_path(parent)}" for child, parent in config.outputs.items()]
         )
-        kept = f" It keeps {back} in the context." if config.outputs else ""
+        kept = f" It saves {back} in the context." if config.outputs else ""
         return StepDescription(f"runs the blueprint {alias} (below) with {input_text}.{kept}", runs=alias)
 
     def draw(self, names: Vocabulary) -> Drawing:
+        people = self.people_line(names)
         match self.agent:
             case str(name):
-                return Drawing("agent", [f"agent {name}"])
+                return Drawing("agent", [f"agent {name}", *people])
             case Agent() as agent:
-                return Drawing("agent", [f"agent: {model(agent.model)}"])
+                return Drawing("agent", [f"agent: {model(agent.title)}", *people])
         if self.import_alias is not None:
             return Drawing("tool", [f"the blueprint {self.import_alias}"])
         if self.uses is None:
             return Drawing("plain", [] if self.input == PREVIOUS else [unquoted(self.input, names)])
         if self.uses in BUILTINS:
             return Drawing("plain", [self.uses])
-        return Drawing("tool", [self.uses] if self.uses != self.name else [])
+        return Drawing("tool", [*([self.uses] if self.uses != self.name else []), *people])
+
+
+def _check_attachments(step: PlainStep, path: str, findings: Findings) -> None:
+    if step.attachments and step.agent is None:
+        message = "'attachments' belongs to steps that run an agent"
+        findings.add_key(f"{path}.attachments", "conflict", message, "remove it, or give the input of the step")
+    check_contents(step.attachments, path, findings)
+    check_model_types(step.attachments, path, findings)
 
 
 def _check_config(step: PlainStep, path: str, findings: Findings) -> None:
@@ -196,8 +245,11 @@ def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) 
 
 
 def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
-    """Refuse `timeout` and `retry` in steps that do not run one activity."""
+    """Refuse `timeout`, `retry` and `idempotent` in steps that do not run one activity."""
     if step.agent is not None:
+        if step.idempotent is not None:
+            message = "'idempotent' belongs to steps that call a tool: a request to a model may always be repeated"
+            findings.add_key(f"{path}.idempotent", "conflict", message, "remove it, or say it of a tool of the agent")
         return
     if step.uses is None:
         reason = "this one only passes its input on"
@@ -207,7 +259,7 @@ def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
         reason = f"{step.uses} runs in the workflow itself"
     else:
         return
-    for key, value in (("timeout", step.timeout), ("retry", step.retry)):
+    for key, value in (("timeout", step.timeout), ("retry", step.retry), ("idempotent", step.idempotent)):
         if value is not None:
             message = f"{key!r} belongs to steps that run one activity: {reason}"
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it")
@@ -221,7 +273,7 @@ _BUILTIN = {
     "context_merge": "merges into the context: {}",
     "select_fields": "keeps some of the keys: {}",
     "flatten": "makes one list of {}",
-    "check_user_confirmation": "gives 'approved' if {} is an explicit yes, else 'denied'",
+    "check_user_confirmation": "returns 'approved' if {} is an explicit yes, else 'denied'",
 }
 
 
@@ -232,5 +284,5 @@ def _builtin(name: str, input_: JSON, input_text: str, names: Vocabulary) -> str
         case "context_merge", {"path": str(path)} if is_plain(path):
             return f"merges {filled(input_.get('value'), names)} into {context_path(path)} in the context"
         case ("context_get", str(path)) | ("context_get", {"path": str(path)}) if is_plain(path):
-            return f"gives {context_path(path)} from the context"
+            return f"returns {context_path(path)} from the context"
     return _BUILTIN.get(name, f"uses {name} on {{}}").replace("{}", input_text, 1)

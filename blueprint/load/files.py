@@ -10,13 +10,13 @@ from pathlib import Path
 from holdfast.blueprint.check import check
 from holdfast.blueprint.check.advice import advise
 from holdfast.blueprint.errors import BlueprintError, Problem, in_order
-from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, PlainStep
 from holdfast.blueprint.plan.document import blueprint_of, is_plan, path_in_plan, plan_inside, unfenced
 from holdfast.blueprint.positions import Parts, place_of, shown
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
 from holdfast.blueprint.sugar import DocumentExpansion, core_form
 from holdfast.blueprint.suppress import apply_suppressions
+from holdfast.blueprint.text_files import UnreadableFile, text_of_file
 from holdfast.blueprint.validate import validate
 
 MAX_IMPORT_LEVELS = 20
@@ -111,17 +111,13 @@ class _Loading:
             message = f"imports are nested deeper than {MAX_IMPORT_LEVELS} levels"
             return _failed(place, file, "bad_value", message, "import the inner ones from the outer blueprint")
         if path.suffix == ".toml":
-            message = f"{file!r} is TOML, and no blueprint"
+            message = f"{file!r} is TOML, not a blueprint"
             return _failed(place, file, "unreadable_file", message, "a blueprint is a file of YAML or JSON")
         try:
-            text = _text_of(path)
-        except UnicodeDecodeError as error:
-            message = f"cannot read {file!r}: {_reason_of(error)}"
-            return _failed(place, file, "unreadable_file", message, "save it as UTF-8")
-        except (OSError, ValueError) as error:
-            return _failed(
-                place, file, "unreadable_file", f"cannot read {file!r}: {_reason_of(error)}", _unreadable_hint(path)
-            )
+            text = text_of_file(path, MAX_BYTES)
+        except UnreadableFile as error:
+            hint = error.hint or "check the path; a blueprint is a file of YAML or JSON in UTF-8"
+            return _failed(place, file, "unreadable_file", f"cannot read {file!r}: {error}", hint)
         self.chain.append((real, file))
         self.done[real] = self.text(text, file, path.parent, _name_of(file))
         self.chain.pop()
@@ -216,32 +212,6 @@ def _failed(place: tuple[Position, str] | None, file: str, code: str, message: s
         return Parsed(None, [Problem(file, 0, 0, "", code, message, hint)])
     position, path = place
     return Parsed(None, [position.problem(path, code, message, hint)])
-
-
-def _text_of(path: Path) -> str:
-    # A few bytes over the limit, so that `read` refuses the text; the cut may fall inside a character.
-    with path.open("rb") as opened:
-        raw = opened.read(MAX_BYTES + 4)
-    return raw.decode("utf-8-sig", "strict" if len(raw) <= MAX_BYTES else "replace")
-
-
-def _reason_of(error: OSError | ValueError) -> str:
-    match error:
-        case OSError(strerror=str(reason)):
-            return reason[0].lower() + reason[1:]
-        case UnicodeDecodeError():
-            return f"it is no UTF-8 text (byte {error.start})"
-    return str(error)
-
-
-def _unreadable_hint(path: Path) -> str:
-    """Return a hint: a file of nearly the same name in the folder, if there is one."""
-    try:
-        beside = sorted(os.listdir(path.parent))
-    except (OSError, ValueError):
-        beside = []
-    close = did_you_mean(path.name, [name for name in beside if name != path.name])
-    return close or "check the path; a blueprint is a file of YAML or JSON in UTF-8"
 
 
 def _name_of(file: str) -> str:

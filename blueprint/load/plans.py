@@ -12,14 +12,14 @@ from holdfast.blueprint.expressions.texts import NoJson
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load.files import parse, parse_document
-from holdfast.blueprint.plan.document import INSIDE, path_in_plan
+from holdfast.blueprint.plan.document import ASSIGNEES, INSIDE, path_in_plan
 from holdfast.blueprint.plan.layout import Fault
 from holdfast.blueprint.plan.notations import plan_in
 from holdfast.blueprint.plan.recovery import from_text, recovered, without_envelope
 from holdfast.blueprint.plan.tools import check_tools
 from holdfast.blueprint.source import plain
 
-_AUTHORS = ("from", "confirm", "max_revisions")
+_AUTHORS = ("from", "confirm", "max_revisions", ASSIGNEES)
 """Keys that only the author of a blueprint may write."""
 _OVERRULING = ("agent", "language", "max_parallel", "fail_fast")
 """Keys by which the author overrules the plan."""
@@ -34,7 +34,7 @@ def read_plan(
     author: PlanBody,
     agents: Mapping[str, Agent],
     *,
-    changing: bool = False,
+    current: PlanBody | None = None,
     by_model: bool = False,
     goal: str = "",
     tools: bool = True,
@@ -45,13 +45,33 @@ def read_plan(
         value: the plan, as an object or as a text with JSON in it.
         author: the plan as its step holds it; its agent, driver and speed overrule the plan.
         agents: the agents that the plan may name.
-        changing: True for a change of a plan: then an overruled key is a problem.
+        current: for a change of a plan, the plan as it is; then an overruled key is a problem.
         by_model: True for a plan of a model, which may hold notes, or be a list of steps for the `goal`.
         tools: False if the author's own plan is not known, so that its tools cannot be checked.
     """
     document = _without_written_agents(_object_in(value, by_model, goal), author)
+    assigned = _assigned(author, current if by_model else None)
     problems = [*_reserved(document, author), *_written_agents(document)]
-    problems += _overruled(document, author) if changing else []
+    problems += _reassigned(document, assigned, by_model=by_model)
+    problems += [] if current is None else _overruled(document, author)
+    parsed = parse(_as_blueprint(document, agents), file=FILE)
+    problems += [
+        replace(problem, line=0, column=0, path=path_in_plan(problem.path))
+        for problem in parsed.problems
+        if problem.path.startswith(INSIDE) or not problem.path
+    ]
+    if parsed.blueprint is None or problems:
+        raise BlueprintError(problems)
+    [step] = parsed.blueprint.steps
+    assert isinstance(step, Plan)
+    plan = _with_author(step.plan, author, assigned)
+    if tools and (lacking := problems_of(check_tools(plan, author, agents))):
+        raise BlueprintError(lacking)
+    return plan
+
+
+def _as_blueprint(document: JSONObject, agents: Mapping[str, Agent]) -> str:
+    """Return a blueprint that runs the plan, as JSON. Raises `BlueprintError` if it is too long."""
     text = json.dumps(
         {
             "agents": {name: _STAND_IN for name in agents},
@@ -62,20 +82,7 @@ def read_plan(
     if len(text) > LONGEST:
         message = f"the plan has {len(text):,} characters, more than {LONGEST:,}"
         raise BlueprintError([_problem("", "bad_value", message, "keep long texts in the context or in files")])
-    parsed = parse(text, file=FILE)
-    problems += [
-        replace(problem, line=0, column=0, path=path_in_plan(problem.path))
-        for problem in parsed.problems
-        if problem.path.startswith(INSIDE) or not problem.path
-    ]
-    if parsed.blueprint is None or problems:
-        raise BlueprintError(problems)
-    [step] = parsed.blueprint.steps
-    assert isinstance(step, Plan)
-    plan = _with_author(step.plan, author)
-    if tools and (lacking := problems_of(check_tools(plan, author, agents))):
-        raise BlueprintError(lacking)
-    return plan
+    return text
 
 
 def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> JSONObject:
@@ -100,20 +107,21 @@ def problems_of(faults: Iterable[Fault]) -> list[Problem]:
 
 def plain_plan(plan: PlanBody) -> JSONObject:
     """Return the plan as it is written in JSON, for people and models: without agents that are written in it."""
-    shown = _without(core_of(plan), *_AUTHORS, "agent", "driver")
-    for step in shown.get("steps", []):
+    document = _without(core_of(plan), *_AUTHORS, "agent", "driver")
+    for step in document.get("steps", []):
         if isinstance(step.get("agent"), dict):
             del step["agent"]
-    return shown
+    return document
 
 
-def _with_author(plan: PlanBody, author: PlanBody) -> PlanBody:
-    """Return the plan with the author's agent, driver and speed, and with the agents that the author wrote in it."""
-    written = {step.id: step.agent for step in author.steps if isinstance(step.agent, Agent)}
+def _with_author(plan: PlanBody, author: PlanBody, assigned: Mapping[str, list[str]]) -> PlanBody:
+    """Return the plan with the author's agent, driver and speed, and with what the author wrote in its steps."""
+    agents = {step.id: step.agent for step in author.steps if isinstance(step.agent, Agent)}
     steps = [
-        step.model_copy(update={"agent": written[step.id]}) if step.agent is None and step.id in written else step
+        step.model_copy(update={"agent": agents[step.id]}) if step.agent is None and step.id in agents else step
         for step in plan.steps
     ]
+    steps = [step.model_copy(update={ASSIGNEES: assigned[step.id]}) if step.id in assigned else step for step in steps]
     return plan.model_copy(update={**_overruling(author), "driver": author.driver, "steps": steps})
 
 
@@ -128,8 +136,8 @@ def _object_in(value: JSON, by_model: bool, goal: str) -> JSONObject:
         try:
             value = from_text(value)
         except NoJson as error:
-            message = f"no plan: this is no JSON ({error})"
-            raise BlueprintError([_problem("", "bad_value", message, "give one JSON object")]) from None
+            message = f"not a plan: this is not JSON ({error})"
+            raise BlueprintError([_problem("", "bad_value", message, "write one JSON object")]) from None
     value = recovered(value, goal) if by_model else without_envelope(value)
     if not isinstance(value, dict):
         noun = "a list" if isinstance(value, list) else json.dumps(value)[:60]
@@ -140,7 +148,7 @@ def _object_in(value: JSON, by_model: bool, goal: str) -> JSONObject:
 
 def _without_written_agents(document: JSONObject, author: PlanBody) -> JSONObject:
     """Return the plan without names of agents that the author wrote in it: `_with_author` puts these back."""
-    written = {step.id: step.agent for step in author.steps}
+    agents = {step.id: step.agent for step in author.steps}
 
     def without(holder: JSON, agent: str | Agent | None) -> JSON:
         return _without(holder, "agent") if _names(holder.get("agent"), agent) else holder
@@ -149,33 +157,53 @@ def _without_written_agents(document: JSONObject, author: PlanBody) -> JSONObjec
     if not isinstance(plan.get("steps"), list):
         return plan
     steps = [
-        without(step, written.get(str(step.get("id")))) if isinstance(step, dict) else step for step in plan["steps"]
+        without(step, agents.get(str(step.get("id")))) if isinstance(step, dict) else step for step in plan["steps"]
     ]
     return {**plan, "steps": steps}
 
 
-def _names(written: JSON, agent: str | Agent | None) -> bool:
+def _names(reference: JSON, agent: str | Agent | None) -> bool:
     """Return whether a text names the model of an agent; a script in a folder by its file's name."""
-    if not isinstance(written, str) or not isinstance(agent, Agent):
+    if not isinstance(reference, str) or not isinstance(agent, Agent):
         return False
-    kind, _, name = written.partition(":")
-    return written == agent.model or (agent.model.startswith(f"{kind}:") and agent.model.endswith(f"/{name}"))
+    kind, _, name = reference.partition(":")
+    return reference == agent.title or (agent.model.startswith(f"{kind}:") and agent.model.endswith(f"/{name}"))
 
 
 def _reserved(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
     """Yield the keys that only the author of a blueprint may write."""
     for key in _AUTHORS:
         if document.get(key):
-            yield _problem(key, "conflict", f"{key!r} is said in the blueprint, not in a plan", "leave it out")
+            yield _problem(key, "conflict", f"{key!r} belongs in the blueprint, not in a plan", "remove it")
     if document.get("driver") not in (None, author.driver):
-        message = f"who drives the plan is said in the blueprint ({author.driver})"
-        yield _problem("driver", "conflict", message, "leave it out")
+        message = f"the blueprint decides who drives the plan ({author.driver})"
+        yield _problem("driver", "conflict", message, "remove it")
 
 
 def _overruled(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
     for key, value in _overruling(author).items():
         if key in document and document[key] != value and not isinstance(value, Agent):
-            yield _problem(key, "conflict", f"{key!r} is said in the blueprint ({value}), and counts", "leave it out")
+            yield _problem(key, "conflict", f"{key!r} is set in the blueprint ({value}), which counts", "remove it")
+
+
+def _assigned(author: PlanBody, current: PlanBody | None) -> dict[str, list[str]]:
+    """Return the assignees that stay, by the id of the step: the author's, and for a model those of the plan as it is.
+
+    Whoever could change them could have themselves asked, and agree.
+    """
+    plans = [author] if current is None else [current, author]
+    return {step.id: step.assignees for plan in plans for step in plan.steps if step.assignees}
+
+
+def _reassigned(document: JSONObject, assigned: Mapping[str, list[str]], *, by_model: bool) -> Iterable[Problem]:
+    steps = document.get("steps")
+    for index, step in enumerate(steps if isinstance(steps, list) else []):
+        named = step.get(ASSIGNEES) if isinstance(step, dict) else None
+        id_ = str(step.get("id")) if named else ""
+        if named and named != assigned.get(id_) and (by_model or id_ in assigned):
+            whose = "the blueprint" if id_ in assigned else "a person"
+            message = f"{whose} decides who is asked, which cannot be changed here"
+            yield _problem(f"steps[{index}].{ASSIGNEES}", "conflict", message, "remove it")
 
 
 def _written_agents(document: JSONObject) -> Iterable[Problem]:

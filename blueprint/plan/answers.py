@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from holdfast.blueprint.expressions.texts import folded
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds.plan_body import Language, PlanOption, PlanStep
-from holdfast.blueprint.plan.agreement import NEGATIONS, NO_WORDS, YES_WORDS, agrees, refuses, words_of
+from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.plan.references import BadText, references_in
+from holdfast.blueprint.words.agreement import NEGATIONS, NO_WORDS, YES_WORDS, Language, agrees, refuses, words_of
 
 CONFIRM, INFO = "CONFIRM_ACTION", "ASK_INFO"
 _MARK = re.compile(rf"[\s*_`]*(?P<mark>{CONFIRM}|{INFO})[\s*_`]*[:\uff1a][\s*_`]*", re.IGNORECASE)
@@ -131,26 +131,38 @@ def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -
     return {"response": text, "outcome": outcome, "option_index": None, "option_type": None}
 
 
-def check_question(step: PlanStep, language: Language | None = None) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the mistakes in a step's question: key, code, message, hint."""
+Mistake = tuple[str, str, str, str]
+"""Key, code, message and hint."""
+
+
+def check_question(step: PlanStep, language: Language | None = None) -> Iterator[Mistake]:
+    """Yield the mistakes in a step's question."""
     if _mark(step) is None and (mark := _MARK_INSIDE.search(step.instruction)) is not None:
         hint = f"begin the instruction with {mark[1].upper()}: and the question"
-        yield "instruction", "bad_value", f"{mark[1]} stands where it makes no question of the step", hint
+        yield "instruction", "bad_value", f"{mark[1]} does not make the step a question in this place", hint
     if not asks(step):
         for key in ("options", "timeout", "on_timeout", "default"):
             if step.model_dump(include={key})[key]:
                 yield key, "conflict", f"{key!r} belongs to questions", "add pause_for_response: true, or remove it"
         return
     if not question_text(step.instruction):
-        yield "instruction", "missing_key", "the question is empty", "say behind the mark what is asked"
+        yield "instruction", "missing_key", "the question is empty", "write the question after the mark"
+    yield from _check_options(step)
+    yield from _check_default(step, language)
+
+
+def _check_options(step: PlanStep) -> Iterator[Mistake]:
     texts = [folded(option.text) for option in step.options]
     for index, text in enumerate(texts):
         if text in texts[:index]:
-            message = f"the option {step.options[index].text!r} is there twice"
-            yield f"options[{index}]", "duplicate_name", message, "leave one of them out"
+            message = f"the option {step.options[index].text!r} appears twice"
+            yield f"options[{index}]", "duplicate_name", message, "remove one of them"
     if step.tools and not informs(step) and step.options and never_a_yes(step):
-        message = "none of the options means yes, so that the tools would never run"
-        yield "options", "bad_value", message, 'say which one does: {"text": "…", "type": 1}'
+        message = "none of the options means yes, so the tools would never run"
+        yield "options", "bad_value", message, 'mark the one that does: {"text": "…", "type": 1}'
+
+
+def _check_default(step: PlanStep, language: Language | None) -> Iterator[Mistake]:
     if step.on_timeout is not None and step.timeout is None:
         yield "timeout", "missing_key", "'on_timeout' needs a 'timeout'", "say how long to wait, such as 2d"
     if step.on_timeout == "default" and step.default is None:

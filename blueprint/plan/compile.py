@@ -7,13 +7,13 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.expressions.texts import NoJson, folded, read_json
+from holdfast.blueprint.expressions.texts import folded, read_structure
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
 from holdfast.blueprint.plan.conditions import Condition, parse_condition
-from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id, with_bodies
+from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, Unit, known_id, with_bodies
 from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
-from holdfast.blueprint.plan.structure import Structure, WrittenLoop, compares_item
+from holdfast.blueprint.plan.structure import Structure, compares_item, over_path
 
 MAX_CYCLES = 20
 """Cycles that are shown of one list, so that the search takes no longer than a workflow has."""
@@ -23,8 +23,7 @@ def compile_plan(plan: PlanBody) -> tuple[Layout, list[Fault]]:
     """Return the plan as it runs, and everything that is wrong with it; with a fault it is not to be run."""
     structure = Structure(plan)
     _check_whole(structure)
-    links = _Links(structure)
-    units = _Units(links).all()
+    units = _Compiler(structure).units()
     _check_cycles(units, structure)
     by_id = {unit.id: unit for unit in with_bodies(units)}
     return Layout(units, dict(structure.loop_of), by_id), structure.faults
@@ -37,22 +36,50 @@ def _check_whole(structure: Structure) -> None:
         structure.add_fault("steps", "missing_key", "'steps' is empty", "a plan has at least one step")
 
 
-class _Links:
-    """The needs and the condition of every step and loop, found when it is made."""
+class _Compiler:
+    """Finds the needs and the condition of every step and loop, and what each waits for."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self.needs: dict[str, list[str]] = {}
         self.conditions: dict[str, Condition] = {}
-        for id_, (index, step) in structure.steps.items():
-            self._read_step(id_, f"steps[{index}]", step)
+        self.waits: dict[str, list[str]] = {id_: [] for id_ in structure.units}
+        for unit in structure.steps.values():
+            self._read_step(unit.id, unit.path, unit.step)
         for loop in structure.loops.values():
             self._read_loop(loop)
+        for owner, needs in self.needs.items():
+            for id_ in needs:
+                self._add_wait(owner, id_)
+
+    def units(self) -> tuple[Unit, ...]:
+        """Return the units outside every loop."""
+        return tuple(self._unit(id_) for id_ in self.structure.in_order() if id_ not in self.structure.loop_of)
+
+    def _unit(self, id_: str) -> Unit:
+        """Return a unit with what it waits for, a loop with its body."""
+        structure, condition = self.structure, self.conditions.get(id_)
+        needs, waits = tuple(self.needs[id_]), tuple(_unique(self.waits[id_]))
+        unit = replace(structure.units[id_], needs=needs, waits=waits, condition=condition)
+        if not isinstance(unit, LoopUnit):
+            return unit
+        body = [inner for inner in structure.bodies[id_] if structure.loop_of.get(inner) == id_]
+        return replace(unit, body=tuple(map(self._unit, body)))
+
+    def _add_wait(self, owner: str, id_: str) -> None:
+        """Let one of two units of the same list wait for the other: the first around both where they part."""
+        for mine, other in zip(self._way_to(owner), self._way_to(id_), strict=False):
+            if mine != other:
+                self.waits[mine].append(other)
+                return
+
+    def _way_to(self, id_: str) -> list[str]:
+        return [*self.structure.around(id_)[::-1], id_]
 
     def _read_step(self, id_: str, path: str, step: PlanStep) -> None:
         is_own = self.structure.own_loop(id_) == id_  # else dependencies and condition are those of its loop
         if not step.instruction.strip() and not step.tools:
-            hint = "say what is to be done, or what is asked"
+            hint = "write the task or the question"
             self.structure.add_fault(f"{path}.instruction", "missing_key", "'instruction' is empty", hint)
         needs = self._dependencies(step.dependencies, path, id_) if is_own else []
         needs += self._references(step.instruction, f"{path}.instruction", id_)
@@ -64,31 +91,28 @@ class _Links:
             self.structure.add_fault(f"{path}.{key}", code, message, hint)
         self.needs[id_] = _unique(needs)
 
-    def _read_loop(self, loop: WrittenLoop) -> None:
-        if (
-            isinstance(loop.block.over, str)
-            and whole_reference(loop.block.over) is None
-            and not _is_json_list(loop.block.over)
-        ):
-            message = f"{loop.block.over[:60]!r} is neither a reference nor a list"
+    def _read_loop(self, loop: LoopUnit) -> None:
+        block, over = loop.block, loop.block.over
+        if isinstance(over, str) and whole_reference(over) is None and not isinstance(read_structure(over), list):
+            message = f"{over[:60]!r} is neither a reference nor a list"
             hint = "write RESULT_FROM_<id>, CURRENT_ITEM of a loop around it, or a list"
-            self.structure.add_fault(loop.over_path, "bad_reference", message, hint)
-        needs = self._dependencies(loop.block.dependencies, loop.path, loop.id)
-        needs += self._references(loop.block.over, loop.over_path, loop.id)
-        needs += self._condition(loop.block.condition, f"{loop.path}.condition", loop.id)
+            self.structure.add_fault(over_path(loop), "bad_reference", message, hint)
+        needs = self._dependencies(block.dependencies, loop.path, loop.id)
+        needs += self._references(over, over_path(loop), loop.id)
+        needs += self._condition(block.condition, f"{loop.path}.condition", loop.id)
         inside = [id_ for id_ in needs if loop.id in self.structure.around(id_)]
         for id_ in inside:
-            message = f"the loop {loop.id!r} waits for {id_!r}, which stands in it"
-            self.structure.add_fault(loop.over_path, "cycle", message, "loop over what is known before it begins")
+            message = f"the loop {loop.id!r} waits for {id_!r}, which is inside it"
+            self.structure.add_fault(over_path(loop), "cycle", message, "loop over what is known before it begins")
         self.needs[loop.id] = [id_ for id_ in _unique(needs) if id_ not in inside]
 
-    def _dependencies(self, written: Iterable[str], path: str, owner: str) -> list[str]:
+    def _dependencies(self, names: Iterable[str], path: str, owner: str) -> list[str]:
         ids = []
-        for index, name in enumerate(written):
+        for index, name in enumerate(names):
             id_ = self.structure.require_id(name, f"{path}.dependencies[{index}]", "step or loop")
             if id_ == owner:
                 message = f"{owner!r} depends on itself"
-                self.structure.add_fault(f"{path}.dependencies[{index}]", "cycle", message, "leave it out")
+                self.structure.add_fault(f"{path}.dependencies[{index}]", "cycle", message, "remove it")
             elif id_ is not None and id_ not in self.structure.around(owner):  # inside a loop is not after it
                 ids.append(id_)
         return ids
@@ -110,7 +134,7 @@ class _Links:
             return None
         id_ = self.structure.require_id(reference.name or "", path, "step or loop", text)
         if id_ is not None and id_ in (owner, *self.structure.around(owner)):
-            message = f"{reference} is not there before {owner!r} has run"
+            message = f"{reference} is not available before {owner!r} has run"
             self.structure.add_fault(path, "cycle", message, "refer to a step before it")
             return None
         return id_
@@ -118,7 +142,7 @@ class _Links:
     def _check_item(self, reference: Reference, path: str, owner: str) -> None:
         around = self.structure.around(owner)
         if not around:
-            message = f"{reference} stands outside every loop"
+            message = f"{reference} is outside every loop"
             self.structure.add_fault(path, "bad_reference", message, "put the step into a loop, or say what is meant")
         elif reference.name is not None and known_id(reference.name, around) is None:
             message = f"{reference}: no loop {reference.name!r} is around this step"
@@ -142,60 +166,12 @@ class _Links:
 
     def _check_can_be_confirmed(self, condition: Condition, id_: str, path: str) -> None:
         """Refuse to ask whether a question was confirmed that has no answer which means so."""
-        _, step = self.structure.steps.get(id_, (0, None))
-        if step is None or not asks(step) or informs(step) or folded(condition.operand) != "confirmed":
+        unit = self.structure.steps.get(id_)
+        if unit is None or not asks(unit.step) or informs(unit.step) or folded(condition.operand) != "confirmed":
             return
-        if step.options and never_a_yes(step):
+        if unit.step.options and never_a_yes(unit.step):
             message = f"no option of {id_!r} means yes, so that it is never confirmed"
-            self.structure.add_fault(path, "bad_condition", message, 'say which one does: {"text": "…", "type": 1}')
-
-
-class _Units:
-    """Makes the units of a plan."""
-
-    def __init__(self, links: _Links) -> None:
-        self.links, self.structure = links, links.structure
-        self.waits: dict[str, list[str]] = {id_: [] for id_ in self.structure.ids}
-        for owner, needs in links.needs.items():
-            for id_ in needs:
-                self._add_wait(owner, id_)
-
-    def _add_wait(self, owner: str, id_: str) -> None:
-        """Let one of two units of the same list wait for the other: the first around both where they part."""
-        for mine, other in zip(self._way_to(owner), self._way_to(id_), strict=False):
-            if mine != other:
-                self.waits[mine].append(other)
-                return
-
-    def _way_to(self, id_: str) -> list[str]:
-        return [*self.structure.around(id_)[::-1], id_]
-
-    def all(self) -> tuple[Unit, ...]:
-        return tuple(self._unit(id_) for id_ in self.structure.in_order() if id_ not in self.structure.loop_of)
-
-    def _unit(self, id_: str) -> Unit:
-        needs, waits = tuple(self.links.needs[id_]), tuple(_unique(self.waits[id_]))
-        condition = self.links.conditions.get(id_)
-        if id_ in self.structure.steps:
-            index, step = self.structure.steps[id_]
-            return StepUnit(
-                id=id_, path=f"steps[{index}]", place=index, needs=needs, waits=waits, condition=condition, step=step
-            )
-        loop = self.structure.loops[id_]
-        body = [inner for inner in loop.body if self.structure.loop_of.get(inner) == id_]
-        return LoopUnit(
-            id=id_,
-            path=loop.path,
-            place=loop.place,
-            needs=needs,
-            waits=waits,
-            condition=condition,
-            over=loop.block.over,
-            body=tuple(self._unit(inner) for inner in body),
-            on_item_error=loop.block.on_item_error,
-            max_items=loop.block.max_items,
-            max_parallel=loop.block.max_parallel,
-        )
+            self.structure.add_fault(path, "bad_condition", message, 'mark the one that does: {"text": "…", "type": 1}')
 
 
 def _check_cycles(units: tuple[Unit, ...], structure: Structure) -> None:
@@ -209,7 +185,7 @@ def _check_cycles(units: tuple[Unit, ...], structure: Structure) -> None:
         cycle = [*cycle[first:], *cycle[:first]]
         waits[cycle[0]].remove(cycle[1])
         message = f"these wait for each other: {' -> '.join([*cycle, cycle[0]])}"
-        structure.add_fault(f"{by_id[cycle[0]].path}.dependencies", "cycle", message, "take one dependency out")
+        structure.add_fault(f"{by_id[cycle[0]].path}.dependencies", "cycle", message, "remove one dependency")
     for unit in units:
         if isinstance(unit, LoopUnit):
             _check_cycles(unit.body, structure)
@@ -222,13 +198,6 @@ def _cycle_in(waits: dict[str, list[str]]) -> list[str]:
     except CycleError as error:
         return list(reversed(error.args[1][1:]))
     return []
-
-
-def _is_json_list(text: str) -> bool:
-    try:
-        return isinstance(read_json(text), list)
-    except NoJson:
-        return False
 
 
 def _unique(ids: Iterable[str]) -> list[str]:

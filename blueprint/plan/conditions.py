@@ -83,10 +83,10 @@ def parse_condition(text: str) -> Condition:
     references_in(rest)  # refuses a misspelt reference, and one that looks into a value
     begin = leading_reference(rest)
     if begin is None:
-        raise BadText(f"{rest[:60]!r} is no condition", _HINT)
+        raise BadText(f"{rest[:60]!r} is not a condition", _HINT)
     left, comparison = begin
     if re.match(r"-\w", comparison):
-        raise BadText(f"{rest.split()[0][:60]!r} is no reference", "an id has no hyphen: write it as the step does")
+        raise BadText(f"{rest.split()[0][:60]!r} is not a reference", "an id has no hyphen: write it as the step does")
     if (more := _JOINED.search(_QUOTED.sub("", comparison))) is not None:
         message = f"{more[1]} joins two conditions, and a condition is one comparison"
         raise BadText(message, "make two steps of it, the second depending on the first")
@@ -115,16 +115,16 @@ def _parsed_comparison(text: str) -> tuple[str, str]:
 def _operand(operator: str, value: str) -> str:
     if operator in _OF_NOTHING:
         if value:
-            raise BadText(f"nothing can stand after {operator!r}, and here is {value[:40]!r}", "leave it out")
+            raise BadText(f"nothing may follow {operator!r}, and here is {value[:40]!r}", "remove it")
         return ""
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
     if not value.strip():
-        raise BadText(f"the value after {operator!r} is missing", "is it `is empty` that is meant?")
+        raise BadText(f"the value after {operator!r} is missing", "did you mean `is empty`?")
     if references_in(value):
-        raise BadText(f"{value!r} stands after {operator!r}", "a reference stands at the left only; let a step compare")
+        raise BadText(f"{value!r} stands after {operator!r}", "a reference may only be on the left; let a step compare")
     if operator in _OF_NUMBERS and number_in(value) is None:
-        raise BadText(f"{value[:40]!r} after {operator!r} is no number", "only numbers are compared so")
+        raise BadText(f"{value[:40]!r} after {operator!r} is not a number", "only numbers can be compared in this way")
     return value
 
 

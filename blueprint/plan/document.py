@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from holdfast.blueprint.plan.recovery import without_envelope
 from holdfast.blueprint.source import PlacedDict, PlacedList
 
 NAME = "plan"
-INSIDE = f"steps[0].{NAME}"
+ASSIGNEES = "assignees"
+STEP = "steps[0]."
+INSIDE = f"{STEP}{NAME}"
 """The path of the plan in the blueprint that it becomes."""
-DEFAULT_MODEL = "default"
 _FENCED = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
@@ -32,53 +34,43 @@ def unfenced(text: str) -> str:
 
 def plan_inside(document: PlacedDict) -> PlacedDict:
     """Return the plan under the key `plan` of a document that has no steps of its own; else the document."""
-    inner = document.get("plan")
-    if "steps" in document or not isinstance(inner, PlacedDict):
-        return document
-    inner = plan_inside(inner)
-    return inner if is_plan(inner) else document
+    inner = without_envelope(document)
+    return inner if isinstance(inner, PlacedDict) and is_plan(inner) else document
 
 
 def blueprint_of(document: PlacedDict) -> PlacedDict:
-    """Return the blueprint that runs a plan. A text for an agent in a file's plan is the name of a model."""
-    plan = document.copy()
-    _with_model(plan)
+    """Return the blueprint that runs a plan. A text for an agent in a file's plan is the name of a model.
+
+    Who is asked is said of the step that runs the plan, as of any other step.
+    """
+    plan = _with_model(document)
     if isinstance(plan.get("steps"), PlacedList):
-        steps = plan["steps"]
-        plan["steps"] = PlacedList(steps.place)
-        for step, place in zip(steps, steps.places, strict=True):
-            if isinstance(step, PlacedDict):
-                step = step.copy()
-                _with_model(step)
-            plan["steps"].add(step, place)
-    return _object(document, steps=_list(document, _object(document, kind="plan", name=NAME, plan=plan)))
+        plan["steps"] = plan["steps"].each(lambda step, *_: _with_model(step))
+    place = document.place
+    step = PlacedDict.at(place, kind="plan", name=NAME, plan=plan)
+    if ASSIGNEES in plan:
+        step.put(ASSIGNEES, *plan.take(ASSIGNEES))
+    return PlacedDict.at(place, steps=PlacedList.at(place, step))
 
 
 def path_in_plan(path: str) -> str:
     """Return a path in the blueprint as a path in the plan.
 
-    >>> path_in_plan("steps[0].plan.steps[2].id"), path_in_plan("steps[0].plan")
-    ('steps[2].id', '')
+    >>> path_in_plan("steps[0].plan.steps[2].id"), path_in_plan("steps[0].plan"), path_in_plan("steps[0].assignees[1]")
+    ('steps[2].id', '', 'assignees[1]')
     """
+    if path.startswith(f"{STEP}{ASSIGNEES}"):
+        return path.removeprefix(STEP)
     return path.removeprefix(INSIDE).removeprefix(".") if path.startswith(INSIDE) else path
 
 
-def _with_model(holder: PlacedDict) -> None:
+def _with_model(holder: Any) -> Any:
+    if not isinstance(holder, PlacedDict):
+        return holder
+    holder = holder.copy()
     if isinstance(holder.get("agent"), str) and holder["agent"]:
         model, places = holder.take("agent")
         agent = PlacedDict(places[1])
         agent.put("model", model, places)
         holder.put("agent", agent, places)
-
-
-def _object(around: PlacedDict, **keys: Any) -> PlacedDict:
-    built = PlacedDict(around.place)
-    for key, value in keys.items():
-        built.put(key, value, around.place)
-    return built
-
-
-def _list(around: PlacedDict, value: object) -> PlacedList:
-    built = PlacedList(around.place)
-    built.add(value, around.place)
-    return built
+    return holder

@@ -6,8 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds.plan_body import ItemRule, PlanStep
+from holdfast.blueprint.kinds.plan_body import PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.references import whole_reference
 
@@ -48,11 +47,9 @@ class StepUnit(Unit):
 class LoopUnit(Unit):
     """A loop: its body runs once for each item."""
 
-    over: JSON
-    body: tuple[Unit, ...]
-    on_item_error: ItemRule = "continue"
-    max_items: int = 1_000
-    max_parallel: int = 1
+    block: PlanLoop
+    """What an entry of `loop_blocks` says of it, whichever way it is written."""
+    body: tuple[Unit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,9 @@ class Layout:
     """The loop that a unit is in, by the id of the unit."""
     units_by_id: dict[str, Unit] = field(default_factory=dict)
 
-    def find(self, written: str) -> Unit | None:
+    def find(self, name: str) -> Unit | None:
         """Return the unit of an id, which may be written with or without `step_`."""
-        id_ = known_id(written, self.units_by_id)
+        id_ = known_id(name, self.units_by_id)
         return None if id_ is None else self.units_by_id[id_]
 
     def loops_of(self, id_: str) -> list[str]:
@@ -82,7 +79,7 @@ class Layout:
 
     def goes_through(self, loop: LoopUnit, id_: str) -> bool:
         """Return whether the items of a loop are the result of this unit."""
-        reference = whole_reference(loop.over) if isinstance(loop.over, str) else None
+        reference = whole_reference(loop.block.over) if isinstance(loop.block.over, str) else None
         return (
             reference is not None and reference.kind == "result" and known_id(reference.name, self.units_by_id) == id_
         )
@@ -112,13 +109,13 @@ def loops_around(id_: str, loop_of: dict[str, str]) -> list[str]:
     return around
 
 
-def known_id(written: str | None, known: Container[str]) -> str | None:
+def known_id(name: str | None, ids: Container[str]) -> str | None:
     """Return the known id that is meant: itself, else the one that differs by `step_` in front.
 
     >>> known_id("step_2", ["1", "2"]), known_id("2", ["step_2"]), known_id("3", ["1"])
     ('2', 'step_2', None)
     """
-    if written is None or written in known:
-        return written
-    others = [other for other in (f"step_{written}", written.removeprefix("step_")) if other in known]
+    if name is None or name in ids:
+        return name
+    others = [other for other in (f"step_{name}", name.removeprefix("step_")) if other in ids]
     return others[0] if len(others) == 1 else None

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.plan.document import unfenced
+from holdfast.blueprint.plan.references import INSIDE
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, Source
 from holdfast.blueprint.source import read as read_source
 
@@ -25,7 +26,6 @@ _QUESTION = re.compile(r"\s*(?P<goal>[^\s#`{\[](?:[^\n]|\n(?![ \t]*\n))*\?)[ \t]
 """A first paragraph that ends with a question mark: the question, without a word that says so."""
 _OPTIONS = re.compile(r"^[ \t]*Options[ \t]*:(?P<options>.*)", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[A-Za-z0-9_]")
-_PROPERTY = re.compile(r"\.[A-Za-z_]\w*|\[")
 
 
 def recognised(text: str) -> str | None:
@@ -139,19 +139,19 @@ class _References(NamedTuple):
 
 def _bad_reference(match: re.Match[str], id_: str, names: _References) -> tuple[str, str, str] | None:
     """Return code, message and hint of a reference that cannot be followed."""
-    written, text = match.group(), match.string
+    reference, text = match.group(), match.string
     before, after = text[: match.start()][-1:], text[match.end() :][:1]
     if id_ == names.own:
-        return "cycle", f"{written} is not there before this step has run", "refer to a step before it"
+        return "cycle", f"{reference} is not available before this step has run", "refer to a step before it"
     if id_ not in names.ids:
-        money = "; write an amount of money without the $" if "$" in written else ""
-        return "unknown_name", f"{written} is the result of no step", f"steps: {', '.join(names.ids)}{money}"
+        money = "; write an amount of money without the $" if "$" in reference else ""
+        return "unknown_name", f"{reference} is the result of no step", f"steps: {', '.join(names.ids)}{money}"
     if _WORD.match(before) or _WORD.match(after):
-        message = f"{written} is part of the word {before + written + after!r}"
+        message = f"{reference} is part of the word {before + reference + after!r}"
         return "bad_reference", message, "put a space or a quotation mark between them"
-    if inside := _PROPERTY.match(text, match.end()):
-        message = f"{written}{inside.group()} looks into a value, which a reference cannot"
-        return "bad_reference", message, f"write {written} and say in words what of it is meant"
+    if inside := INSIDE.match(text, match.end()):
+        message = f"{reference}{inside.group()} looks into a value, which a reference cannot"
+        return "bad_reference", message, f"write {reference} and say in words what of it is meant"
     return None
 
 
@@ -370,7 +370,7 @@ def _argument_lines(
         lines.append(f"{key}: {text}")
         ids += more
         if (unread := _UNREAD.search(text)) is not None:
-            message = f"{unread.group()[:60]!r} is no reference"
+            message = f"{unread.group()[:60]!r} is not a reference"
             reader.add_problem(place, "bad_reference", message, "write <GENERATED>-0", f"{path}.args.{key}")
     return lines, ids
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.blueprint.kinds import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.kinds.plan_body import LANGUAGES
+from holdfast.blueprint.words.agreement import TABLES
 
 Schema = dict[str, Any]
 
@@ -54,7 +54,7 @@ PLAN_OUTPUT: Schema = {
         {
             "goal": {"type": "string", "minLength": 1},
             "steps": {"type": "array", "minItems": 1, "items": _STEP},
-            "language": {"enum": list(LANGUAGES)},
+            "language": {"enum": list(TABLES)},
             "loop_blocks": {"type": "object", "additionalProperties": _LOOP},
         },
     ),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.blueprint.expressions.texts import NoJson, read_json
+from holdfast.blueprint.expressions.texts import NoJson, fenced, json_from, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
 
-_FENCED = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n\s*```", re.DOTALL)
-_DECODER = json.JSONDecoder()
 NOTES = "notes"
 _COMMON = (
     *("plan_id", "name", "status", "state", "priority", "description", "version", "created_at", "updated_at", "author"),
@@ -35,14 +32,11 @@ def from_text(text: str) -> JSON:
         return read_json(text)
     except NoJson as error:
         problem = error
-    if (fenced := _FENCED.search(text)) is not None:
-        return read_json(fenced["inside"])
+    if fences := fenced(text):
+        return read_json(fences[0])
     for begin in re.finditer(r"[{\[]", text):
-        try:
-            _, end = _DECODER.raw_decode(text, begin.start())
-            return read_json(text[begin.start() : end])
-        except (ValueError, RecursionError):
-            continue
+        if (value := json_from(text, begin.start())) is not None:
+            return value[0]
     raise problem
 
 

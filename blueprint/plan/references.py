@@ -16,7 +16,8 @@ _TOKEN = re.compile(
     r"|(?P<index>LOOP_INDEX)(?:_(?P<in>[A-Za-z0-9_]+))?(?![A-Za-z0-9_]))"
 )
 _UNDERSCORE_MISSING = re.compile(r"(?<![A-Za-z0-9_])RESULT_FROM(?!_)[\s:-]*(?P<id>[A-Za-z0-9]*)")
-_PROPERTY = re.compile(r"\.[A-Za-z_]\w*|\[")
+INSIDE = re.compile(r"\.[A-Za-z_]\w*|\[")
+"""What would look into a value, behind a reference to it."""
 
 
 class BadText(ValueError):
@@ -46,10 +47,10 @@ def references_in(text: str) -> list[Reference]:
     ['RESULT_FROM_10', 'RESULT_FROM_1', 'CURRENT_ITEM_guests']
     """
     if (bad := _UNDERSCORE_MISSING.search(text)) is not None:
-        raise BadText(f"{bad.group().strip()!r} is no reference", f"write RESULT_FROM_{bad['id'] or '<id>'}")
+        raise BadText(f"{bad.group().strip()!r} is not a reference", f"write RESULT_FROM_{bad['id'] or '<id>'}")
     references: dict[Reference, None] = {}
     for match in _TOKEN.finditer(text):
-        inside = None if match["index"] else _PROPERTY.match(text, match.end())
+        inside = None if match["index"] else INSIDE.match(text, match.end())
         if inside is not None:
             message = f"{match.group()}{inside.group()} looks into a value, which a reference cannot"
             raise BadText(message, f"write {match.group()} and say in words what of it is meant")

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import replace
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import parse_condition
-from holdfast.blueprint.plan.layout import Fault, known_id, loops_around
+from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, known_id, loops_around
 from holdfast.blueprint.plan.references import BadText, references_of
 
 MAX_LEVELS = 3
 """Loops in loops."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*")
-
-
-@dataclass
-class WrittenLoop:
-    """A loop as an entry of `loop_blocks` says it, whichever way it is written."""
-
-    notation: Literal["block", "start", "single"]
-    """An entry of `loop_blocks`; a step that names the `start_step` of its body; a step that loops by itself."""
-    id: str
-    path: str
-    place: int
-    block: PlanLoop
-    body: dict[str, str] = field(default_factory=dict)
-    """The ids inside, each with the path where the loop names it."""
-
-    @property
-    def over_path(self) -> str:
-        return f"{self.path}.{'over' if self.notation == 'block' else 'loopover'}"
 
 
 class Structure:
@@ -41,14 +22,15 @@ class Structure:
     def __init__(self, plan: PlanBody) -> None:
         self.plan = plan
         self.faults: list[Fault] = []
-        self.ids: dict[str, None] = {}
-        """Of steps and loops, as an ordered set."""
-        self.steps: dict[str, tuple[int, PlanStep]] = {}
-        """The steps that run, with their place: one that only heads a loop is none."""
-        self.loops: dict[str, WrittenLoop] = {}
+        self.steps: dict[str, StepUnit] = {}
+        """The steps that run: one that only heads a loop is none."""
+        self.loops: dict[str, LoopUnit] = {}
+        """Without their bodies."""
+        self.bodies: dict[str, dict[str, str]] = {}
+        """The ids inside each loop, each with the path where the loop names it."""
         self.loop_of: dict[str, str] = {}
         self._collect()
-        self.ids |= dict.fromkeys([*self.steps, *self.loops])
+        self.units: dict[str, StepUnit | LoopUnit] = {**self.steps, **self.loops}
         self._find_bodies()
         self._check_nesting()
 
@@ -59,10 +41,7 @@ class Structure:
 
     def in_order(self) -> list[str]:
         """Return the ids in the order of the plan."""
-        places = {id_: loop.place for id_, loop in self.loops.items()} | {
-            id_: index for id_, (index, _) in self.steps.items()
-        }
-        return sorted(self.ids, key=lambda id_: places[id_])
+        return sorted(self.units, key=lambda id_: (self.loops.get(id_) or self.steps[id_]).place)
 
     def around(self, id_: str) -> list[str]:
         """Return the loops around a unit, the innermost first."""
@@ -71,24 +50,24 @@ class Structure:
     def own_loop(self, id_: str) -> str:
         """Return the loop of a step that loops by itself; else the step."""
         loop = self.loops.get(f"loop_{id_}")
-        return loop.id if loop is not None and loop.notation == "single" else id_
+        return loop.id if loop is not None and not is_block(loop) and self._is_single(loop) else id_
 
-    def require_id(self, written: str, path: str, noun: str, text: str = "") -> str | None:
+    def require_id(self, name: str, path: str, noun: str, text: str = "") -> str | None:
         """Return the id that is meant; add a fault if there is none. `text` is the longer one that names it."""
-        id_ = known_id(written, self.ids)
+        id_ = known_id(name, self.units)
         if id_ is None:
-            hint = self._hyphen_hint(written, text or written) or did_you_mean(written, self.ids)
-            hint = hint or f"known: {', '.join(self.ids) or 'none'}"
-            self.add_fault(path, "unknown_name", f"there is no {noun} {written[:60]!r}", hint)
+            hint = self._hyphen_hint(name, text or name) or did_you_mean(name, self.units)
+            hint = hint or f"known: {', '.join(self.units) or 'none'}"
+            self.add_fault(path, "unknown_name", f"there is no {noun} {name[:60]!r}", hint)
         return id_
 
-    def _hyphen_hint(self, written: str, text: str) -> str | None:
+    def _hyphen_hint(self, name: str, text: str) -> str | None:
         """Return a hint for an id that is written with hyphens, which no id has."""
-        whole = re.search(rf"(?P<before>(RESULT_FROM_)?){re.escape(written)}(?P<rest>[A-Za-z0-9_-]*)", text)
-        spelled = "" if whole is None else f"{written}{whole['rest']}"
+        whole = re.search(rf"(?P<before>(RESULT_FROM_)?){re.escape(name)}(?P<rest>[A-Za-z0-9_-]*)", text)
+        spelled = "" if whole is None else f"{name}{whole['rest']}"
         if whole is None or "-" not in spelled:
             return None
-        intended = known_id(spelled.replace("-", "_"), self.ids)
+        intended = known_id(spelled.replace("-", "_"), self.units)
         return "an id has no hyphen" + ("" if intended is None else f": write {whole['before']}{intended}")
 
     # Steps and loops
@@ -121,20 +100,29 @@ class Structure:
     def _add_step(self, index: int, step: PlanStep, taken: dict[str, str]) -> None:
         path = f"steps[{index}]"
         if step.loopover is None or step.start_step is None:
-            self.steps[step.id] = (index, step)
-        if step.loopover is None:
-            if step.start_step is not None:
-                message = "'start_step' makes the step a loop, and 'loopover' is missing"
-                hint = "say what it loops over: RESULT_FROM_<id>, or a list"
-                self.add_fault(f"{path}.loopover", "missing_key", message, hint)
+            self.steps[step.id] = StepUnit(id=step.id, path=path, place=index, step=step)
+        if step.loopover is not None:
+            self._add_loop_of(step, index, path, taken)
         elif step.start_step is not None:
-            self.loops[step.id] = _loop_of(step, "start", step.id, path, index)
-        elif taken.setdefault(f"loop_{step.id}", path) == path:
-            self.loops[f"loop_{step.id}"] = _loop_of(step, "single", f"loop_{step.id}", path, index)
-        else:
-            id_ = f"loop_{step.id}"
+            message = "'start_step' makes the step a loop, and 'loopover' is missing"
+            hint = "say what it loops over: RESULT_FROM_<id>, or a list"
+            self.add_fault(f"{path}.loopover", "missing_key", message, hint)
+
+    def _add_loop_of(self, step: PlanStep, index: int, path: str, taken: dict[str, str]) -> None:
+        """Add the loop that a step is with a `start_step`, or stands in by itself without one."""
+        id_ = f"loop_{step.id}" if step.start_step is None else step.id
+        if taken.setdefault(id_, path) != path:
             message = f"the step's loop would be called {id_!r}, and {taken[id_]} is"
             self.add_fault(f"{path}.loopover", "duplicate_name", message, f"rename {id_!r}")
+            return
+        own = step.start_step is None and compares_item(step.condition)  # evaluated for each item, not once
+        block = PlanLoop(
+            over=[] if step.loopover is None else step.loopover,
+            steps=[step.start_step or step.id],
+            dependencies=step.dependencies,
+            condition=None if own else step.condition,
+        )
+        self.loops[id_] = LoopUnit(id=id_, path=path, place=index, block=block)
 
     def _add_block(self, key: str, block: PlanLoop) -> None:
         path = f"loop_blocks.{key}"
@@ -144,45 +132,50 @@ class Structure:
         if not block.steps:
             hint = "name the steps that run for every item"
             self.add_fault(f"{path}.steps", "missing_key", "'steps' is empty", hint)
-        self.loops[key] = WrittenLoop("block", key, path, len(self.plan.steps), block)
+        self.loops[key] = LoopUnit(id=key, path=path, place=len(self.plan.steps), block=block)
 
     # Bodies
 
     def _find_bodies(self) -> None:
-        for loop in self.loops.values():
-            if loop.notation == "block":
-                loop.body = self._members(loop)
-        for loop in self.loops.values():
-            if loop.notation == "start":
-                loop.body = self._from_start(loop)
-            elif loop.notation == "single":
-                loop.body = {loop.block.steps[0]: loop.over_path}
-        for loop in self.loops.values():
-            for id_, path in loop.body.items():
-                if self.loop_of.setdefault(id_, loop.id) != loop.id:
-                    message = f"{id_!r} stands in two loops, {self.loop_of[id_]!r} and {loop.id!r}"
-                    self.add_fault(path, "conflict", message, "leave it in one of them")
-            if loop.notation == "block":
-                loop.place = min([loop.place, *(self.steps[id_][0] for id_ in loop.body if id_ in self.steps)])
+        self.bodies = {id_: self._body(loop) for id_, loop in self.loops.items()}
+        for id_, body in self.bodies.items():
+            for inner, path in body.items():
+                if self.loop_of.setdefault(inner, id_) != id_:
+                    message = f"{inner!r} is in two loops, {self.loop_of[inner]!r} and {id_!r}"
+                    self.add_fault(path, "conflict", message, "keep it in one of them")
+        for id_, loop in self.loops.items():
+            if is_block(loop):
+                places = [self.steps[inner].place for inner in self.bodies[id_] if inner in self.steps]
+                self.loops[id_] = self.units[id_] = replace(loop, place=min([loop.place, *places]))
 
-    def _members(self, loop: WrittenLoop) -> dict[str, str]:
+    def _body(self, loop: LoopUnit) -> dict[str, str]:
+        if is_block(loop):
+            return self._members(loop)
+        return {loop.block.steps[0]: over_path(loop)} if self._is_single(loop) else self._from_start(loop)
+
+    def _is_single(self, loop: LoopUnit) -> bool:
+        """Return whether it is the loop of one step that loops by itself."""
+        step = self.steps.get(loop.block.steps[0])
+        return step is not None and step.path == loop.path
+
+    def _members(self, loop: LoopUnit) -> dict[str, str]:
         members: dict[str, str] = {}
-        for index, written in enumerate(loop.block.steps):
+        for index, name in enumerate(loop.block.steps):
             path = f"{loop.path}.steps[{index}]"
-            id_ = self.require_id(written, path, "step")
+            id_ = self.require_id(name, path, "step")
             if id_ is not None and self.own_loop(id_) in members:
-                self.add_fault(path, "duplicate_name", f"the step {written!r} is there twice", "leave one of them out")
+                self.add_fault(path, "duplicate_name", f"the step {name!r} appears twice", "remove one of them")
             elif id_ is not None:
                 members[self.own_loop(id_)] = path
         return members
 
-    def _from_start(self, loop: WrittenLoop) -> dict[str, str]:
+    def _from_start(self, loop: LoopUnit) -> dict[str, str]:
         """Return the start, and all that follows from it, but not what waits for the whole loop."""
         path = f"{loop.path}.start_step"
         start = self.require_id(loop.block.steps[0], path, "step")
         if start is None:
             return {}
-        needed = {id_: self._declared(id_) for id_ in self.ids}
+        needed = {id_: self._declared(id_) for id_ in self.units}
         after = {id_ for id_, ids in needed.items() if loop.id in ids and id_ != start}
         while more := {id_ for id_, ids in needed.items() if ids & after} - after:
             after |= more
@@ -194,17 +187,17 @@ class Structure:
 
     def _declared(self, id_: str) -> set[str]:
         """Return what a unit depends on, as far as it is written."""
-        written = list(self.loops[id_].block.dependencies) if id_ in self.loops else []
+        names = list(self.loops[id_].block.dependencies) if id_ in self.loops else []
         if id_ in self.steps:
-            _, step = self.steps[id_]
-            written += [*step.dependencies, *_result_names(step.instruction), *_result_names(step.condition or "")]
-        return {known for one in written if (known := known_id(one, self.ids)) is not None}
+            step = self.steps[id_].step
+            names += [*step.dependencies, *_result_names(step.instruction), *_result_names(step.condition or "")]
+        return {unit_id for name in names if (unit_id := known_id(name, self.units)) is not None}
 
     def _check_nesting(self) -> None:
         for id_, loop in self.loops.items():
             chain = [id_, *self.around(id_)]
             if id_ in chain[1:]:
-                message = f"loops stand in each other: {' in '.join(chain)}"
+                message = f"loops contain each other: {' in '.join(chain)}"
                 hint = "a loop may stand in one other loop, not in itself"
                 self.add_fault(f"{loop.path}.steps", "cycle", message, hint)
                 del self.loop_of[id_]
@@ -213,15 +206,14 @@ class Structure:
                 self.add_fault(loop.path, "bad_value", message, f"at most {MAX_LEVELS} levels")
 
 
-def _loop_of(step: PlanStep, notation: Literal["start", "single"], id_: str, path: str, place: int) -> WrittenLoop:
-    own = notation == "single" and compares_item(step.condition)  # evaluated for each item, not once for the loop
-    block = PlanLoop(
-        over=[] if step.loopover is None else step.loopover,
-        steps=[step.start_step or step.id],
-        dependencies=step.dependencies,
-        condition=None if own else step.condition,
-    )
-    return WrittenLoop(notation, id_, path, place, block)
+def is_block(loop: LoopUnit) -> bool:
+    """Return whether a loop is written as an entry of `loop_blocks`."""
+    return loop.path.startswith("loop_blocks")
+
+
+def over_path(loop: LoopUnit) -> str:
+    """Return the path of what a loop goes through."""
+    return f"{loop.path}.{'over' if is_block(loop) else 'loopover'}"
 
 
 def compares_item(condition: str | None) -> bool:

@@ -9,6 +9,9 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import Agent, PlanBody, PlanStep
 from holdfast.blueprint.plan.layout import Fault
 
+MOST_RETRIES = 2
+"""Largest number of retries of a step whose tools fail, for each item."""
+
 
 class Lack(NamedTuple):
     """The reason for which a step may not use a tool, and the way out."""
@@ -20,7 +23,7 @@ class Lack(NamedTuple):
 
 def authored(step: PlanStep, author: PlanBody) -> PlanStep | None:
     """Return the step of this name as the author wrote it; of a plan that is read, nobody did."""
-    return next((written for written in author.steps if written.id == step.id), None)
+    return next((own for own in author.steps if own.id == step.id), None)
 
 
 def ruling_agent(step: PlanStep, plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Agent | None:

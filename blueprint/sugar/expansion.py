@@ -6,12 +6,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import DEFAULT_KIND, KINDS, Fallback
 from holdfast.blueprint.kinds.expansion import Expansion, expand_condition
-from holdfast.blueprint.kinds.keys import nearest
+from holdfast.blueprint.kinds.keys import meant_kind
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
+from holdfast.blueprint.text_files import UnreadableFile, text_of_file
 
 _MAX_TEXT = 256 * 1024
 
@@ -25,12 +27,9 @@ class DocumentExpansion(Expansion):
     def steps(self, definition: object, place: Position, path: str) -> JSON:
         match definition:
             case PlacedList():
-                steps = PlacedList(definition.place)
-                for index, (step, item_place) in enumerate(zip(definition, definition.places, strict=True)):
-                    steps.add(self.step(step, f"{path}[{index}]"), item_place)
-                return steps
+                return definition.each(lambda step, _, n: self.step(step, f"{path}[{n}]"))
             case PlacedDict() if "steps" in definition and not {"kind", "name"} & set(definition):
-                self.refuse_other_keys(definition, ("steps",), path)
+                self.correct_keys(definition, ("steps",), path)
                 return self.steps(definition["steps"], definition.value_place("steps"), f"{path}.steps")
             case PlacedDict():
                 steps = PlacedList(definition.place)
@@ -42,7 +41,7 @@ class DocumentExpansion(Expansion):
         if not isinstance(definition, PlacedDict):
             return definition
         name = self._kind(definition, path)
-        intended = nearest(name, KINDS) if isinstance(name, str) and name not in KINDS else name
+        intended = meant_kind(name, KINDS) if isinstance(name, str) and name not in KINDS else name
         if not isinstance(intended, str):
             return definition
         kind = KINDS[intended]
@@ -104,49 +103,65 @@ class DocumentExpansion(Expansion):
             self.add(place, path, "unreadable_file", f"cannot read {file!r}: this blueprint has no folder", hint)
             return ""
         try:
-            raw = Path(self.absolute(file)).read_bytes()
-            if len(raw) > _MAX_TEXT:
-                raise ValueError(f"it has more than {_MAX_TEXT // 1024} KiB")
-            return raw.decode("utf-8-sig")
-        except (OSError, ValueError) as error:
-            reason = error.strerror or str(error) if isinstance(error, OSError) else _reason_of(error)
-            hint = "the path is relative to the blueprint's folder"
-            self.add(place, path, "unreadable_file", f"cannot read {file!r}: {reason}", hint)
+            return text_of_file(Path(self.absolute(file)), _MAX_TEXT)
+        except UnreadableFile as error:
+            hint = error.hint or "the path is relative to the blueprint's folder"
+            self.add(place, path, "unreadable_file", f"cannot read {file!r}: {error}", hint)
             return ""
-
-
-def _reason_of(error: ValueError) -> str:
-    return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _expanded_agent(definition: object, expansion: DocumentExpansion, path: str) -> JSON:
     if not isinstance(definition, PlacedDict):
         return definition
     agent = definition.copy()
+    _split_models(agent, expansion, path)
     _rename_prompt(agent, expansion, path)
     _read_instructions(agent, expansion, path)
     if agent.get("output_schema") == "plan":
         agent["output_schema"] = PLAN_OUTPUT
     if isinstance(agent.get("tools"), PlacedList):
         agent["tools"] = _expanded_tools(agent["tools"])
-    model = agent.get("model")
-    if isinstance(model, str) and model.startswith("scripted:"):
-        agent["model"] = "scripted:" + expansion.absolute(model.removeprefix("scripted:"))
+    if "model" in agent:
+        agent["model"] = _absolute_script(agent["model"], expansion)
+    if isinstance(others := agent.get("fallback_models"), PlacedList):
+        agent["fallback_models"] = others.each(lambda name, *_: _absolute_script(name, expansion))
     return agent
+
+
+def _absolute_script(model: JSON, expansion: DocumentExpansion) -> JSON:
+    if isinstance(model, str) and model.startswith("scripted:"):
+        return "scripted:" + expansion.absolute(model.removeprefix("scripted:"))
+    return model
+
+
+def _split_models(agent: PlacedDict, expansion: DocumentExpansion, path: str) -> None:
+    """Read a list of models as one, and those that are asked if it fails."""
+    models = agent.get("model")
+    if not isinstance(models, PlacedList):
+        return
+    value, places = agent.take("model")
+    if "fallback_models" in agent:
+        message = "a list of models and 'fallback_models' say the same thing"
+        expansion.add(places[0], f"{path}.model", "conflict", message, "keep one of them")
+        del agent["fallback_models"]
+    if not models:
+        expansion.add(places[0], f"{path}.model", "bad_value", "'model' is an empty list", "name a model")
+        models.add("echo", places[0])
+    others = PlacedList(models.place)
+    for name, place in zip(models[1:], models.places[1:], strict=True):
+        others.add(name, place)
+    agent.put("model", models[0], (places[0], models.places[0]))
+    agent.put("fallback_models", others, places)
 
 
 def _expanded_tools(definitions: PlacedList) -> PlacedList:
     """Expand tools: `search` is `{name: search}`; `agents.x` and `agent: x` are `agent:x`."""
-    tools = PlacedList(definitions.place)
-    for tool, place in zip(definitions, definitions.places, strict=True):
-        tools.add(_tool(tool, place), place)
-    return tools
+    return definitions.each(_tool)
 
 
-def _tool(definition: object, place: Position) -> JSON:
+def _tool(definition: object, place: Position, _: int) -> JSON:
     if isinstance(definition, str):
-        tool = PlacedDict(place)
-        tool.put("name", definition, place)
+        tool = PlacedDict.at(place, name=definition)
     elif isinstance(definition, PlacedDict):
         tool = definition.copy()
     else:
@@ -173,6 +188,6 @@ def _rename_prompt(agent: PlacedDict, expansion: DocumentExpansion, path: str) -
 def _read_instructions(agent: PlacedDict, expansion: DocumentExpansion, path: str) -> None:
     instructions = agent.get("instructions")
     if isinstance(instructions, PlacedDict) and "from_file" in instructions:
-        expansion.refuse_other_keys(instructions, ("from_file",), f"{path}.instructions")
+        expansion.correct_keys(instructions, ("from_file",), f"{path}.instructions")
         place = instructions.value_place("from_file")
         agent["instructions"] = expansion.text_of(instructions["from_file"], place, f"{path}.instructions.from_file")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from jinja2 import Environment, nodes
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
@@ -18,7 +19,7 @@ LONGEST = 240
 """The most characters shown of one text of the author."""
 _LONGEST_VALUE = 60
 _LISTED = 12
-_LEXER = Environment(keep_trailing_newline=True)
+_LEXER = Environment(keep_trailing_newline=True)  # its lexer alone is used  # nosec B701
 
 
 class _NotSimple(Exception):
@@ -45,11 +46,11 @@ class Vocabulary:
 
     @property
     def previous(self) -> str:
-        return self.roots.get("previous_step", "what came before")
+        return self.roots.get("previous_step", "the previous output")
 
     def name_of_result(self, step: str) -> str:
         """Return the name of a step's result."""
-        return f"the answer to {step}" if step in self.answers else f"what {step} gave"
+        return f"the answer to {step}" if step in self.answers else f"the output of {step}"
 
 
 CONTEXT_PATHS = {
@@ -68,11 +69,11 @@ RUN = Vocabulary(
         "history": "the conversation",
         "item": "the item",
         "index": "the number of the item, from 0",
-        "error": "the failure",
+        "error": "the error",
     },
     keys=CONTEXT_PATHS,
 )
-_OWNERS = ("the input", "the item", "the call", "the failure")
+_OWNERS = ("the input", "the item", "the call", "the error")
 """Owners that take a possessive: "the input's payee", but "draft from the context"."""
 
 
@@ -104,7 +105,7 @@ def value(expression: str, names: Vocabulary) -> str:
     """Return an expression as a noun.
 
     >>> value("input.payee", RUN), value("steps.ask.output.city | default('Rome')", RUN)
-    ("the input's payee", "city from what ask gave (or 'Rome', if there is none)")
+    ("the input's payee", "city from the output of ask (or 'Rome', if there is none)")
     """
     try:
         return _noun(parsed_expression(expression), names)
@@ -126,6 +127,11 @@ def filled(template: object, names: Vocabulary) -> str:
         case list() if template:
             return f"the list of {listed([filled(part, names) for part in template])}"
     return constant(template)
+
+
+def value_of(template: str, names: Vocabulary) -> str:
+    """Return the words for a template, or for a bare expression."""
+    return filled(template, names) if "{" in template else value(template, names)
 
 
 def unquoted(template: object, names: Vocabulary) -> str:
@@ -218,7 +224,7 @@ def _reference(node: nodes.Node, names: Vocabulary) -> str:
         case ["output", *rest]:
             return _below(rest, names.name_of_result(step))
         case ["error", *rest]:
-            return _below(rest, f"the failure of {step}")
+            return _below(rest, f"the error of {step}")
         case ["status", *rest]:
             return _below(rest, f"the status of {step}")
     return _below(keys, f"the step {step}")
@@ -390,8 +396,8 @@ def quoted(text: str) -> str:
 def as_sentence(text: str) -> str:
     """Return the text with a full stop, unless the author's text ends a sentence already.
 
-    >>> as_sentence('"Which tone?"'), as_sentence("text: A goal."), as_sentence("what say gave")
-    ('"Which tone?"', 'text: A goal.', 'what say gave.')
+    >>> as_sentence('"Which tone?"'), as_sentence("text: A goal."), as_sentence("the output of say")
+    ('"Which tone?"', 'text: A goal.', 'the output of say.')
     """
     return text if text.removesuffix('"').endswith((".", "?", "!", "…")) else f"{text}."
 
@@ -431,15 +437,6 @@ def duration(seconds: float) -> str:
 
 def _seconds(rest: float) -> str:
     return counted(int(rest), "second") if float(rest).is_integer() else f"{rest:g} seconds"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "request"), counted(4020, "request")
-    ('1 request', '4,020 requests')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def json_list(text: str) -> list[JSON] | None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from holdfast.blueprint.expressions.comparisons import only_list
-from holdfast.blueprint.expressions.texts import NoJson, read_json, read_structure
+from holdfast.blueprint.expressions.texts import fenced, json_from, read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 LIST_OUTPUT: JSONObject = {"type": "array", "description": "One entry for each item that the plan goes on with."}
 """The output schema of a step whose result a loop goes through."""
-_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<inside>.*?)\n[ \t]*```", re.DOTALL)
 _JSON_BEGINS = re.compile(r"(?:^|[:\n])\s*(?=[\[{])")
 _ENTRY = re.compile(r"(?P<mark>[-*+\u2022\u2023\u2013]|\d{1,4}[.)])[ \t]+(?P<text>\S.*)")
-_DECODER = json.JSONDecoder()
 
 
 def list_in(text: str) -> list[JSON] | JSONObject | None:
@@ -26,7 +23,7 @@ def list_in(text: str) -> list[JSON] | JSONObject | None:
     whole = structured(read_structure(text))
     if whole is not None:
         return whole
-    fences = [match["inside"] for match in _FENCE.finditer(text)]
+    fences = fenced(text)
     if fences:
         return list_in(fences[0]) if len(fences) == 1 else None
     value = _json_in(text)
@@ -42,15 +39,12 @@ def structured(value: object) -> list[JSON] | JSONObject | None:
 
 def _json_in(text: str) -> list[JSON] | JSONObject | None:
     """Return the only JSON in prose, behind a colon or on a line of its own; `[1]` in a sentence is none."""
-    values = []
-    at = 0
+    values, at = list[JSON](), 0
     while (begin := _JSON_BEGINS.search(text, at)) is not None:
         at = begin.end() + 1
-        try:
-            _, at = _DECODER.raw_decode(text, begin.end())
-            values.append(read_json(text[begin.end() : at]))
-        except (NoJson, ValueError, RecursionError):
-            continue
+        if (value := json_from(text, begin.end())) is not None:
+            values.append(value[0])
+            at = value[1]
     return structured(values[0]) if len(values) == 1 else None
 
 

@@ -1,14 +1,14 @@
-"""Words by which people agree and refuse, a table per language: a plan's questions take them for a yes or a no."""
+"""Words by which people agree and refuse, a table per language: questions take them for a yes or a no."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from holdfast.blueprint.expressions.texts import folded
-from holdfast.blueprint.kinds.plan_body import Language
 
+Language = Literal["en", "fr", "de", "es", "it", "pt", "nl"]
 DEFAULT_LANGUAGE: Language = "en"
 
 _CLAUSE = re.compile(r"[,.;:!\u2013\u2014\n]| - ")

@@ -1,0 +1,12 @@
+"""Amounts in messages: a number with its noun."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "request"), counted(4020, "request")
+    ('1 request', '4,020 requests')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,54 @@
+"""The base class of steps in which something asks people: a tool, an agent, a clarification, a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import Field
+
+from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.kinds.base import Step
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.parts import Requirement, Template
+from holdfast.blueprint.kinds.people_lists import check_people, groups_in
+from holdfast.blueprint.words.text import Vocabulary
+
+
+class AskingStep(Step):
+    """A step whose questions are not its own: they come up while it runs."""
+
+    assignees: list[str] | str = Field(
+        [],
+        description="Who may answer what is asked while the step runs: `user:x`, `group:y`, or a template of a list; "
+        "default: anyone.",
+        examples=[["user:ana", "group:editors"], "{{ context.owners }}"],
+    )
+
+    @property
+    def asks_people(self) -> bool:
+        """False if nothing of the step can ask anybody."""
+        return True
+
+    def requires(self) -> Iterator[Requirement]:
+        yield from groups_in(self.assignees, "assignees")
+
+    def reads(self) -> Mapping[str, Template]:
+        return {**super().reads(), "assignees": self.assignees}
+
+    def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        super().check(path, blueprint, findings)
+        if self.assignees == []:
+            return
+        if not self.asks_people:
+            message = "'assignees' belongs to steps that run an agent, a tool or a graph: nothing else here asks people"
+            findings.add_key(f"{path}.assignees", "conflict", message, "remove it, or give it to a hitl step")
+        check_people(self.assignees, "assignees", f"{path}.assignees", findings)
+
+    def asked(self) -> Sequence[str] | str:
+        """See base class."""
+        return self.assignees
+
+    def asked_sentence(self, names: Vocabulary) -> str:
+        """Return who is asked as a sentence with a space before it; empty if it is anyone."""
+        people = self.people(names)
+        return f" What it asks goes to {people}." if people else ""
