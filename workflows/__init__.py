@@ -1,7 +1,5 @@
 """The workflows: what happens next in a run. Deterministic, as a replay must give the same commands."""
 
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
-
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.clarify import ClarifyWorkflow
 from holdfast.workflows.human import HumanInTheLoop
@@ -10,6 +8,7 @@ from holdfast.workflows.loop import LoopWorkflow
 from holdfast.workflows.map import MapWorkflow
 from holdfast.workflows.pipeline import PipelineWorkflow
 from holdfast.workflows.plan import DrivenPlanWorkflow, PlanLoopWorkflow, PlanWorkflow
+from holdfast.workflows.runner import PASSED_THROUGH, RUNNER, Runner
 
 WORKFLOWS: list[type] = [
     PipelineWorkflow,
@@ -23,12 +22,4 @@ WORKFLOWS: list[type] = [
     LookUpWorkflow,
 ]
 
-PASSED_THROUGH = ("holdfast", "pydantic", "pydantic_core", "jinja2", "markupsafe", "jsonschema_rs")
-"""Modules that an author's workflow class shares with the worker instead of importing them anew for each run."""
-
-# Our own classes say sandboxed=False: in the sandbox a waiting agent took 14 times the memory of one written by hand.
-# What it would forbid them is forbidden by tests/test_determinism.py, and every run of a test is replayed.
-RUNNER = SandboxedWorkflowRunner(SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
-"""For the worker of authors whose own workflow classes derive from `HumanInTheLoop`."""
-
-__all__ = ["RUNNER", "WORKFLOWS", "HumanInTheLoop"]
+__all__ = ["PASSED_THROUGH", "RUNNER", "WORKFLOWS", "HumanInTheLoop", "Runner"]

@@ -9,12 +9,13 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.expressions import names_in, text_of
+from holdfast.blueprint.expressions.lists import LIST_OUTPUT, list_in, structured
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
-from holdfast.blueprint.plan.lists import LIST_OUTPUT, list_in, structured
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest
 from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
+from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.turns import NOTHING_SAID, without_older
@@ -25,7 +26,7 @@ MOST_REPEATS = 2
 """Further requests for a reply that was cut off or empty."""
 BAD_REPLIES = {
     "cut_off": ("reply_cut_off", "the reply was cut off at the limit of its tokens (max_tokens)"),
-    "empty": ("reply_empty", "the model gave an empty reply"),
+    "empty": ("reply_empty", "the model returned an empty reply"),
     "refused": ("reply_refused", "the model refused to reply"),
     "filtered": ("content_filter", "the provider withheld the reply"),
 }
@@ -116,7 +117,8 @@ async def _single(asking: AgentCall, instructions: str, opening: list[Message], 
             instructions=instructions,
             messages=messages,
             output_schema=agent.output_schema,
-            settings=agent.settings,
+            native_output=agent.output_mode == "native",
+            settings=agent.model_settings,
         )
         try:
             reply = await ask_model(request, asking, frame, asking.step)
@@ -167,7 +169,19 @@ def _with_list(reply: ModelReply) -> ModelReply:
 
 
 async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
-    """Send one request to the agent's model, within the limits."""
+    """Send one request to the agent's model, to the next one if that fails, and so on; within the limits."""
+    for name in asking.agent.fallback_models:
+        try:
+            return await _ask_one(request, asking, frame, label)
+        except ActivityError as error:
+            if is_cancelled(error) or overflowed(error):  # what is too long is cut, and asked again
+                raise
+        request = request.model_copy(update={"model": name})
+    return await _ask_one(request, asking, frame, label)
+
+
+async def _ask_one(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
+    """Send one request to the model that it names, within the limits."""
     await frame.within_limits("model")
     request = request.model_copy(update={"n": frame.request_counts.next(request.step)})
     frame.note(ModelRequested(model=request.model))
@@ -180,7 +194,8 @@ async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, labe
         )
     )
     frame.meter.count(reply.usage)
-    frame.note(ModelReplied(tokens=reply.usage.input_tokens + reply.usage.output_tokens, finish=reply.finish))
+    used = reply.usage
+    frame.note(ModelReplied(tokens=used.tokens, cost_usd=used.cost_usd, finish=reply.finish))
     return reply
 
 
@@ -223,6 +238,8 @@ def agent_definition(asking: AgentCall, instructions: str, opening: list[Message
         names={name: value for name, value in frame.visible().items() if name in names},
         place=frame.summary(asking.step),
         iteration=frame.iteration,
+        label=frame.label,
+        people=frame.people,
         registry=None if asking.registry is None else list(asking.registry),
         timeout=asking.timeout,
         retry=asking.retry,

@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.blueprint import defaults
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.kinds import Risk
 from holdfast.protocol.agents import ToolCall, ToolSpec
+from holdfast.protocol.permissions import CallDecision, Policy, ProposedCall, Repetition, decide, permit_of
 from holdfast.protocol.questions import Permission, Review
+from holdfast.protocol.tool_rules import Consent
+from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.permissions import CallDecision, Policy, decide, permit_of
 
 
 class Denied(Exception):
     """The call may not be made; the message is for the model."""
 
 
-async def approved(call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], frame: Frame) -> ToolCall:
-    """Return the call as it may be made; a person may have changed its arguments. Raises `Denied`."""
-    decision = _decide(call, spec, policies, frame)
+class Allowed(NamedTuple):
+    """A call that may be made, and what a person has said of its arguments."""
+
+    call: ToolCall
+    consent: Consent = ""
+
+
+async def approved(
+    call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], frame: Frame, repetition: Repetition = ""
+) -> Allowed:
+    """Return the call as it may be made; a person may have changed its arguments.
+
+    Raises `Denied`, and the failure `doom_loop` for a repeated call where nobody can be asked.
+    """
+    permit = permit_of(spec, frame.blueprint) if frame.host.permits else ""
+    consent: Consent = "approved" if permit in frame.host.permits else ""
+    decision = decide(ProposedCall(spec, call.args, policies, consent, repetition))
     if decision.action == "review":
-        call = with_defaults(await _reviewed(call, spec, decision.reason, frame), spec)
-        decision = _decide(call, spec, policies, frame, reviewed=True)
-    if decision.action == "refuse":
-        raise Denied(decision.reason)
-    if decision.action == "approve":
-        answer = await ask_approval(call, decision.reason, frame)
-        if answer.get("scope") in ("run", "always"):
-            frame.host.permit(permit_of(spec, frame.blueprint))
-    return call
-
-
-def _decide(
-    call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], frame: Frame, *, reviewed: bool = False
-) -> CallDecision:
-    permits = frame.host.permits
-    permitted = bool(permits) and permit_of(spec, frame.blueprint) in permits
-    return decide(call.args, spec, policies, permitted=permitted, reviewed=reviewed)
+        call, consent = with_defaults(await _reviewed(call, spec, decision, frame), spec), "reviewed"
+        decision = decide(ProposedCall(spec, call.args, policies, consent))
+    match decision.action:
+        case "refuse":
+            raise Denied(decision.reason)
+        case "end":
+            raise failure("doom_loop", decision.reason, frame.address)
+        case "approve":
+            answer = await _approval(call, decision, frame)
+            if decision.permits and answer.get("scope") in ("run", "always"):
+                frame.host.permit(permit_of(spec, frame.blueprint))
+            consent = "approved"
+    return Allowed(call, consent)
 
 
 def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
@@ -44,9 +58,9 @@ def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
     return call.model_copy(update={"args": defaults.with_defaults(spec.parameters, call.args)})
 
 
-async def ask_approval(call: ToolCall, message: str, frame: Frame) -> JSONObject:
-    """Ask a person to approve a call, and return the answer. Raises `Denied` unless it is an explicit yes."""
-    asked = Permission(message=message, info={"tool": call.name, "args": call.args})
+async def _approval(call: ToolCall, decision: CallDecision, frame: Frame) -> JSONObject:
+    """Return a person's approval of a call. Raises `Denied` unless it is an explicit yes."""
+    asked = Permission(message=decision.reason, info={"tool": call.name, "args": call.args, **_weight(decision.risk)})
     reply = await frame.ask(asked)
     answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if answer["granted"] is not True:
@@ -54,13 +68,18 @@ async def ask_approval(call: ToolCall, message: str, frame: Frame) -> JSONObject
     return answer
 
 
-async def _reviewed(call: ToolCall, spec: ToolSpec, message: str, frame: Frame) -> ToolCall:
-    asked = Review(message=message, payload=call.args, payload_schema=spec.parameters, info={"tool": call.name})
+async def _reviewed(call: ToolCall, spec: ToolSpec, decision: CallDecision, frame: Frame) -> ToolCall:
+    info = {"tool": call.name, **_weight(decision.risk)}
+    asked = Review(message=decision.reason, payload=call.args, payload_schema=spec.parameters, info=info)
     reply = await frame.ask(asked)
     answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if answer["verdict"] == "rejected":
         raise Denied(f"rejected{_because(answer)}")
     return call.model_copy(update={"args": answer["payload"]})
+
+
+def _weight(risk: Risk | None) -> JSONObject:
+    return {} if risk is None else {"risk": risk}
 
 
 def _because(answer: JSONObject) -> str:

@@ -1,11 +1,11 @@
-"""The people of a `hitl` step: its assignees and escalation rungs, rendered in the step's frame."""
+"""The people whom a step asks: its assignees and escalation rungs, rendered in the step's frame."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.kinds import Hitl
-from holdfast.blueprint.people import REQUESTER, is_person
+from holdfast.blueprint.kinds import AskingStep, Hitl, Step
+from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
 from holdfast.protocol.people import People, Rung, user_of
 from holdfast.protocol.questions import brief
 from holdfast.workflows.failures import failure
@@ -14,10 +14,7 @@ from holdfast.workflows.frame import Frame
 
 def people_of(step: Hitl, frame: Frame) -> People:
     """Return who may answer a step. The frame is the one in which its message is rendered."""
-    assignees = [] if step.assignees == [] else _names("assignees", step.assignees, step, frame)
-    if step.assignees != [] and not assignees:
-        message = f"the assignees of {step.name} are an empty list, so that nobody could answer"
-        raise failure("bad_assignees", message, frame.address)
+    assignees = _assignees(step, frame)
     not_by = [
         _requester(step, frame) if name == REQUESTER else name for name in _names("not_by", step.not_by, step, frame)
     ]
@@ -25,10 +22,31 @@ def people_of(step: Hitl, frame: Frame) -> People:
         Rung(after=rung.after, assignees=_names(f"escalate[{index}].assignees", rung.assignees, step, frame))
         for index, rung in enumerate(step.escalate)
     ]
-    return People(assignees=assignees, not_by=not_by, quorum=step.quorum, remind_every=step.remind_every, ladder=rungs)
+    return People(
+        assignees=assignees,
+        not_by=not_by,
+        quorum=step.quorum,
+        proof=step.proof,
+        remind_every=step.remind_every,
+        ladder=rungs,
+        notify=None if step.notify is True else step.notify or [],
+    )
 
 
-def _names(key: str, value: Sequence[str] | str, step: Hitl, frame: Frame) -> list[str]:
+def asked_in(step: AskingStep, frame: Frame) -> People:
+    """Return who may answer what is asked while a step runs."""
+    return People(assignees=_assignees(step, frame)) if step.assignees != [] else frame.people
+
+
+def _assignees(step: Hitl | AskingStep, frame: Frame) -> list[str]:
+    assignees = [] if step.assignees == [] else _names("assignees", step.assignees, step, frame)
+    if step.assignees != [] and not assignees:
+        message = f"the assignees of {step.name} are an empty list, so nobody could answer"
+        raise failure("bad_assignees", message, frame.address)
+    return assignees
+
+
+def _names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> list[str]:
     """Return users and groups, each once; any other name fails the step, as nobody would ever answer."""
     rendered = frame.render(value)
     if not isinstance(rendered, list):
@@ -37,7 +55,7 @@ def _names(key: str, value: Sequence[str] | str, step: Hitl, frame: Frame) -> li
         if not (isinstance(name, str) and (is_person(name) or (key == "not_by" and name == REQUESTER))):
             message = f"{key} of {step.name}: {brief(name)} is neither user:NAME nor group:NAME"
             raise failure("bad_assignees", message, frame.address)
-    return list(dict.fromkeys(rendered))
+    return list(dict.fromkeys(map(canonical_name, rendered)))
 
 
 def _requester(step: Hitl, frame: Frame) -> str:

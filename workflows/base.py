@@ -5,19 +5,22 @@ What a workflow of a run has beside that, a life with an end, stands in `chain`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Receipt, Refusal
-from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
+from holdfast.protocol.door import SizeLimit, SizeLimits
+from holdfast.protocol.elicitations import ELICIT, ELICITED, Elicited, ElicitedQuery
 from holdfast.protocol.events import AnyEvent, Event, RunPaused, RunResumed
 from holdfast.protocol.questions import Asked, Question, QuestionRequest
 from holdfast.protocol.runs import (
@@ -28,6 +31,7 @@ from holdfast.protocol.runs import (
     PAUSE,
     PAUSED_MEMO,
     RESUME,
+    SHOWN,
     VIEW,
     AgentDefinition,
     Carried,
@@ -36,12 +40,16 @@ from holdfast.protocol.runs import (
     RefusedSignal,
     Status,
     WorkflowView,
+    summary_of,
 )
+from holdfast.workflows.arrivals import Arrivals
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import end_if_cancelled, was_cancelled
 from holdfast.workflows.details import Display
-from holdfast.workflows.door import NOTHING, answers_in, one_argument, unquoted, value_in
+from holdfast.workflows.door import NOTHING, answers_in, elicitation_in, one_argument, refused, unquoted, value_in
+from holdfast.workflows.elicitations import Elicitations
+from holdfast.workflows.frame import OwnStart
 from holdfast.workflows.history import History
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.questions import Questions, Reply
@@ -56,12 +64,14 @@ from holdfast.workflows.steering import (
 )
 from holdfast.workflows.turns import Speakers
 
+# Both are part of the view, a query result: over 16 KiB it would go to the external storage of payloads.
 KEPT_REFUSALS = 20
+SHOWN_TIMERS = 20
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What never changes of a workflow: its run, its place there, who may steer it, and the run's limits.
+class RunIdentity:
+    """The constants of a workflow: its run, its place there, who may steer it, and the run's limits.
 
     Limits are fixed when the run starts. The handler of a signal runs again on replay, and must measure by the same
     limits then; those of the deployment may have changed.
@@ -77,10 +87,10 @@ class Identity:
     history_limits: HistoryLimits = HistoryLimits()
 
 
-class BaseWorkflow:
+class BaseWorkflow(Arrivals):
     """The part of a workflow that people and clients talk to: handlers, queries, and the state they show."""
 
-    def __init__(self, identity: Identity, state: Carried | None = None, most_rounds: int | None = None) -> None:
+    def __init__(self, identity: RunIdentity, state: Carried | None = None, most_rounds: int | None = None) -> None:
         """Begin with the state of the parent, or of the history before; see `ChildWorkflow` for `most_rounds`."""
         state = state or Carried()
         self.run_id, self.address, self.blueprint_name = identity.run, identity.address, identity.blueprint
@@ -89,8 +99,12 @@ class BaseWorkflow:
         self.history = History(identity.history_limits, most_rounds)
         self.paused = state.paused
         self.journal = Journal(state.next_offset)
-        self.questions = Questions(self.run_id, self.journal, guarded=self.guarded, closed=list(state.closed))
+        self.hints, self._kept, self._granted, self._nonces = list(state.kept), {}, {}, {}
+        self.questions = Questions(
+            self.run_id, self.journal, self.opened, guarded=self.guarded, closed=list(state.closed)
+        )
         self.activities = Activities(self.until_resumed, self.count)
+        self.elicitations = Elicitations()
         self.children = Children(self)
         self.usage = state.usage
         self.permits = list(state.permits)
@@ -100,6 +114,7 @@ class BaseWorkflow:
         self.iteration: int | None = None
         self.ended: Status | None = None
         self.digest = ""
+        self._timers: list[datetime] = []
         self._refused: list[RefusedSignal] = []
         self.display = Display(self._details_key, lambda: self._view([]), lambda: self.questions.open)
 
@@ -120,8 +135,19 @@ class BaseWorkflow:
             await workflow.wait_condition(lambda: not self.paused or was_cancelled())
         await end_if_cancelled()
 
+    async def wait_until(self, moment: datetime, summary: str) -> None:
+        """Wait until a moment, also while the run is paused: like a deadline it is a time of the world."""
+        await end_if_cancelled()
+        self.count(Usage(timers=1))
+        self._timers.append(moment)
+        try:
+            while (remaining := (moment - workflow.now()).total_seconds()) > 0:
+                await workflow.sleep(remaining, summary=summary_of(summary))
+        finally:
+            self._timers.remove(moment)
+
     async def ask(self, request: QuestionRequest) -> Reply:
-        self.count(Usage(questions=1))
+        self.count(Usage(questions=1) if request.asked.for_people else Usage(timers=1))
         return await self.questions.ask(request)
 
     def change_question(self, address: Address, asked: Asked, parents: Sequence[dict[str, Any]]) -> None:
@@ -130,6 +156,10 @@ class BaseWorkflow:
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Start a child workflow, wait for its end, and return its result."""
         return await self.children.run(definition, state)
+
+    async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue:
+        """Run a workflow that is no part of the run to its end, and return its result; see `Children.run_own`."""
+        return await self.children.run_own(start, begun)
 
     def handed_down(self) -> dict[str, Any]:
         """Return the fields of every definition that are the same in the whole run."""
@@ -146,12 +176,23 @@ class BaseWorkflow:
         """Remember that a person allowed these tools for the rest of the run."""
         self.permits += [tool for tool in tools if tool not in self.permits]
 
+    # For events of other systems
+
+    @property
+    def signal_limit(self) -> SizeLimit:
+        """See base class."""
+        return self.size_limits.answer
+
+    async def signal_children(self, name: str, argument: BaseModel) -> None:
+        """See base class."""
+        await self.children.signal(name, argument)
+
     # Display
 
     def _details_key(self) -> tuple[Any, ...]:
         """Return the values that the current details are made of, to compare."""
         asked = tuple(
-            (question.id, question.reminders, question.answers_so_far, *question.assignees)
+            (question.id, question.reminders, question.answers_so_far, question.claimed_until, *question.assignees)
             for question in self.questions.open
         )
         return asked, self.iteration, tuple(self.children.ids), len(self._refused), self.paused, self.ended
@@ -165,7 +206,8 @@ class BaseWorkflow:
         # The validator, which does not run again, has checked them.
         self.history.updates += 1
         try:
-            return self.questions.take(answers_in(payload, None))
+            answers = answers_in(payload, None)
+            return self.questions.take(answers, guard.proof_in(answers.token))
         except Refusal as refusal:
             raise refused(refusal) from None
 
@@ -173,10 +215,12 @@ class BaseWorkflow:
     def _check_answer(self, payload: RawValue) -> None:
         try:
             answers = answers_in(payload, guard.DEPLOYMENT.limits.answer)
-            check_may_answer(check_token(self.run_id, ANSWER, payload))
+            verified = check_token(self.run_id, ANSWER, payload)
+            check_may_answer(verified)
             self.questions.check(answers)
             self.questions.check_deadlines(answers)
-            self.questions.check_allowed(answers)
+            self.questions.check_allowed(answers, verified.proof if verified else guard.UNPROVED)
+            self.check_claims(answers)
         except Refusal as refusal:
             raise refused(refusal) from None
 
@@ -189,6 +233,7 @@ class BaseWorkflow:
             answers = answers_in(payload, self.size_limits.answer)
             by = answers.by
             self.questions.check_signal(answers)
+            self.check_claims_of_signal(answers)
             self.questions.check(answers)
             self.questions.take(answers)
         except Refusal as refusal:
@@ -205,10 +250,12 @@ class BaseWorkflow:
         For validators only, as the threshold is the deployment's. Raises `Refusal`.
         """
         if self.history.updates >= guard.DEPLOYMENT.busy_from:
-            text = f"{self.history.updates:,} updates stand in this history, and the rest is kept for answers"
+            text = (
+                f"{self.history.updates:,} updates are in this history, and the remaining ones are reserved for answers"
+            )
             raise Refusal("busy", f"{text}; answer what is open, or try again once the run has moved on")
 
-    @workflow.update(name=PAUSE, description="Start no further step; answers are still taken, deadlines still run.")
+    @workflow.update(name=PAUSE, description="Start no further step; answers are still accepted, deadlines still run.")
     async def pause(self, payload: RawValue = NOTHING) -> None:
         await self._take_pause(PAUSE, payload)
 
@@ -261,6 +308,21 @@ class BaseWorkflow:
             self.refuse_signal(refusal)
         else:
             await self._set_paused(paused)
+
+    @workflow.signal(
+        name=ELICIT, description="Put a question of an MCP server to people, from the activity that calls it."
+    )
+    @one_argument
+    def elicit(self, payload: RawValue = NOTHING) -> None:
+        self.history.signals += 1
+        try:
+            self.elicitations.put(elicitation_in(payload, self.size_limits.result))
+        except Refusal as refusal:
+            self.refuse_signal(refusal)
+
+    @workflow.query(name=ELICITED, description="Whether such a question was answered, and how.")
+    def elicited(self, wanted: ElicitedQuery) -> Elicited:
+        return self.elicitations.look(wanted)
 
     # Steering
 
@@ -316,18 +378,19 @@ class BaseWorkflow:
     def context(self) -> dict[str, Any]:
         return self.current_context()
 
+    @workflow.query(name=ATTACHMENT, description="The content of an attachment of an open question.")
+    def attachment(self, wanted: AttachmentQuery) -> AttachmentContent:
+        return AttachmentContent(data=self.questions.attachment(wanted.question, wanted.n))
+
+    @workflow.query(name=SHOWN, description="Questions that were closed in this history, as they were shown, by ids.")
+    def shown(self, wanted: list[str]) -> list[Question]:
+        return _fitting(self.questions.shown(wanted))
+
     def current_context(self) -> dict[str, Any]:
         return {}
 
     def _page_of_questions(self, offset: int) -> list[Question]:
-        taken: list[Question] = []
-        room = PAGE_BYTES
-        for question in self.questions.open[offset:]:
-            room -= len(question.model_dump_json(exclude_defaults=True).encode())
-            if room < 0 and taken:
-                break
-            taken.append(question)
-        return taken
+        return _fitting(self.questions.open[offset:])
 
     def _view(self, questions: list[Question], offset: int = 0) -> WorkflowView:
         return WorkflowView(
@@ -338,10 +401,13 @@ class BaseWorkflow:
             blueprint_digest=self.digest,
             status=self._status(),
             iteration=self.iteration,
-            questions=questions,
+            questions=[question for question in questions if question.asked.for_people],
+            events=[question for question in questions if not question.asked.for_people],
+            kept=self.hints if self._kept else [],
             more_questions=len(self.questions.open) - offset - len(questions),
             children=self.children.ids,
-            moving=self.activities.under_way > 0,
+            moving=self.activities.moving,
+            timers=sorted(self._timers)[:SHOWN_TIMERS],
             hears=self.hears,
             refused=self._refused,
             usage=self.usage,
@@ -361,8 +427,17 @@ class BaseWorkflow:
             return self.ended
         if self.paused:
             return "paused"
-        return "waiting" if self.questions.open and not self.activities.under_way else "running"
+        asked = any(question.asked.for_people for question in self.questions.open)
+        return "waiting" if asked and not self.activities.moving else "running"
 
 
-def refused(refusal: Refusal) -> ApplicationError:
-    return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)
+def _fitting(questions: Sequence[Question]) -> list[Question]:
+    """Return as many of the questions as fit a query result, one at least."""
+    taken: list[Question] = []
+    room = PAGE_BYTES
+    for question in questions:
+        room -= len(question.model_dump_json(exclude_defaults=True).encode())
+        if room < 0 and taken:
+            break
+        taken.append(question)
+    return taken

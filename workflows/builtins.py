@@ -52,14 +52,14 @@ def select_fields(value: Any, frame: Frame) -> Any:
     """Return an object with only some fields. Input: `{value, fields}`."""
     source, fields = _object(value, frame).get("value"), value.get("fields")
     if not isinstance(source, dict) or not isinstance(fields, list):
-        raise failure("input_invalid", "select_fields wants {value: an object, fields: a list of names}", frame.address)
+        raise failure("input_invalid", "select_fields needs {value: an object, fields: a list of names}", frame.address)
     return {name: source[name] for name in fields if name in source}
 
 
 def flatten(value: Any, frame: Frame) -> list[Any]:
     """Return a list of lists as one list."""
     if not isinstance(value, list):
-        raise failure("input_invalid", "flatten wants a list", frame.address)
+        raise failure("input_invalid", "flatten needs a list", frame.address)
     return [inner for item in value for inner in (item if isinstance(item, list) else [item])]
 
 
@@ -80,12 +80,12 @@ BUILTINS: dict[str, Callable[[Any, Frame], Any]] = {
 
 def _object(value: Any, frame: Frame) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise failure("input_invalid", "this built-in wants an object as its input", frame.address)
+        raise failure("input_invalid", "this built-in needs an object as its input", frame.address)
     return value
 
 
 def _field(value: Any, name: str, frame: Frame) -> str:
     field = _object(value, frame).get(name)
     if not isinstance(field, str) or not field:
-        raise failure("input_invalid", f"this built-in wants {name!r} in its input", frame.address)
+        raise failure("input_invalid", f"this built-in needs {name!r} in its input", frame.address)
     return field

@@ -11,6 +11,8 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 from holdfast.blueprint.kinds import Retry
+from holdfast.blueprint.kinds.references import MCP
+from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
     CacheEntry,
     CacheHit,
@@ -25,6 +27,8 @@ from holdfast.protocol.agents import (
     ToolsRequest,
     Usage,
 )
+from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
+from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import summary_of
 from holdfast.workflows.concurrency import to_its_end
@@ -36,11 +40,14 @@ FIND_TOOL = "find_tool"
 CACHE_GET = "cache_get"
 CACHE_PUT = "cache_put"
 
+# Only Temporal retries: the providers' clients are told not to, and errors that a retry cannot help are marked.
 MODEL_RETRY = Retry(attempts=5)
 TOOL_RETRY = Retry(attempts=3)
 ATTEMPT_SECONDS = 600.0
+# More than the 60 s of an MCP server's first answer: npx and uvx download a server before its first start.
 DESCRIBE_SECONDS = 90.0
 CACHE_SECONDS = 30.0
+FILE_SECONDS = 30.0
 # A cancellation reaches an activity with its next heartbeat: without one, a cancelled call of 40 s ran to its end.
 HEARTBEAT = timedelta(seconds=10)
 
@@ -52,6 +59,12 @@ class Activities:
         """`ready` is awaited before each start; `count` is given what a model has spent."""
         self._ready, self._count = ready, count
         self.under_way = 0
+        self.parked = 0
+        """Those of them that do nothing but wait for people."""
+
+    @property
+    def moving(self) -> bool:
+        return self.under_way > self.parked
 
     async def call_model(
         self, request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
@@ -68,9 +81,19 @@ class Activities:
         """Call a tool once. The activity itself refuses a further attempt of a tool that is not idempotent."""
         # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
         ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-        call = _ActivityCall(CALL_TOOL, request, ToolOutcome, summary, timeout, retry or TOOL_RETRY, ends)
+        # A server may ask people while it is called; the activity itself keeps the limit, and leaves that time out.
+        patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0
+        seconds = (timeout or ATTEMPT_SECONDS) + patience
+        call = _ActivityCall(CALL_TOOL, request, ToolOutcome, summary, seconds, retry or TOOL_RETRY, ends)
         outcome: ToolOutcome = await self._made(call)
         return outcome
+
+    async def read_file(self, path: str, *, summary: str) -> str:
+        """Return the content of a file of the worker, in base64."""
+        request = FileRequest(path=path)
+        call = _ActivityCall(READ_FILE, request, AttachmentContent, summary, FILE_SECONDS, TOOL_RETRY)
+        content: AttachmentContent = await self._made(call)
+        return content.data or ""
 
     async def look_up(self, key: str) -> CacheHit:
         """Return the cache's entry for a key."""
@@ -88,6 +111,13 @@ class Activities:
         call = _ActivityCall(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
         tool: FoundTool = await self._made(call)
         return tool.name
+
+    async def describe_agent(self, reference: ObjectReference) -> AgentDescription:
+        """Return what an agent of the team's own code is."""
+        summary = reference.reference
+        call = _ActivityCall(DESCRIBE_AGENT, reference, AgentDescription, summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        description: AgentDescription = await self._made(call)
+        return description
 
     async def describe_tools(self, tools: Sequence[str], *, lenient: bool = False) -> list[ToolSpec]:
         """Return the descriptions of these tools for a model, in their order.
@@ -116,6 +146,16 @@ async def look_up_names(request: LookUp) -> LookedUp:
     return result
 
 
+def policy_of(retry: Retry) -> RetryPolicy:
+    """Return Temporal's retry policy for that of a step."""
+    return RetryPolicy(
+        maximum_attempts=retry.attempts,
+        initial_interval=timedelta(seconds=retry.backoff),
+        backoff_coefficient=retry.factor,
+        maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
+    )
+
+
 class _ActivityCall(NamedTuple):
     activity: str
     request: Any
@@ -126,7 +166,6 @@ class _ActivityCall(NamedTuple):
     cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
 
     async def result(self) -> Any:
-        retry = self.retry
         handle: workflow.ActivityHandle[Any] = workflow.start_activity(
             self.activity,
             self.request,
@@ -134,12 +173,7 @@ class _ActivityCall(NamedTuple):
             summary=summary_of(self.summary),
             start_to_close_timeout=timedelta(seconds=self.timeout or ATTEMPT_SECONDS),
             heartbeat_timeout=HEARTBEAT,
-            retry_policy=RetryPolicy(
-                maximum_attempts=retry.attempts,
-                initial_interval=timedelta(seconds=retry.backoff),
-                backoff_coefficient=retry.factor,
-                maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
-            ),
+            retry_policy=policy_of(self.retry),
             cancellation_type=self.cancellation,
         )
         return await to_its_end(handle)

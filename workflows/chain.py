@@ -13,7 +13,7 @@ from temporalio import workflow
 
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, Definition, Failure, Status
-from holdfast.workflows.base import BaseWorkflow, Identity
+from holdfast.workflows.base import BaseWorkflow, RunIdentity
 from holdfast.workflows.children import address_of
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of, raised
@@ -38,7 +38,7 @@ class RunWorkflow(BaseWorkflow):
             state: What is done, and what the parent handed down.
             most_rounds: Rounds in one history; None: as many as its other limits allow.
         """
-        identity = Identity(
+        identity = RunIdentity(
             run=definition.run,
             address=address,
             blueprint=definition.blueprint.name,
@@ -50,11 +50,12 @@ class RunWorkflow(BaseWorkflow):
         )
         super().__init__(identity, state, most_rounds)
         self.meter = Meter(state.budgets)
-        self._blueprint = definition.blueprint
+        self._blueprint, self._label, self._people = definition.blueprint, definition.label, definition.people
 
     def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
         """Return a frame at this workflow's address, with its blueprint, its budgets and its counts."""
         own = {"address": self.address, "meter": self.meter, "request_counts": self.request_counts}
+        own |= {"label": self._label, "people": self._people}
         return Frame(
             host=self,
             blueprint=self._blueprint,
@@ -97,6 +98,7 @@ class RunWorkflow(BaseWorkflow):
     async def close(self, status: Status) -> None:
         """Set the final status, wait for handlers that still run, and show the end."""
         self.ended = status
+        # An update that is in flight when a workflow closes fails at its client.
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.display.show()
 
@@ -153,6 +155,7 @@ class ChildWorkflow(RunWorkflow):
             "next_offset": self.journal.next,
             "previous_run": workflow.info().run_id,
             "paused": self.paused,
+            "kept": self.hints,
             **self.handed_back(),
         }
 

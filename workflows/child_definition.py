@@ -21,6 +21,8 @@ def alone(step: AnyStep, frame: Frame) -> dict[str, Any]:
         "blueprint": lone,
         **frame.host.handed_down(),
         "address": frame.address,
+        "label": frame.label,
+        "people": frame.people,
         "input": frame.names.get("input") if "input" in names else None,
         "steps": {name: record for name, record in seen["steps"].items() if name in steps or "*" in steps},
         "names": {name: value for name, value in frame.names.items() if name in names and name not in _OWN},

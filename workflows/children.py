@@ -7,13 +7,15 @@ continued as new: Temporal records it as delivered, and the child never hears of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
-from temporalio.exceptions import ApplicationError, ChildWorkflowError
+from temporalio.common import RawValue, SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import ChildWorkflowError
 
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.events import (
@@ -24,12 +26,12 @@ from holdfast.protocol.events import (
     MapStarted,
     PlanStarted,
 )
+from holdfast.protocol.incoming import HINT
 from holdfast.protocol.plans import (
     DRIVEN_PLAN_WORKFLOW,
     PLAN_LOOP_WORKFLOW,
     PLAN_WORKFLOW,
     DrivenDefinition,
-    DrivenResult,
     PlanDefinition,
     PlanLoopDefinition,
     PlanLoopResult,
@@ -37,10 +39,10 @@ from holdfast.protocol.plans import (
 )
 from holdfast.protocol.runs import (
     AGENT_WORKFLOW,
-    BLUEPRINT_ATTRIBUTE,
     CLARIFY_WORKFLOW,
     LOOP_WORKFLOW,
     MAP_WORKFLOW,
+    OWN_MEMO,
     PAUSE,
     RESUME,
     AgentDefinition,
@@ -57,15 +59,16 @@ from holdfast.protocol.runs import (
     MapResult,
     summary_of,
 )
-from holdfast.workflows.concurrency import outlast
+from holdfast.workflows.calls import policy_of
+from holdfast.workflows.concurrency import outlast, reaches
+from holdfast.workflows.details import BLUEPRINT_KEY
 from holdfast.workflows.failures import failure_of
-from holdfast.workflows.frame import Runtime
+from holdfast.workflows.frame import OwnStart, Runtime
 
 Handle = workflow.ChildWorkflowHandle[Any, Any]
 Start = Callable[..., Awaitable[Handle]]
 """Starts a child under the keyword argument `id`."""
 
-BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 KINDS: dict[type[Definition], tuple[str, type[AnyChildStarted], type[ChildResult]]] = {
     LoopDefinition: (LOOP_WORKFLOW, LoopStarted, LoopResult),
     AgentDefinition: (AGENT_WORKFLOW, AgentStarted, AgentResult),
@@ -73,9 +76,21 @@ KINDS: dict[type[Definition], tuple[str, type[AnyChildStarted], type[ChildResult
     ClarifyDefinition: (CLARIFY_WORKFLOW, ClarifyStarted, ClarifyResult),
     PlanDefinition: (PLAN_WORKFLOW, PlanStarted, PlanResult),
     PlanLoopDefinition: (PLAN_LOOP_WORKFLOW, LoopStarted, PlanLoopResult),
-    DrivenDefinition: (DRIVEN_PLAN_WORKFLOW, PlanStarted, DrivenResult),
+    DrivenDefinition: (DRIVEN_PLAN_WORKFLOW, PlanStarted, PlanResult),
 }
 """By the definition of a child: its workflow, the event of its start, and the type of its result."""
+
+
+def start_of(name: str, args: Sequence[object], result_type: type, summary: str, blueprint: str) -> Start:
+    """Return what starts a workflow of ours as a child, listed under the blueprint that it runs."""
+    return partial(
+        workflow.start_child_workflow,
+        name,
+        args=args,
+        result_type=result_type,
+        static_summary=summary_of(summary),
+        search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint)]),
+    )
 
 
 class Children:
@@ -84,7 +99,8 @@ class Children:
     def __init__(self, host: Runtime) -> None:
         self._host = host
         self._running: dict[str, Child] = {}
-        self._starts: dict[str, int] = {}
+        self.starts: dict[str, int] = {}
+        """How often each id was asked for."""
         self.starting = 0
         """Children that were asked for, and have not started yet."""
 
@@ -101,23 +117,56 @@ class Children:
             event = LoopStarted
         address = address_of(definition)
         # Only now, for a pause may have been waited for: no signal tells a child of a guarded run that it has ended.
-        state = state.model_copy(update={"paused": host.paused, "permits": host.permits})
-        start = partial(
-            workflow.start_child_workflow,
-            name,
-            args=[definition, state],
-            result_type=result_type,
-            static_summary=summary_of(f"{host.blueprint_name}: {address.rpartition(';')[2]}"),
-            search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, host.blueprint_name)]),
-        )
+        state = state.model_copy(update={"paused": host.paused, "permits": host.permits, "kept": host.hints})
+        summary = f"{host.blueprint_name}: {address.rpartition(';')[2]}"
+        start = start_of(name, [definition, state], result_type, summary, host.blueprint_name)
         id_ = child_workflow_id(host.run_id, address)
-        try:
-            result: ChildResult = await self.run_as(id_, start, definition.address, event, paused=state.paused)
-        except ChildWorkflowError as error:
-            host.count(failure_of(error, definition.address).usage)
-            raise
-        host.count(result.usage)
+        result: ChildResult = await self.run_counted(id_, start, definition.address, event, paused=state.paused)
         host.permit(*result.permits)
+        return result
+
+    async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue:
+        """Run a workflow that is no part of the run to its end, and return its result as it came.
+
+        It is not listed: it need not answer our queries. A cancellation of the run is passed on to it, and its end is
+        waited for; a run that is terminated requests its cancellation.
+
+        Args:
+            start: What to start.
+            begun: Called with its id once it has started.
+        """
+        await self._host.until_resumed()
+        id_ = start.id or self._free(child_workflow_id(self._host.run_id, start.address))
+        starting = partial(
+            workflow.start_child_workflow,
+            start.name,
+            args=start.args,
+            id=id_,
+            task_queue=start.task_queue,
+            result_type=RawValue,
+            run_timeout=None if start.timeout is None else timedelta(seconds=start.timeout),
+            retry_policy=None if start.retry is None else policy_of(start.retry),
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            static_summary=summary_of(start.summary),
+            memo={OWN_MEMO: self._host.run_id},
+        )
+
+        async def has_started() -> None:
+            begun(id_)
+
+        result: RawValue = await Child(id_, starting).result(has_started)
+        return result
+
+    async def run_counted(
+        self, id_: str, start: Start, address: Address, event: type[AnyChildStarted], *, paused: bool
+    ) -> Any:
+        """Run a child as `run_as` does, and count what it used, however it ends; return its result."""
+        try:
+            result = await self.run_as(id_, start, address, event, paused=paused)
+        except ChildWorkflowError as error:
+            self._host.count(failure_of(error, address).usage)
+            raise
+        self._host.count(result.usage)
         return result
 
     async def run_as(
@@ -132,17 +181,20 @@ class Children:
             event: The class of that event.
             paused: Whether it begins paused.
         """
+        hint_ids = [hint.id for hint in self._host.hints]
         id_ = self._free(id_)
         child = Child(id_, partial(start, id=id_))
         self.starting += 1
         try:
-            return await child.result(partial(self._has_started, child, address, event, paused))
+            return await child.result(partial(self._has_started, child, address, event, paused, hint_ids))
         finally:
             self.starting -= id_ not in self._running
             self._running.pop(id_, None)
 
-    async def _has_started(self, child: Child, address: Address, event: type[AnyChildStarted], paused: bool) -> None:
-        """List a child, and send it the pause or resume that came meanwhile.
+    async def _has_started(
+        self, child: Child, address: Address, event: type[AnyChildStarted], paused: bool, hint_ids: list[str]
+    ) -> None:
+        """List a child, and send it what came meanwhile: a pause or resume, and hints of events beside those known.
 
         Before its start a client that walks the tree would meet "workflow not found".
         """
@@ -150,16 +202,18 @@ class Children:
         host.note(address, event(workflow=child.id))
         self._running[child.id] = child
         self.starting -= 1
+        for hint in [hint for hint in host.hints if hint.id not in hint_ids]:
+            await child.signal(HINT, hint)
         if host.paused != paused and host.takes_signals:
             await child.signal(PAUSE if host.paused else RESUME)
 
-    async def signal(self, name: str) -> None:
-        """Send a signal without arguments to every child that runs."""
-        await asyncio.gather(*(child.signal(name) for child in self._running.values()))
+    async def signal(self, name: str, *arguments: BaseModel) -> None:
+        """Send a signal to every child that runs."""
+        await asyncio.gather(*(child.signal(name, *arguments) for child in self._running.values()))
 
     def _free(self, id_: str) -> str:
         """Return the id; a step that runs once more gets `~2`, as Temporal refuses a second start of one id."""
-        count = self._starts[id_] = self._starts.get(id_, 0) + 1
+        count = self.starts[id_] = self.starts.get(id_, 0) + 1
         return id_ if count == 1 else f"{id_}~{count}"
 
 
@@ -194,9 +248,9 @@ class Child:
             raise
         return work.result()
 
-    async def signal(self, name: str) -> None:
-        """Send a signal without arguments; one to a child that has just ended is dropped."""
-        await _send_if_running(workflow.get_external_workflow_handle(self.id).signal(name))
+    async def signal(self, name: str, *arguments: BaseModel) -> None:
+        """Send a signal; one to a child that has just ended is dropped."""
+        await reaches(workflow.get_external_workflow_handle(self.id).signal(name, args=arguments))
 
     async def _work(self, begun: Callable[[], Awaitable[None]]) -> Any:
         handle = await self._start()
@@ -207,12 +261,4 @@ class Child:
         return await handle
 
     async def _cancel(self) -> None:
-        await _send_if_running(workflow.get_external_workflow_handle(self.id).cancel())
-
-
-async def _send_if_running(request: Awaitable[None]) -> None:
-    """Await a request to a workflow by id; if the workflow is not found, it has ended."""
-    try:
-        await request
-    except ApplicationError:
-        workflow.logger.debug("a child had ended before a request reached it")
+        await reaches(workflow.get_external_workflow_handle(self.id).cancel())

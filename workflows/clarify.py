@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from temporalio import workflow
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit, problems_of
@@ -137,8 +138,8 @@ class ClarifyWorkflow(ChildWorkflow):
             address=self.address,
             then=self.step.on_max_questions,
             amount=most,
-            message=f"{name}: {most} questions were asked; not known: {lacking}",
-            question=f"{self.asked} questions were asked about: {self.definition.goal}. Go on?",
+            message=f"{name}: no answer to everything in {counted(most, 'question')}; still unknown: {lacking}",
+            question=f"{counted(self.asked, 'question')} asked about: {self.definition.goal}. Go on?",
             ended=f"{name} was ended",
             finish="Finish with what is known",
             fail="Let the step fail",
@@ -207,7 +208,7 @@ class ClarifyWorkflow(ChildWorkflow):
             return True
         self.rejections += 1
         if self.rejections >= MOST_REJECTIONS:
-            text = f"{self.step.name}: what was understood was rejected {MOST_REJECTIONS} times"
+            text = f"{self.step.name}: the confirmation was rejected {MOST_REJECTIONS} times"
             raise failure("not_confirmed", text, self.address)
         reason = answer.get("reason", "")
         if self._agent() is None:
@@ -224,7 +225,7 @@ class ClarifyWorkflow(ChildWorkflow):
             for name, schema in self.step.properties().items()
         }
         form = {**self.step.facts, "properties": properties, "required": [], "additionalProperties": False}
-        message = f"What is to be changed? {reason}".strip()
+        message = f"What should be changed? {reason}".strip()
         reply = await self._put(Input(message=message, form=form, info=self._info()), "changes", frame)
         self.asked -= 1
         self._take(reply.content)
@@ -271,5 +272,5 @@ class ClarifyWorkflow(ChildWorkflow):
             instructions=f"{self.definition.instructions}\n\n{_TASK}".strip(),
             messages=[Message(role="user", content=text_of(content))],
             output_schema=_READ,
-            settings=agent.settings,
+            settings=agent.model_settings,
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 Result = TypeVar("Result")
 
@@ -87,3 +87,13 @@ async def end_if_cancelled() -> None:
     if was_cancelled():
         await asyncio.sleep(0)  # let a request on its way arrive first, not in the middle of the cleaning up
         raise asyncio.CancelledError
+
+
+async def reaches(request: Awaitable[None]) -> bool:
+    """Await a request to a workflow by id, and return whether it arrived; a workflow that is not found has ended."""
+    try:
+        await request
+    except ApplicationError:
+        workflow.logger.debug("a workflow had ended before a request reached it")
+        return False
+    return True

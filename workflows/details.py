@@ -1,10 +1,10 @@
-"""What Temporal's own tools show of a workflow: current details, and whom it waits for. Used by `BaseWorkflow`."""
+"""A workflow in Temporal's own tools: its current details, and whom it waits for. Used by `BaseWorkflow`."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -12,17 +12,40 @@ from temporalio.common import SearchAttributeKey
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.display import code, markdown, one_line
-from holdfast.protocol.people import awaited, who_may
+from holdfast.protocol.incoming import label_of
+from holdfast.protocol.people import SIGN_IN, awaited, listed_ids, who_may
 from holdfast.protocol.questions import REVISE, Question
-from holdfast.protocol.runs import WAITING_ATTRIBUTE, RefusedSignal, WorkflowView
+from holdfast.protocol.runs import (
+    BLUEPRINT_ATTRIBUTE,
+    DEADLINE_ATTRIBUTE,
+    EVENTS_ATTRIBUTE,
+    QUESTIONS_ATTRIBUTE,
+    SINCE_ATTRIBUTE,
+    WAITING_ATTRIBUTE,
+    RefusedSignal,
+    WorkflowView,
+)
 
+BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
+EVENTS_KEY = SearchAttributeKey.for_keyword_list(EVENTS_ATTRIBUTE)
+QUESTIONS_KEY = SearchAttributeKey.for_keyword_list(QUESTIONS_ATTRIBUTE)
+SINCE_KEY = SearchAttributeKey.for_datetime(SINCE_ATTRIBUTE)
+DEADLINE_KEY = SearchAttributeKey.for_datetime(DEADLINE_ATTRIBUTE)
+KEYS: tuple[SearchAttributeKey[Any], ...] = (
+    BLUEPRINT_KEY,
+    WAITING_KEY,
+    QUESTIONS_KEY,
+    SINCE_KEY,
+    DEADLINE_KEY,
+    EVENTS_KEY,
+)
 MOST_SHOWN = 10
 _NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`"}
 
 
 class Display:
-    """The current details and the search attribute of one workflow."""
+    """The current details and the search attributes of one workflow."""
 
     def __init__(
         self,
@@ -33,7 +56,8 @@ class Display:
         """`key` gives what the details are made of, to compare; `questions` the open ones."""
         self._key, self._view, self._questions = key, view, questions
         self._shown: tuple[object, ...] = ()
-        self._awaited = tuple(workflow.info().typed_search_attributes.get(WAITING_KEY) or ())
+        before = workflow.info().typed_search_attributes  # of the history before, where this one continues it
+        self._attributes = {key: before.get(key) or None for key in KEYS}
 
     async def keep_true(self) -> None:
         """Show the workflow whenever what it shows has changed."""
@@ -42,15 +66,34 @@ class Display:
             self.show()
 
     def show(self) -> None:
-        """Write the details, and the search attribute only if it changed: each upsert is an event."""
+        """Write the details, and the search attributes only if they changed: each upsert is an event."""
         self._shown = self._key()
         view, questions = self._view(), self._questions()
         over = view.status in ("completed", "failed", "cancelled")
-        names = () if over else tuple(awaited(question.people for question in questions))
-        if names != self._awaited:
-            self._awaited = names
-            workflow.upsert_search_attributes([WAITING_KEY.value_set(list(names))])
+        # An author's own workflow was started by the author, without the name that lists find it by.
+        self._write_attributes({BLUEPRINT_KEY: view.blueprint, **_attributes_of([] if over else questions)})
         workflow.set_current_details(details_of(view, questions))
+
+    def _write_attributes(self, values: Mapping[SearchAttributeKey[Any], Any]) -> None:
+        """Write those that changed, in one event: each costs some 70 bytes of it, set or not."""
+        if changed := {key: value for key, value in values.items() if value != self._attributes[key]}:
+            self._attributes |= changed
+            workflow.upsert_search_attributes(
+                [key.value_unset() if value is None else key.value_set(value) for key, value in changed.items()]
+            )
+
+
+def _attributes_of(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
+    """Return the value of each search attribute for the open questions; None for none."""
+    events = sorted({label_of(*question.asked.awaits) for question in questions if question.asked.awaits})
+    questions = [question for question in questions if question.asked.for_people]
+    return {
+        EVENTS_KEY: listed_ids(events) or None,
+        WAITING_KEY: awaited(question.people for question in questions) or None,
+        QUESTIONS_KEY: listed_ids([question.id for question in questions]) or None,
+        SINCE_KEY: min((question.asked_at for question in questions), default=None),
+        DEADLINE_KEY: min((question.deadline for question in questions if question.deadline), default=None),
+    }
 
 
 def details_of(view: WorkflowView, questions: Sequence[Question]) -> str:
@@ -86,30 +129,42 @@ def _children(view: WorkflowView) -> list[str]:
 
 
 def _question(question: Question) -> list[str]:
-    run = shlex.quote(one_line(question.run))
+    return [*_wording(question), *_conditions(question), *_way_to_answer(question)]
+
+
+def _wording(question: Question) -> list[str]:
     lines = [
-        f"### Waiting for an answer: {question.kind}",
+        f"### Waiting for an answer: {question.kind}" + (f" · {_line(question.label)}" if question.label else ""),
         *(f"> {line}" for line in markdown(question.message[:2000]).splitlines()),
     ]
     if question.options:
         lines += ["", *(f"- {code(option.id)} {_line(option.label)}" for option in question.options[:20])]
     if verdicts := question.asked.verdicts:
         lines += ["", "Verdicts: " + ", ".join(f"{code(verdict)}{_NEEDS.get(verdict, '')}" for verdict in verdicts)]
+    return lines
+
+
+def _conditions(question: Question) -> list[str]:
+    lines: list[str] = []
+    if risk := question.asked.risk:
+        lines += ["", f"Risk: **{risk}**."]
     if question.deadline:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
     if question.people.restricted:
         lines += ["", _line(f"Waits for {who_may(question.people)}. {question.so_far}".strip())]
+    if question.claimed_by and question.claimed_until:
+        lines += ["", _line(f"Claimed by {question.claimed_by} until {question.claimed_until:%Y-%m-%d %H:%M} UTC.")]
+    return lines
+
+
+def _way_to_answer(question: Question) -> list[str]:
+    run = shlex.quote(one_line(question.run))
+    if question.proof is not None:
+        return ["", _line(f"{SIGN_IN[0].upper()}{SIGN_IN[1:]}.")]
     if question.asked.hidden:
-        warning = "It asks for a secret: send no value from here, not by signal and not by update."
-        return [*lines, "", warning, "", "```", f"holdfast attach {run}", "```"]
-    return [
-        *lines,
-        "",
-        "```",
-        f"holdfast answer {run} {question.id} {_value(question)}",
-        _temporal(question),
-        "```",
-    ]
+        warning = "It asks for a secret: do not send the value from here, neither by signal nor by update."
+        return ["", warning, "", "```", f"holdfast attach {run}", "```"]
+    return ["", "```", f"holdfast answer {run} {question.id} {_value(question)}", _temporal(question), "```"]
 
 
 def _temporal(question: Question) -> str:

@@ -7,12 +7,15 @@ from functools import wraps
 from inspect import isawaitable
 from typing import Protocol
 
+from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.answers import Answers, Refusal, read_answers
 from holdfast.protocol.door import SizeLimit, check_answers, check_value, read_json
+from holdfast.protocol.elicitations import PutElicitation
 
 NOTHING = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 """The argument of a command without one."""
@@ -44,6 +47,14 @@ def answers_in(raw: RawValue, limit: SizeLimit | None) -> Answers:
     if limit is not None:
         check_answers(answers, limit)
     return answers
+
+
+def elicitation_in(raw: RawValue, limit: SizeLimit) -> PutElicitation:
+    """Return the question of a payload. Raises `Refusal`."""
+    try:
+        return PutElicitation.model_validate(value_in(raw, limit))
+    except ValidationError:
+        raise Refusal("invalid_answer", "the question of an MCP server cannot be read") from None
 
 
 def parsed(raw: RawValue, limit: SizeLimit | None) -> JSON:
@@ -85,3 +96,8 @@ def unquoted(refusal: Refusal) -> str:
     if refusal.code in ("invalid_answer", "unknown_question"):
         return f"{UNQUOTED[refusal.code]}; send it with `holdfast answer`, which says what is wrong"
     return refusal.message if len(refusal.message) <= LONGEST_REFUSAL else f"{refusal.message[:LONGEST_REFUSAL]}…"
+
+
+def refused(refusal: Refusal) -> ApplicationError:
+    """Return the error that an update fails with for a refusal."""
+    return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)

@@ -15,7 +15,7 @@ _FORM: JSONObject = {
     "required": ["action"],
     "properties": {
         "action": {"enum": ["retry", "edit", "skip", "abort"], "description": "edit: retry with another input"},
-        "input": {"description": "The other input, as JSON."},
+        "input": {"description": "The new input, as JSON."},
         **_VALUE,
     },
     "additionalProperties": False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import ValidationError
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, TimeoutError
 
 from holdfast.blueprint.expressions import ExpressionError
@@ -13,6 +14,10 @@ from holdfast.protocol.runs import Failure
 
 HANDLED = (ApplicationError, ActivityError, ChildWorkflowError, ExpressionError)
 """Exceptions of a failing step; any other is a bug, and Temporal retries the workflow task."""
+
+
+LONGEST_TRACEBACK = 2_000
+"""Characters of a traceback that an event keeps, the last ones: a page of events ends at 12 KiB."""
 
 
 class StepFailure(ApplicationError):
@@ -25,6 +30,16 @@ class StepFailure(ApplicationError):
     def __init__(self, cause: Failure, reached: JSONObject) -> None:
         super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
         self.reached = reached
+
+
+def traceback_of(error: BaseException) -> str | None:
+    """Return the end of the traceback in the code that an activity called; None for an error that is of none."""
+    trace, cause = "", error.cause if isinstance(error, ActivityError) else None
+    while isinstance(cause, FailureError):
+        # The innermost is that of the tool; those around it are of our own code, which gave the failure its type.
+        trace = (cause.failure.stack_trace if cause.failure is not None else "") or trace
+        cause = cause.cause
+    return trace[-LONGEST_TRACEBACK:] or None
 
 
 def context_of(error: BaseException | None, address: Address) -> JSONObject | None:
@@ -70,6 +85,9 @@ def _typed(error: ApplicationError) -> Failure | None:
         case [Failure() as cause, *_]:
             return cause
         case [{"type": str(), "message": str(), **_rest} as json, *_]:
-            return Failure.model_validate(json)
+            try:
+                return Failure.model_validate(json)
+            except ValidationError:  # details of an author's own error that only look like a failure of ours
+                return None
         case _:
             return None

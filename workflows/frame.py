@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ChildWorkflowError
 
 from holdfast.blueprint.expressions import evaluate, holds, render, text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
-from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Step
+from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Retry, Step
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import (
@@ -21,12 +22,15 @@ from holdfast.protocol.agents import (
     Usage,
 )
 from holdfast.protocol.context import BadWrite, applied, read
+from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.events import AnyEvent, LimitReached
+from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import Asked, Decision, QuestionRequest
 from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, LoopDefinition, MapDefinition
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
+from holdfast.workflows.elicitations import Elicitations
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.history import History
 from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
@@ -38,6 +42,21 @@ DEFAULT_INPUT = Step.model_fields["input"].default
 HISTORY = "context.scratchpad.history"
 
 
+@dataclass(frozen=True)
+class OwnStart:
+    """The start of a workflow that is no part of the run."""
+
+    name: str
+    args: Sequence[JSON]
+    id: str | None
+    """None: an id below the run's, from the address."""
+    address: Address
+    task_queue: str | None
+    timeout: float | None
+    retry: Retry | None
+    summary: str
+
+
 class Runtime(Protocol):
     """The methods and attributes that a frame uses of the workflow that it runs in (`BaseWorkflow`)."""
 
@@ -47,11 +66,14 @@ class Runtime(Protocol):
     steer: list[str]
     started_by: str | None
     paused: bool
+    hints: list[KeptHint]
     permits: list[str]
     """Tools that a person allowed for the rest of the run."""
     speakers: Speakers
     history: History
+    size_limits: SizeLimits
     activities: Activities
+    elicitations: Elicitations
 
     @property
     def takes_signals(self) -> bool: ...
@@ -61,9 +83,11 @@ class Runtime(Protocol):
     def permit(self, *tools: str) -> None: ...
     async def until_resumed(self) -> None: ...
     async def ask(self, request: QuestionRequest) -> Reply: ...
+    async def wait_until(self, moment: datetime, summary: str) -> None: ...
     def change_question(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None: ...
     def handed_down(self) -> dict[str, Any]: ...
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any: ...
+    async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue: ...
 
 
 class ContextStore:
@@ -148,8 +172,12 @@ class Frame:
     """In a conversation: an agent without an input gets the output of the step before, as in an item of a map."""
     place: str = ""
     """Name of the position for people: `clarify 2`."""
+    label: str | None = None
+    """What people read of the item of a map around it; of nested maps outermost first."""
     meter: Meter = field(default_factory=Meter)
     request_counts: RequestCounts = field(default_factory=RequestCounts)
+    people: People = EVERYBODY
+    """Who may answer what is asked here, where the question does not say it."""
     new_input: tuple[JSON] | None = None
     """Input from a person for this step, after it failed with its own."""
 
@@ -308,15 +336,22 @@ class Frame:
         *,
         takes_default: bool = False,
         parents: Sequence[JSONObject] = (),
-        people: People = EVERYBODY,
+        people: People | None = None,
     ) -> Reply:
         """Ask people a question here, and wait for the reply; see `QuestionRequest`."""
-        await end_if_cancelled()
-        request = QuestionRequest(asked, self.address, self.iteration, timeout, takes_default, parents, people)
-        reply = await self.host.ask(request)
+        asked_people = self.people if people is None else people
+        request = QuestionRequest(
+            asked, self.address, self.iteration, timeout, takes_default, parents, asked_people, self.label
+        )
+        reply = await self.put(request)
         if reply.status == "answered":
             self.scope.answered(reply.content)
         return reply
+
+    async def put(self, request: QuestionRequest) -> Reply:
+        """Ask as `ask` does, but keep the answer from later steps: it may not stand."""
+        await end_if_cancelled()
+        return await self.host.ask(request)
 
 
 def history_of(context: JSONObject) -> JSON:

@@ -1,4 +1,4 @@
-"""The base class for authors of workflows: `await self.human.ask(...)` asks a question like that of a run."""
+"""The base class for authors of workflows: `self.human` asks people and runs blueprints, like a step of a run."""
 
 from __future__ import annotations
 
@@ -7,28 +7,38 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import ValidationError
 from temporalio import workflow
 
-from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.people import is_person
-from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.protocol.address import Address, root, within
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import Blueprint, Option
+from holdfast.protocol.address import Address, child_workflow_id, root, within
 from holdfast.protocol.events import OwnChildStarted
-from holdfast.protocol.people import People
-from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, QuestionRequest
-from holdfast.workflows.base import BaseWorkflow, Identity
+from holdfast.protocol.questions import Asked, QuestionRequest
+from holdfast.protocol.runs import (
+    PAUSED_MEMO,
+    PIPELINE_WORKFLOW,
+    STATE_MEMO,
+    Definition,
+    OwnState,
+    PipelineState,
+    RunResult,
+)
+from holdfast.workflows.base import BaseWorkflow, RunIdentity
+from holdfast.workflows.children import start_of
 from holdfast.workflows.failures import failure
+from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
 from holdfast.workflows.questions import Reply
-from holdfast.workflows.timetable import SHORTEST_REMINDER
 
 _UNSET: Any = object()
-KINDS = [name for name, kind in ASK_KINDS.items() if kind.takes_options]
+CARRIED = 20
+"""Closed questions, and ids of children, that go over continue-as-new."""
 
 
 class Human:
-    """The people behind a workflow, to ask questions of."""
+    """The people behind a workflow: to ask questions of, and to run blueprints that ask them."""
 
     def __init__(self, host: BaseWorkflow) -> None:
         self._host = host
@@ -40,37 +50,101 @@ class Human:
         message: str,
         *,
         kind: str = "input",
-        options: Sequence[str | dict[str, Any]] = (),
-        schema: dict[str, Any] | None = None,
+        options: Sequence[str | JSONObject | Option] = (),
+        schema: Form | None = None,
+        payload: JSON = None,
+        multiple: int = 1,
+        allow_custom: bool | None = None,
         timeout: timedelta | None = None,
         default: Any = _UNSET,
         assignees: Sequence[str] = (),
+        not_by: Sequence[str] = (),
         quorum: int = 1,
+        proof: Literal["person"] | None = None,
+        escalate: Escalation = (),
         remind_every: timedelta | None = None,
+        on_decline: Literal["fail", "continue"] = "fail",
         name: str | None = None,
     ) -> Any:
-        """Ask a person and return the answer: text, an option's id, or a value that fits the JSON Schema.
+        """Ask a person and return the answer.
 
-        Without a timeout it waits for as long as it takes. At the timeout it gives `default`; without one it raises an
-        `ApplicationError` of type ``question_expired``, and one of type ``question_declined`` if the person declines.
-        A name that is asked while a question of that name is open gets `~2`, `~3` and so on in its address.
-        `assignees` (`user:x`, `group:y`) says who may answer, `quorum` how many different people must accept.
+        Args:
+            message: The text of the question.
+            kind: `input`, `clarification`, `decision`, `permission`, `review`, `secret` or `hold`.
+            options: Texts, or objects with `id`, `label`, `risk` and so on; for the first three kinds.
+            schema: JSON Schema of the answer, of a reviewed payload or of the secrets asked for; or a pydantic model.
+            payload: The value to review, or details shown beside the message.
+            multiple: How many options may be chosen.
+            allow_custom: Whether own words are accepted beside the options; None: as the kind has it.
+            timeout: Time until the question expires; None: it waits for as long as it takes.
+            default: The answer in place of one that did not come in time.
+            assignees: Who may answer (`user:x`, `group:y`); empty: anyone.
+            not_by: Who may not, even if assigned.
+            quorum: How many different people must accept.
+            proof: `person` takes only answers of people who have signed in.
+            escalate: Pairs of a time after asking and the assignees from then on.
+            remind_every: Time between reminders, 15 minutes or more.
+            on_decline: `continue` returns None if the person declines.
+            name: The question's name in its address; asked while it is open there, it gets `~2`, `~3` and so on.
+
+        Returns:
+            Text, an option's id (a list with `multiple`), or a value that fits the schema: an instance, if that is a
+            model. A permission gives `{granted, …}` and a review `{verdict, payload, …}` with what else the person
+            said; a secret gives references for tools, a hold None.
+
+        Raises:
+            ApplicationError: `question_expired` at a timeout without default; `question_declined` or
+                `question_cancelled` by a person, but a declined permission is denied and a declined review rejected.
         """
+        await self._host.until_resumed()
         self._asked += 1
         address = self._free(name or f"question-{self._asked}")
-        asked = _asked(message, kind, options, schema, None if default is _UNSET else default)
-        people = _people(assignees, quorum, remind_every, address)
-        self._open.add(address)
-        try:
-            seconds = None if timeout is None else timeout.total_seconds()
-            reply = await self._wait(QuestionRequest(asked, address, timeout=seconds, people=people))
-        finally:
-            self._open.remove(address)
+        wording = Wording(message, kind, options, schema, payload, multiple, allow_custom)
+        asked = asked_of(wording, None if default is _UNSET else default, address)
+        people = people_of(Audience(assignees, not_by, quorum, proof, escalate, remind_every), address)
+        seconds = None if timeout is None else timeout.total_seconds()
+        reply, value = await self._fitting(QuestionRequest(asked, address, timeout=seconds, people=people), wording)
         if reply.status == "answered":
-            return reply.content
+            return value
         if reply.status == "expired" and default is not _UNSET:
             return default
-        raise failure(f"question_{reply.status}", f"{message!r} was {reply.status}", address)
+        return _declined(asked, reply, address, on_decline)
+
+    async def run(self, blueprint: Blueprint, input: JSON = None, *, name: str | None = None) -> JSON:
+        """Run a blueprint as a child of this workflow to its end, and return its output.
+
+        Its questions and its trace are found under this workflow, which it is paused and cancelled with. What its
+        models used is counted here, too.
+
+        Args:
+            blueprint: The blueprint, loaded while the module is imported: `load` reads a file.
+            input: A value that fits the blueprint's `inputs`.
+            name: Its name in the address; by default the blueprint's.
+
+        Raises:
+            ChildWorkflowError: It failed or was cancelled.
+        """
+        host = self._host
+        await host.until_resumed()
+        address = Address(within(host.address, "child", name or blueprint.name))
+        definition = Definition(blueprint=blueprint, **host.handed_down())
+        state = PipelineState(
+            input=input, started_by=host.started_by, address=address, paused=host.paused, kept=host.hints
+        )
+        summary = f"{host.blueprint_name}: {blueprint.name}"
+        start = start_of(PIPELINE_WORKFLOW, [definition, state], RunResult, summary, blueprint.name)
+        id_ = child_workflow_id(host.run_id, address)
+        result: RunResult = await host.children.run_counted(id_, start, address, OwnChildStarted, paused=state.paused)
+        return result.output
+
+    async def _fitting(self, request: QuestionRequest, wording: Wording) -> tuple[Reply, Any]:
+        """Ask until an answer fits, or the question ends without one; return the reply, and the value of the answer."""
+        while (reply := await self._reply(request)).status == "answered":
+            try:
+                return reply, wording.value_of(reply.content)
+            except ValidationError as error:  # the model has rules that its JSON Schema cannot say
+                request = request.asking_again(_why(error))
+        return reply, None
 
     def _free(self, name: str) -> Address:
         """Return the address of a name: with `~2`, `~3` … while a question is open there, else its next round."""
@@ -80,13 +154,25 @@ class Human:
                 return address
         raise AssertionError("there is always a next number")
 
-    async def _wait(self, request: QuestionRequest) -> Reply:
-        waiting = asyncio.create_task(self._host.ask(request))
-        await asyncio.sleep(0)  # the question is open now, and can be shown
-        self._host.display.show()
-        reply = await waiting
-        self._host.display.show()
-        return reply
+    async def _reply(self, request: QuestionRequest) -> Reply:
+        self._open.add(request.address)
+        try:
+            waiting = asyncio.create_task(self._host.ask(request))
+            await asyncio.sleep(0)  # the question is open now, and can be shown
+            self._host.display.show()
+            # A rung of its ladder changes whom it waits for, which is what lists find it by.
+            display = asyncio.create_task(self._host.display.keep_true())
+            try:
+                reply = await waiting
+            except asyncio.CancelledError:  # the author gave the question up; not `finally`, which a destructor enters
+                self._host.display.show()
+                raise
+            finally:
+                display.cancel()
+            self._host.display.show()
+            return reply
+        finally:
+            self._open.remove(request.address)
 
 
 class HumanInTheLoop(BaseWorkflow):
@@ -94,8 +180,25 @@ class HumanInTheLoop(BaseWorkflow):
 
     def __init__(self) -> None:
         info = workflow.info()
-        super().__init__(Identity(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type))
+        state = workflow.memo_value(STATE_MEMO, OwnState(), type_hint=OwnState)
+        super().__init__(
+            RunIdentity(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type), state
+        )
+        self.children.starts = dict(state.starts)
         self.human = Human(self)
+
+    def memo(self) -> JSONObject:
+        """Return what the memo holds over continue-as-new; the runner adds it, see `runner.Runner`."""
+        state = OwnState(
+            paused=self.paused,
+            usage=self.usage,
+            # Fewer than in a loop's arguments: lists of workflows bring their memos.
+            closed=self.questions.closed[-CARRIED:],
+            next_offset=self.journal.next,
+            previous_run=workflow.info().run_id,
+            starts=dict(list(self.children.starts.items())[-CARRIED:]),
+        )
+        return {STATE_MEMO: state, **({PAUSED_MEMO: True} if self.paused else {})}
 
     async def run_human(self, work: Any, *args: Any, name: str) -> Any:
         """Run another `HumanInTheLoop` as a child to its end, and return its result; its id is `<this id>/<name>`.
@@ -103,27 +206,24 @@ class HumanInTheLoop(BaseWorkflow):
         `work` is its run method, or the workflow's name. Its questions are listed with those of this workflow; it is
         paused and cancelled with it, also after it has continued as new, where Temporal's own call would lose a cancel.
         """
+        await self.until_resumed()
         address = Address(within(self.address, "child", name))
         start = partial(workflow.start_child_workflow, work, args=args)
         return await self.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
 
 
-def _people(assignees: Sequence[str], quorum: int, remind_every: timedelta | None, at: Address) -> People:
-    if isinstance(assignees, str) or not all(map(is_person, assignees)):
-        raise failure("bad_assignees", f"assignees must be a list of user:NAME and group:NAME, not {assignees!r}", at)
-    if quorum < 1:
-        raise failure("bad_quorum", f"a quorum is at least 1, not {quorum}", at)
-    if remind_every is not None and remind_every < SHORTEST_REMINDER:
-        raise failure("bad_reminder", f"reminders are at least {SHORTEST_REMINDER} apart, not {remind_every}", at)
-    every = None if remind_every is None else remind_every.total_seconds()
-    return People(assignees=list(assignees), quorum=quorum, remind_every=every)
+def _declined(asked: Asked, reply: Reply, address: Address, on_decline: str) -> JSON:
+    """Return what a decline means for the kind, or None; raise where neither the kind nor the author says."""
+    output = asked.when_declined(reply.comment) if reply.status != "expired" else None
+    if output is not None:
+        return output
+    if on_decline == "continue" and reply.status != "expired":
+        return None
+    raise failure(f"question_{reply.status}", f"{asked.message!r} was {reply.status}", address)
 
 
-def _asked(message: str, kind: str, options: Sequence[Any], schema: dict[str, Any] | None, default: Any) -> Asked:
-    if kind not in KINDS:
-        raise failure("unknown_kind", f"unknown kind {kind!r}; known: {', '.join(KINDS)}", Address(""))
-    made = [
-        Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
-        for option in options
-    ]
-    return QUESTION_KINDS[kind].of(Draft(message, default, form=schema, options=made))
+def _why(error: ValidationError) -> str:
+    """Return the first problem of an answer, for the person who gave it."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else first["msg"]

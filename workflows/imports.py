@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
+from holdfast.protocol.people import EVERYBODY
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, history_of
 
@@ -26,6 +27,7 @@ async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSO
         request_counts=frame.request_counts.within(alias),
         conversing=False,
         turn_source=None,
+        people=EVERYBODY,  # its own steps say whom they ask
     )
     output = await frame.run_steps(child.steps, inside, value)
     if child.output is not None:

@@ -20,8 +20,8 @@ from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failure_review import judged
-from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of
+from holdfast.workflows.failure_review import FailureDecision, judged
+from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of, traceback_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
@@ -109,22 +109,16 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
     # An import, an agent or a plan has a context of its own, which is not what this one had reached.
     inside = context_of(error, inner.address) if _shares_context(step) else None
     failed = StepFailure(cause, inner.store.value if inside is None else inside)
-    inner.note(StepFailed(name=step.name, kind=step.kind, error=cause.type, message=cause.message))
+    trace = traceback_of(error)
+    inner.note(StepFailed(name=step.name, kind=step.kind, error=cause.type, message=cause.message, traceback=trace))
     if cause.final or step.on_error == "fail":
         raise failed from error
-    description = {"type": cause.type, "message": cause.message, "address": cause.address}
     if step.on_error == "ask":
         verdict = await judged(cause, _input_for_review(step, inner), inner)
-        match verdict.action:
-            case "retry":
-                return _RetryRequested(inner.new_input)
-            case "edit":
-                return _RetryRequested((verdict.content,))
-            case "abort":
-                raise failed from error
-            case _:
-                _record(step, inner, verdict.content)
-                return verdict.content
+        if verdict.action == "abort":
+            raise failed from error
+        return _decided(verdict, step, inner)
+    description = {"type": cause.type, "message": cause.message, "address": cause.address}
     _keep_partial_context(step, inner, cause)
     _remember(step, inner, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
@@ -133,6 +127,17 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
     _record(step, inner, output)
     _remember(step, inner, output, "completed", description)
     return output
+
+
+def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame) -> JSON:
+    """Return the output that a person gives in place of the step's, or a request to run the step again."""
+    match verdict.action:
+        case "retry":
+            return _RetryRequested(inner.new_input)
+        case "edit":
+            return _RetryRequested((verdict.content,))
+    _record(step, inner, verdict.content)
+    return verdict.content
 
 
 def _shares_context(step: AnyStep) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 
 from temporalio import workflow
 
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest
+from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest, Usage
+from holdfast.protocol.elicitations import Elicited
+from holdfast.protocol.questions import Asked
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -27,9 +30,13 @@ class Interrupts:
     """The questions that one tool call waits for, by their path within the tool."""
 
     def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+        self.frame = frame
         self._asked: dict[str, RaisedInterrupt] = {}
         self._waiting: dict[str, asyncio.Task[Reply]] = {}
+        self._elicited: dict[str, InterruptAnswer] = {}
+        """The answers to questions in the middle of the call, by path."""
+        self._parked_since: datetime | None = None
+        self._parked = 0
 
     async def resolve(self, outcome: Interrupted, request: ToolRequest) -> ToolRequest:
         """Ask what is not yet asked, wait for an answer, and return the request that runs the tool again.
@@ -44,8 +51,9 @@ class Interrupts:
         for path, interrupt in raised.items():
             if path not in answers:
                 await self._ask(path, interrupt)
-        if not any(path in answers for path in raised):
-            await workflow.wait(self._waiting.values(), return_when=asyncio.FIRST_COMPLETED)
+        if outcome.together or not any(path in answers for path in raised):
+            when = asyncio.ALL_COMPLETED if outcome.together else asyncio.FIRST_COMPLETED
+            await workflow.wait(self._waiting.values(), return_when=when)
             answers |= {path: self._answer_at(path) for path in list(self._waiting) if self._waiting[path].done()}
         places = _places(outcome)
         states = {path: state for path, state in request.states.items() if path not in places} | outcome.states
@@ -61,6 +69,41 @@ class Interrupts:
             else:
                 answers[path] = self._answer_at(path)
         return answers
+
+    def put(self, path: str, asked: Asked, seconds: float) -> None:
+        """Ask a question in the middle of the call; another attempt of the call may ask the same once more."""
+        interrupt = RaisedInterrupt(path=path, asked=asked)
+        if self._asked.get(path) == interrupt and (path in self._waiting or path in self._elicited):
+            return
+        if (earlier := self._waiting.pop(path, None)) is not None:
+            earlier.cancel()
+        self._elicited.pop(path, None)
+        self._asked[path] = interrupt
+        self._waiting[path] = asyncio.create_task(self._ask_meanwhile(path, asked, seconds))
+
+    async def _ask_meanwhile(self, path: str, asked: Asked, seconds: float) -> Reply:
+        """Ask while the call stands still: its time until then is no working time."""
+        activities = self.frame.host.activities
+        if self._parked == 0:
+            self._parked_since = workflow.now()
+            activities.parked += 1
+        self._parked += 1
+        try:
+            reply = await self._at(path).ask(asked, seconds)
+            self._elicited[path] = _with_action(reply)
+            return reply
+        finally:
+            self._parked -= 1
+            if self._parked == 0 and self._parked_since is not None:
+                activities.parked -= 1
+                waited = (workflow.now() - self._parked_since).total_seconds()
+                self.frame.meter.count(Usage(seconds=-waited))
+
+    def elicited(self, path: str) -> Elicited:
+        """Return where a question in the middle of the call stands."""
+        if path in self._elicited:
+            return Elicited(status="answered", answer=self._elicited[path])
+        return Elicited(status="open" if path in self._waiting and not self._waiting[path].done() else "unknown")
 
     def drop(self) -> None:
         """Cancel the wait for every question, without waiting for it: the call has failed."""
@@ -86,6 +129,8 @@ class Interrupts:
     def _answer_at(self, path: str) -> InterruptAnswer:
         """Return the answer at a path; declining ends the call, unless it is an answer of its own to this question."""
         reply, interrupt = self._waiting.pop(path).result(), self._asked[path]
+        if interrupt.asked.tells_refusals:
+            return _with_action(reply)
         content = reply.content if reply.status == "answered" else interrupt.asked.when_declined(reply.comment)
         if reply.status != "answered" and content is None:
             person, reason = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
@@ -96,15 +141,27 @@ class Interrupts:
         if interrupt.ends == "denied" and content["granted"] is not True:
             reason = f": {content['reason']}" if content.get("reason") else ""
             raise failure("not_approved", f"not approved{reason}", self._at(path).address)
+        if interrupt.permit and content.get("scope") in ("run", "always"):
+            self.frame.host.permit(interrupt.permit)
         return InterruptAnswer(content=content, by=reply.by)
 
     def _at(self, path: str) -> Frame:
         if not path:
-            return self._frame
-        return replace(self._frame, address=Address(f"{self._frame.address};{path}"))
+            return self.frame
+        return replace(self.frame, address=Address(f"{self.frame.address};{path}"))
 
     async def _close(self, paths: list[str]) -> None:
         await end([self._waiting.pop(path) for path in paths])
+
+
+def _with_action(reply: Reply) -> InterruptAnswer:
+    """Return the answer to a question that tells refusals; one that expired was cancelled by nobody's doing."""
+    match reply.status:
+        case "answered":
+            return InterruptAnswer(content=reply.content, by=reply.by)
+        case "declined":
+            return InterruptAnswer(action="decline", by=reply.by)
+    return InterruptAnswer(action="cancel", by=reply.by)
 
 
 def _places(outcome: Interrupted) -> list[str]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from temporalio.exceptions import ChildWorkflowError
 
+from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.context import Conflict, Path, changes, joined
+from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
 from holdfast.protocol.runs import MapDefinition, MapResult, MapState
 from holdfast.workflows.concurrency import is_cancelled, together
@@ -18,13 +20,17 @@ from holdfast.workflows.failure_review import judged
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.frame import Frame
 
+LONGEST_LABEL = 80
+"""Characters."""
+
 
 @dataclass(frozen=True)
 class Items:
-    """Items of a map, with the index of the first."""
+    """Items of a map, with the index of the first, and the number of all."""
 
     items: list[JSON]
     first: int = 0
+    total: int | None = None
 
     def pairs(self) -> list[tuple[int, JSON]]:
         return list(enumerate(self.items, self.first))
@@ -36,7 +42,8 @@ async def one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
     counts = frame.request_counts.forking()
     for index, item in items.pairs():
         fork = frame.store.fork()
-        outputs.append(await _item(block, index, item, replace(frame, store=fork, request_counts=counts())))
+        inside = replace(frame, store=fork, request_counts=counts())
+        outputs.append(await _item(block, (index, items.total), item, inside))
         frame.write(fork.value)
     return outputs
 
@@ -51,7 +58,7 @@ async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[JSO
         async with free:
             fork = frame.store.fork()
             inside = replace(frame, store=fork, request_counts=counts())
-            output = await _item(block, index, item, inside)
+            output = await _item(block, (index, items.total), item, inside)
             return output, changes(base, fork.value)
 
     done = await together(run(index, item) for index, item in items.pairs())
@@ -76,8 +83,8 @@ def take_items_changes(frame: Frame, changed: dict[str, dict[Path, JSON]]) -> No
     try:
         frame.write(joined(frame.store.value, changed, "context_update", frame.store.reducers))
     except Conflict as error:
-        message = f"{error.one} and {error.other} both change {error.path}, each in its own way"
-        hint = "items that run at once (max_concurrency) may write different paths only, or such as have a reducer"
+        message = f"{error.one} and {error.other} both change {error.path}, to different values"
+        hint = "concurrent items (max_concurrency) must write different paths, or paths with a reducer"
         raise failure("context_conflict", f"{message}; {hint}", frame.address) from None
 
 
@@ -91,11 +98,13 @@ def take_changes(
         raise failure("context_conflict", str(error), frame.address) from None
 
 
-async def _item(block: MapBlock, index: int, item: object, frame: Frame) -> JSON:
+async def _item(block: MapBlock, number: tuple[int, int | None], item: object, frame: Frame) -> JSON:
+    """Run one item and return its output. `number` is its index, and how many there are."""
+    index, total = number
     while True:
-        inner = _at(frame, index, item)
+        inner, label = _labelled(block, _at(frame, index, item))
         before = inner.store.value
-        inner.note(ItemStarted(index=index))
+        inner.note(ItemStarted(index=index, total=total, label=label))
         try:
             output = await inner.run_steps(block.body, inner, item)
         except HANDLED as error:
@@ -117,6 +126,16 @@ async def _item(block: MapBlock, index: int, item: object, frame: Frame) -> JSON
         else:
             inner.note(ItemCompleted(index=index, output=output))
             return output
+
+
+def _labelled(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
+    """Return the frame of an item with the label that people read of it, and the label, if the author says one."""
+    if block.label is None:
+        return frame, None
+    label = one_line(text_of(frame.render(block.label)))[:LONGEST_LABEL].strip() or str(frame.names["index"])
+    _, name, _ = parts(frame.address)[-1]
+    around = label if frame.label is None else f"{frame.label} · {label}"
+    return replace(frame, label=around, place=f"{name} {label}"), label
 
 
 def _at(frame: Frame, index: int, item: object) -> Frame:

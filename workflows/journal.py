@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import AnyEvent, Event
+from holdfast.protocol.events import AnyEvent, Event, EventData
 from holdfast.protocol.runs import PAGE_BYTES
 
 LONGEST_VALUE = 256
+PROMINENT = ("run.", "question.", "step.failed", "tool.failed")
+"""The types of events that are logged as `info`; others as `debug`."""
 
 
 class _Entry(NamedTuple):
     time: datetime
     address: Address
-    data: AnyEvent
+    kind: type[EventData]
+    values: tuple[object, ...]
+    """Those of its fields, in their order."""
 
 
 class Journal:
     """The events of this run; queries to earlier runs of the chain return theirs.
 
-    Kept as entries, and made events when somebody asks: as models they took a seventh of a waiting agent's memory.
+    Kept as tuples, and made events when somebody asks: as models they took a sixth of a waiting agent's objects.
     """
 
     def __init__(self, first: int = 0) -> None:
@@ -37,9 +42,10 @@ class Journal:
 
     def note(self, address: Address, event: AnyEvent) -> None:
         """Append an event; of large values it keeps previews."""
-        previews = {key: short for key, value in vars(event).items() if (short := preview(value)) is not value}
-        data = event.model_copy(update=previews) if previews else event
-        self._entries.append(_Entry(workflow.now(), address, data))
+        kind: type[EventData] = type(event)
+        kept = tuple(value if name in kind.noted_whole else preview(value) for name, value in event)
+        self._entries.append(_Entry(workflow.now(), address, kind, kept))
+        _log(address, event.type)
 
     def page(self, offset: int) -> list[Event]:
         """Return the events from an offset on, as many as fit a query result."""
@@ -54,9 +60,18 @@ class Journal:
         return taken
 
     def _event(self, index: int) -> Event:
-        entry = self._entries[index]
-        type_ = entry.data.type
-        return Event(offset=self.first + index, time=entry.time, type=type_, address=entry.address, data=entry.data)
+        time, address, kind, values = self._entries[index]
+        # Not validated, as they were when they were noted: a preview may be a text where the class has a list.
+        fields: dict[str, Any] = dict(zip(kind.model_fields, values, strict=True))
+        data: Any = kind.model_construct(**fields)
+        return Event(offset=self.first + index, time=time, type=kind.type, address=address, data=data)
+
+
+def _log(address: Address, type_: str) -> None:
+    """Write an event to the worker's log, once: the SDK's logger is silent during replay. Nothing of its content."""
+    level = logging.INFO if type_.startswith(PROMINENT) else logging.DEBUG
+    if workflow.logger.isEnabledFor(level):
+        workflow.logger.log(level, "%s %s", type_, address, extra={"event": type_, "address": str(address)})
 
 
 def preview(value: object) -> object:
@@ -65,7 +80,7 @@ def preview(value: object) -> object:
     >>> preview({"a": 1}), preview("x" * 300)[-1]
     ({'a': 1}, '…')
     """
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool | int | datetime):
         return value
     if isinstance(value, str):
         return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,21 +11,27 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.runs import Budget
 
-_WORDS = {
-    "model_calls": "model calls",
-    "tokens": "tokens",
-    "cost_usd": "dollars",
-    "seconds": "seconds of work",
-    "steps": "steps",
-}
-
-
 Before = Literal["step", "model"]
-_BINDS: dict[Before, frozenset[str]] = {
-    "step": frozenset({"steps", "seconds"}),
-    "model": frozenset({"model_calls", "tokens", "cost_usd", "seconds"}),
+
+
+class _Kind(NamedTuple):
+    """A kind of limit: its name in messages, what it must not be used up before, and how spending is counted."""
+
+    words: str
+    binds: tuple[Before, ...]
+    spent: Callable[[Usage], float]
+    divisible: bool = False
+    """True if branches share it exactly; else the first ones get what is over."""
+
+
+_KINDS = {
+    "model_calls": _Kind("model calls", ("model",), lambda usage: usage.requests),
+    "tokens": _Kind("tokens", ("model",), lambda usage: usage.tokens),
+    "cost_usd": _Kind("dollars", ("model",), lambda usage: usage.cost_usd or 0.0, divisible=True),
+    "seconds": _Kind("seconds of work", ("step", "model"), lambda usage: usage.seconds, divisible=True),
+    "steps": _Kind("steps", ("step",), lambda usage: usage.steps),
 }
-"""Limits that must not be used up before a step or a model request."""
+"""By their keys in `limits`. What else bounds a run (`max_loops`, `max_turns`, …) is counted where it is kept."""
 
 
 class Reached(NamedTuple):
@@ -89,7 +95,8 @@ class Meter:
         """Return a limit that is used up; with `before`, only one that binds it."""
         for index, budget in enumerate(self.budgets):
             for name, most in allowed(budget).items():
-                if spent_of(budget.spent, name) >= most and (before is None or name in _BINDS[before]):
+                kind = _KINDS[name]
+                if kind.spent(budget.spent) >= most and (before is None or before in kind.binds):
                     return Reached(index, name)
         return None
 
@@ -120,11 +127,12 @@ class Meter:
         'the share of this branch, 0 of the 2 steps of the run, is reached (0 spent)'
         """
         budget = self.budgets[index]
-        limit, spent = limits_of(budget.limits)[name], spent_of(budget.spent, name)
+        kind, limit = _KINDS[name], limits_of(budget.limits)[name]
+        spent = kind.spent(budget.spent)
         if budget.share is not None:
-            whole = f"{budget.share[name]:g} of the {limit:g} {_WORDS[name]} of {budget.of}"
+            whole = f"{budget.share[name]:g} of the {limit:g} {kind.words} of {budget.of}"
             return f"the share of this branch, {whole}, is reached ({spent:g} spent)"
-        return f"the limit of {limit:g} {_WORDS[name]} of {budget.of} is reached ({spent:g} spent)"
+        return f"the limit of {limit:g} {kind.words} of {budget.of} is reached ({spent:g} spent)"
 
     def grant(self, index: int, name: str, amount: float) -> None:
         """Raise a limit, here and in the meters that it comes from."""
@@ -148,7 +156,7 @@ class Meter:
 
 def limits_of(limits: Limits) -> dict[str, float]:
     """Return the limits that are set, by name."""
-    return {name: value for name in _WORDS if (value := limits.model_dump(include={name})[name]) is not None}
+    return {name: value for name in _KINDS if (value := limits.model_dump(include={name})[name]) is not None}
 
 
 def allowed(budget: Budget) -> dict[str, float]:
@@ -156,21 +164,10 @@ def allowed(budget: Budget) -> dict[str, float]:
     return limits_of(budget.limits) if budget.share is None else budget.share
 
 
-def spent_of(usage: Usage, name: str) -> float:
-    spent = {
-        "model_calls": usage.requests,
-        "tokens": usage.tokens,
-        "cost_usd": usage.cost_usd or 0.0,
-        "seconds": usage.seconds,
-        "steps": usage.steps,
-    }
-    return spent[name]
-
-
 def _share(budget: Budget, shares: int, nth: int) -> Budget:
     share = {}
     for name, most in allowed(budget).items():
-        rest = max(most - spent_of(budget.spent, name), 0)
+        rest = max(most - _KINDS[name].spent(budget.spent), 0)
         whole, over = divmod(rest, shares)
-        share[name] = rest / shares if name in ("cost_usd", "seconds") else whole + (nth < over)
+        share[name] = rest / shares if _KINDS[name].divisible else whole + (nth < over)
     return budget.model_copy(update={"share": share, "spent": Usage()})

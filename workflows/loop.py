@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from temporalio import workflow
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -199,8 +200,8 @@ class LoopWorkflow(ChildWorkflow):
 
     def _reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
         """Return which limit allows no further iteration: the author's, or the ceiling of a loop without one."""
-        asked = self.usage.questions
-        self.advance(idle=0 if asked > self.state.questions else self.state.idle + 1, questions=asked)
+        waits = self._waits()
+        self.advance(idle=0 if waits > self.state.questions else self.state.idle + 1, questions=waits)
         limit = self.block.max_loops
         if limit is None:
             return "no_progress" if self.state.idle >= MOST_IDLE_ROUNDS else None
@@ -210,29 +211,33 @@ class LoopWorkflow(ChildWorkflow):
         """Return whether a loop at its limit goes on: it finishes, asks a person, or fails."""
         name, rounds = self.step.name, self._rounds(reached)
         amount = self.block.max_loops or MOST_IDLE_ROUNDS
-        hint = "; where it needs more, write max_loops" if reached == "no_progress" else ""
+        hint = "; if it needs more, set max_loops" if reached == "no_progress" else ""
         limit = ExhaustedLimit(
             type=reached,
             key="max_loops",
             address=self.address,
             then=self.block.at_the_limit,
             amount=amount,
-            message=f"loop {name} did not meet its exit in {rounds}{hint}",
-            question=f"Loop {name} has not met its exit in {rounds}. Go on?",
+            message=f"loop {name} did not reach its exit in {rounds}{hint}",
+            question=f"Loop {name} has not reached its exit in {rounds}. Go on?",
             ended=f"loop {name} was ended",
-            finish="End the loop with what it has",
+            finish="End the loop with its current result",
             fail="Let the loop fail",
         )
         if not await self._guard(reached, frame, frame.go_beyond(limit)):
             return False
         granted = 0 if self.block.max_loops is None else amount
-        self.advance(granted=self.state.granted + granted, idle=0, questions=self.usage.questions)
+        self.advance(granted=self.state.granted + granted, idle=0, questions=self._waits())
         return True
+
+    def _waits(self) -> int:
+        """Return how often something was waited for: a round with a wait is not an idle one."""
+        return self.usage.questions + self.usage.timers
 
     def _rounds(self, reached: str) -> str:
         if reached == "no_progress":
-            return f"{self.state.idle} iterations in a row in which nobody was asked"
-        return f"{self.state.iteration} iterations"
+            return f"{counted(self.state.idle, 'iteration')} in a row in which nobody was asked"
+        return counted(self.state.iteration, "iteration")
 
     async def _propagate(self, frame: Frame) -> None:
         value = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))

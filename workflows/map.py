@@ -68,8 +68,8 @@ class MapWorkflow(ChildWorkflow):
         if len(items) > self.history.limits.items:
             return await self._pages(frame)
         if self._alone:
-            return await one_by_one(self.step.map, Items(items, first), frame)
-        outputs, self.changed = await at_once(self.step.map, Items(items, first), frame)
+            return await one_by_one(self.step.map, Items(items, first, self.definition.total), frame)
+        outputs, self.changed = await at_once(self.step.map, Items(items, first, self.definition.total), frame)
         return outputs
 
     @property

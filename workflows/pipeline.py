@@ -10,6 +10,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.wait import waits_in
 from holdfast.protocol.address import root
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_value
@@ -38,13 +39,19 @@ class PipelineWorkflow(RunWorkflow):
         blueprint = definition.blueprint
         begun, self._refusal = _begun(state, definition.size_limits.input)
         limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
-        started = definition.model_copy(update={"started_by": begun.started_by})
-        super().__init__(started, root(blueprint.name), Carried(budgets=limits))
+        run = definition.run or workflow.info().workflow_id
+        started = definition.model_copy(update={"run": run, "started_by": begun.started_by})
+        carried = Carried(budgets=limits, paused=begun.paused, kept=begun.kept)
+        super().__init__(started, begun.address or root(blueprint.name), carried)
         self.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
         self.input = begun.input
         began = history_of(blueprint.context)
         self.speakers.note_written(began, began)
+
+    def awaited_schemas(self, name: str) -> list[JSONObject] | None:
+        """See base class."""
+        return [step.payload or {} for step in waits_in(self._blueprint) if step.event == name]
 
     def current_context(self) -> JSONObject:
         return self.store.value
@@ -52,7 +59,7 @@ class PipelineWorkflow(RunWorkflow):
     @workflow.run
     async def run(self, definition: Definition, state: RawValue) -> RunResult:
         output = await self.live(self._work(definition.blueprint))
-        return RunResult(output=output, context=self.store.value)
+        return RunResult(output=output, context=self.store.value, usage=self.usage)
 
     async def _work(self, blueprint: Blueprint) -> JSON:
         self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest))
@@ -81,7 +88,8 @@ class PipelineWorkflow(RunWorkflow):
         """Return the failure with the context where it happened: a failed run leaves nothing else."""
         reached = context_of(error, self.address)
         context = self.store.value if reached is None else reached
-        return failure_of(error, self.address).model_copy(update={"context": context, "reached": None})
+        update = {"context": context, "reached": None, "usage": self.usage}
+        return failure_of(error, self.address).model_copy(update=update)
 
 
 def _begun(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:

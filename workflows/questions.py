@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -15,6 +15,8 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Answer, Answers, Closed, Receipt, Refusal
+from holdfast.protocol.assignment import UNCLAIMED, AssignmentCommand
+from holdfast.protocol.attachments import AttachedData
 from holdfast.protocol.events import (
     AnyEvent,
     QuestionAccepted,
@@ -26,7 +28,7 @@ from holdfast.protocol.events import (
     QuestionExpired,
     QuestionReminded,
 )
-from holdfast.protocol.people import user_of, who_may, why_not
+from holdfast.protocol.people import SIGN_IN, user_of, who_may, why_not, with_proved
 from holdfast.protocol.questions import (
     ROTATE,
     Asked,
@@ -41,6 +43,8 @@ from holdfast.workflows.timetable import Timetable
 
 # Keys of closed questions go over continue-as-new: the server deduplicates updates only within one run.
 REMEMBERED = 200
+MOST_SHOWN = 50
+"""Closed questions that a workflow keeps in memory as they were shown, for the record."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,19 @@ class Reply:
     content: JSON = None
     by: str | None = None
     comment: str | None = None
+    proved_by: str | None = None
+    """What proves `by`; None for an end without an answer."""
+    groups: list[str] | None = None
+    """The groups that the sign-in proved."""
+    unseen: bool | None = None
+    """True for a consent without the digest of what was shown."""
+    question: str = ""
+    """Id of the question, for an answer."""
+
+    @property
+    def proof(self) -> JSONObject:
+        """The fields of the event that say what is proved."""
+        return {"proved_by": self.proved_by, "groups": self.groups, "unseen": self.unseen}
 
 
 _CLOSING: dict[str, type[QuestionAnswered | QuestionDeclined | QuestionCancelled | QuestionExpired]] = {
@@ -70,6 +87,9 @@ class _Open:
     times: Timetable
     accepted: JSONObject = field(default_factory=dict)
     """Content by person, where several must accept."""
+    attachments: Sequence[AttachedData] = ()
+    assignments: int = 0
+    """Number of claims, releases, delegations and reassignments."""
 
     def is_settled_by(self, content: object) -> bool:
         """Return whether one more acceptance with this content is enough: with options, of the same choice."""
@@ -87,11 +107,15 @@ class _Open:
 class Questions:
     """The open questions of one workflow, and receipts of the closed ones."""
 
-    def __init__(self, run: str, journal: Journal, *, guarded: bool, closed: list[Closed]) -> None:
-        self._run, self._journal, self._guarded = run, journal, guarded
+    def __init__(
+        self, run: str, journal: Journal, opened: Callable[[Question], None], *, guarded: bool, closed: list[Closed]
+    ) -> None:
+        """`opened` is called with each question that was just asked."""
+        self._run, self._journal, self._guarded, self._opened = run, journal, guarded, opened
         self._open: dict[str, _Open] = {}
         self._rounds: dict[Address, int] = {}
         self.closed = closed[-REMEMBERED:]
+        self._shown: dict[str, Question] = {}
 
     @property
     def open(self) -> list[Question]:
@@ -103,12 +127,13 @@ class Questions:
         question = self._question(request)
         times = Timetable(question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
-        entry = self._open[question.id] = _Open(request.asked, question, future, times)
+        entry = self._open[question.id] = _Open(request.asked, question, future, times, attachments=request.attachments)
         assignees = question.assignees or None
         self._journal.note(
             request.address,
             QuestionAsked(id=question.id, kind=question.kind, message=question.message, assignees=assignees),
         )
+        self._opened(question)
         try:
             return await self._wait(entry, request.asked.default if request.takes_default else None)
         except asyncio.CancelledError:
@@ -117,14 +142,14 @@ class Questions:
             raise
 
     def _question(self, request: QuestionRequest) -> Question:
-        """Return the next question at an address; its id is none that was closed in an earlier history."""
-        closed = [closed.question for closed in self.closed]
-        while True:
-            round_ = self._rounds[request.address] = self._rounds.get(request.address, 0) + 1
-            owner = workflow.info().workflow_id
-            question = question_of(request, owner=owner, run=self._run, round_=round_, at=workflow.now())
-            if question.id not in closed:
-                return question
+        """Return the next question at an address."""
+        round_ = self._rounds[request.address] = self._rounds.get(request.address, 0) + 1
+        info = workflow.info()
+        # Not `run_id`: a reset gives the history another one, and the answers in it would miss their questions.
+        history = info.original_execution_run_id
+        return question_of(
+            request, owner=info.workflow_id, history=history, run=self._run, round_=round_, at=workflow.now()
+        )
 
     def change(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None:
         """Change the form of the open question at an address: its id stays, its digest does not."""
@@ -149,7 +174,7 @@ class Questions:
             self._close(entry.question, Reply("expired"), None, None, default=default)
             return
         for rung in entry.times.climb(now):
-            entry.show(assignees=rung.assignees)
+            entry.show(assignees=rung.assignees, delegations={}, **UNCLAIMED)
             self._note(entry, QuestionEscalated(id=entry.question.id, assignees=rung.assignees))
         if entry.times.remind(now):
             entry.show(reminders=entry.times.reminders)
@@ -163,21 +188,28 @@ class Questions:
         """Refuse the whole batch if any answer in it cannot be accepted; change nothing."""
         if self._taken_before(answers):
             return
-        targets = [self._target(answer) for answer in answers.answers]
+        targets = [self._target(answer.question) for answer in answers.answers]
         for index, entry in enumerate(targets):
             if entry in targets[:index]:
                 raise Refusal("invalid_answer", f"question {entry.question.id} appears twice in this batch")
         for entry, answer in zip(targets, answers.answers, strict=True):
             _check_content(entry, answer, answers.by)
 
-    def check_allowed(self, answers: Answers) -> None:
-        """Refuse answers of people who may not answer. For validators only, as groups are the deployment's."""
+    def check_allowed(self, answers: Answers, proof: str) -> None:
+        """Refuse answers of people who may not answer. For validators only, as groups are the deployment's.
+
+        Args:
+            answers: The batch, whose token has been checked.
+            proof: What the token proves.
+        """
         if self._taken_before(answers):
             return
+        groups = with_proved(guard.DEPLOYMENT.groups, answers.by, answers.groups)
         for answer in answers.answers:
-            question = self._target(answer).question
-            if reason := why_not(question.people, answers.by, guard.DEPLOYMENT.groups):
-                raise Refusal("not_allowed", f"question {question.id}: {reason}")
+            entry = self._target(answer.question)
+            reason = why_not(entry.question.people, answers.by, groups) or _why_unproved(entry, answer, proof)
+            if reason:
+                raise Refusal("not_allowed", f"question {entry.question.id}: {reason}")
 
     def check_signal(self, answers: Answers) -> None:
         """Refuse answers that may not come by signal: to secrets, in guarded runs, where only some people may answer.
@@ -193,6 +225,8 @@ class Questions:
             raise Refusal("not_allowed", "this run is guarded and takes answers by update only: use holdfast answer")
         for answer in answers.answers:
             entry = self._open.get(self._id_of(answer.question))
+            if entry is not None and entry.question.proof is not None:
+                raise Refusal("not_allowed", f"question {entry.question.id}: {SIGN_IN}")
             if entry is not None and entry.question.people.restricted:
                 reason = f"{who_may(entry.question.people)} may answer, which is checked for updates only"
                 raise Refusal("not_allowed", f"question {entry.question.id}: {reason}: use holdfast answer")
@@ -204,31 +238,37 @@ class Questions:
             if entry and entry.question.deadline and entry.question.deadline <= workflow.now():
                 raise Refusal("expired", _expired(entry.question.id, entry.question.deadline))
 
-    def take(self, answers: Answers) -> list[Receipt]:
+    def take(self, answers: Answers, proof: str = guard.UNPROVED) -> list[Receipt]:
         """Accept the answers and return their receipts. Raises `Refusal`.
 
         Each question is closed here, not when its step wakes: of two answers in one activation the second must find it
         closed.
+
+        Args:
+            answers: The batch.
+            proof: What its token proves, which a validator has checked; a signal has none.
         """
         if before := self._taken_before(answers):
             return [_receipt(closed) for closed in before]
         digest = answers.digest if answers.key else None
         # All before the first question closes: each may raise.
-        replies = [self._evaluate(answer, answers) for answer in answers.answers]
+        replies = [self._evaluate(answer, answers, proof) for answer in answers.answers]
         return [_receipt(self._take(*evaluated, answers.key, digest)) for evaluated in replies]
 
     def _take(self, entry: _Open, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
         return self._close(entry.question, reply, key, digest) if settles else self._count(entry, reply, key, digest)
 
-    def _evaluate(self, answer: Answer, answers: Answers) -> tuple[_Open, Reply, bool]:
+    def _evaluate(self, answer: Answer, answers: Answers, proof: str) -> tuple[_Open, Reply, bool]:
         """Return the question of an answer, the reply that it makes, and whether it settles the question."""
-        entry = self._target(answer)
-        reply = _reply_to(entry, answer, answers)
+        entry = self._target(answer.question)
+        reply = _reply_to(entry, answer, answers, proof)
         return entry, reply, reply.status != "answered" or entry.is_settled_by(reply.content)
 
     def _count(self, entry: _Open, reply: Reply, key: str | None, digest: str | None) -> Closed:
         """Keep an acceptance below the quorum; the question stays open."""
         entry.accepted[user_of(reply.by) or ""] = reply.content
+        if entry.question.claimed_by == user_of(reply.by):  # the others may answer now
+            entry.show(**UNCLAIMED)
         entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
         event = QuestionAccepted(
             id=entry.question.id,
@@ -239,6 +279,7 @@ class Questions:
             digest=digest,
             so_far=len(entry.accepted),
             quorum=entry.question.quorum,
+            **reply.proof,
         )
         self._note(entry, event)
         return self._remember(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
@@ -252,6 +293,9 @@ class Questions:
         if not entry.reply.done():
             entry.reply.set_result(reply)
         self._remember(closed)
+        self._shown[question.id] = entry.question
+        if len(self._shown) > MOST_SHOWN:
+            del self._shown[next(iter(self._shown))]
         event = _CLOSING[reply.status](
             id=question.id,
             by=reply.by,
@@ -262,9 +306,14 @@ class Questions:
             digest=digest,
             secret=entry.asked.hidden or None,
             accepted_by=list(entry.accepted) or None,
+            **reply.proof,
         )
         self._journal.note(question.address, event)
         return closed
+
+    def shown(self, ids: Sequence[str]) -> list[Question]:
+        """Return those of these questions that were closed in this history, as they were shown last."""
+        return [self._shown[id_] for id_ in ids if id_ in self._shown]
 
     def _remember(self, closed: Closed) -> Closed:
         self.closed.append(closed)
@@ -277,6 +326,42 @@ class Questions:
         if before and before[0].digest != answers.digest:
             raise Refusal("key_conflict", f"key {answers.key!r} was used for another answer; use a new key")
         return before
+
+    # Whom a question waits for
+
+    def named(self, question: str) -> Question | None:
+        """Return the open question with this id or address; None if there is none."""
+        entry = self._open.get(self._id_of(question))
+        return None if entry is None else entry.question
+
+    def target(self, question: str) -> Question:
+        """Return the open question with this id or address. Raises `Refusal`."""
+        return self._target(question).question
+
+    def attachment(self, question: str, n: int) -> str | None:
+        """Return the content of an attachment of an open question, in base64; None if there is none."""
+        entry = self._open.get(question)
+        attached = (
+            []
+            if entry is None
+            else [attached_file for attached_file in entry.attachments if attached_file.attachment.n == n]
+        )
+        return attached[0].encoded if attached else None
+
+    def assignments_of(self, question: Question) -> int:
+        """Return how many commands have changed whom an open question waits for."""
+        return self._open[question.id].assignments
+
+    def assign(self, command: AssignmentCommand) -> Question:
+        """Take a command that changes whom a question waits for; return the question. Raises `Refusal`.
+
+        Id and digest stay: an answer that was begun before counts.
+        """
+        entry = self._target(command.question)
+        entry.show(**command.changed(entry.question, workflow.now()))
+        entry.assignments += 1
+        self._note(entry, command.event(entry.question))
+        return entry.question
 
     def taken_under(self, key: str | None, digest: str) -> bool:
         """Return whether a command was taken under its key before; other content under the key is a conflict."""
@@ -296,20 +381,20 @@ class Questions:
                 return id_
         return question
 
-    def _target(self, answer: Answer) -> _Open:
-        id_ = self._id_of(answer.question)
+    def _target(self, named: str) -> _Open:
+        id_ = self._id_of(named)
         if id_ in self._open:
             return self._open[id_]
         for closed in reversed(self.closed):
             if closed.question == id_ and closed.status != "waiting_quorum":
                 raise _closed_refusal(closed)
         names = ", ".join(f"{question.id} ({question.address})" for question in self.open[:20]) or "none"
-        raise Refusal("unknown_question", f"no question {answer.question!r} is open here; open: {names}")
+        raise Refusal("unknown_question", f"no question {named!r} is open here; open: {names}")
 
 
 def _check_content(entry: _Open, answer: Answer, by: str | None) -> None:
     if answer.digest is not None and answer.digest != entry.question.digest:
-        raise Refusal("question_changed", f"question {entry.question.id} has changed; look at it again, then answer")
+        raise Refusal("question_changed", f"question {entry.question.id} has changed; read it again, then answer")
     if answer.action == "accept":
         _accept(entry, answer.content, by)
 
@@ -324,14 +409,25 @@ def _accept(entry: _Open, content: object, by: str | None) -> JSON:
         raise Refusal("invalid_answer", f"question {entry.question.id}: {error}") from None
 
 
-def _reply_to(entry: _Open, answer: Answer, answers: Answers) -> Reply:
-    match answer.action:
-        case "accept":
-            return Reply("answered", _accept(entry, answer.content, answers.by), answers.by, answers.comment)
-        case "decline":
-            return Reply("declined", None, answers.by, answers.comment)
-        case "cancel":
-            return Reply("cancelled", None, answers.by, answers.comment)
+_STATUSES: dict[str, Literal["declined", "cancelled"]] = {"decline": "declined", "cancel": "cancelled"}
+
+
+def _reply_to(entry: _Open, answer: Answer, answers: Answers, proof: str) -> Reply:
+    groups = None if proof == guard.UNPROVED else answers.groups
+    if answer.action != "accept":
+        return Reply(_STATUSES[answer.action], None, answers.by, answers.comment, proof, groups)
+    unseen = True if entry.asked.consents and answer.digest is None else None
+    content = _accept(entry, answer.content, answers.by)
+    return Reply("answered", content, answers.by, answers.comment, proof, groups, unseen, entry.question.id)
+
+
+def _why_unproved(entry: _Open, answer: Answer, proof: str) -> str | None:
+    """Return why what the token proves is not enough for this answer; None if it is."""
+    if entry.question.proof is not None and proof != entry.question.proof:
+        return SIGN_IN
+    if entry.asked.consents and answer.action == "accept" and proof == "service":
+        return "it asks for consent, which a service cannot give: a person who signs in or has a token must answer it"
+    return None
 
 
 def _receipt(closed: Closed) -> Receipt:

@@ -12,15 +12,18 @@ from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
 from holdfast.protocol.events import ToolCalled, ToolReturned
-from holdfast.protocol.questions import Clarification
+from holdfast.protocol.permissions import settings_of
+from holdfast.protocol.questions import Clarification, Input
 from holdfast.workflows.agents import AgentCall, run_agent
+from holdfast.workflows.approvals import Allowed
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
-from holdfast.workflows.permissions import settings_of
 from holdfast.workflows.tools import call_tool
 
 ASK_PERSON = "request_user_info"
+SOMETHING = {"type": ["object", "array", "string", "number", "boolean"]}
+"""JSON Schema of a result from elsewhere: anything but null, which is the content of a plain resume."""
 _INPUT = {"type": "string", "description": "What it is asked to do, with all that it must know."}
 _TASK = {"type": "object", "properties": {"input": _INPUT}, "required": ["input"], "additionalProperties": False}
 _QUESTION = {
@@ -99,8 +102,9 @@ class Toolbox:
     def names(self) -> list[str]:
         return [spec.name for spec in self.specs]
 
-    async def run(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
+    async def run(self, allowed: Allowed, spec: ToolSpec, frame: Frame) -> JSON:
         """Call a tool and return its result. The frame stands at the call's address."""
+        call = allowed.call
         if spec.reference == ASK_PERSON:
             return await ask_person(call, frame)
         if spec.reference.startswith(AGENT):
@@ -113,6 +117,7 @@ class Toolbox:
             input=call.args,
             by_name=True,
             idempotent=tool.idempotent,
+            consent=allowed.consent,
             unsure_is_final=self.unsure_is_final,
         )
         return await call_tool(request, frame, call.name, timeout=tool.timeout, retry=tool.retry)
@@ -143,4 +148,17 @@ async def ask_person(call: ToolCall, frame: Frame) -> JSON:
     if reply.status != "answered":
         comment = f": {reply.comment}" if reply.comment else ""
         return f"nobody answered: the question was {reply.status}{comment}"
+    return reply.content
+
+
+async def ask_result(call: ToolCall, frame: Frame) -> JSON:
+    """Ask for the result of a call that is done elsewhere; without an answer return a text that says so."""
+    message = f"{call.name} is done elsewhere: what was its result?"
+    frame.note(ToolCalled(tool=call.name))
+    asked = Input(message=message, form=SOMETHING, info={"message": message, "tool": call.name, "args": call.args})
+    reply = await frame.ask(asked)
+    frame.note(ToolReturned(tool=call.name, result=reply.content))
+    if reply.status != "answered":
+        comment = f": {reply.comment}" if reply.comment else ""
+        return f"no result: the question was {reply.status}{comment}"
     return reply.content

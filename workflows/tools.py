@@ -11,50 +11,57 @@ from holdfast.blueprint.kinds import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
-from holdfast.protocol.questions import Input
+from holdfast.protocol.questions import LostCall
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import AnsweredResult, Interrupts
 
 OUTCOME_UNKNOWN = "outcome_unknown"
-_FORM = {
-    "type": "object",
-    "properties": {"outcome": {"enum": ["done", "retry", "fail"]}, "result": {}},
-    "required": ["outcome"],
-    "additionalProperties": False,
-}
 
 
 async def call_tool(
     request: ToolRequest, frame: Frame, label: str, *, timeout: float | None = None, retry: Retry | None = None
 ) -> JSON:
     """Call a tool and return its result. A tool that was interrupted runs again with the answers."""
+    return (await complete_tool(request, frame, label, timeout=timeout, retry=retry)).result
+
+
+async def complete_tool(
+    request: ToolRequest, frame: Frame, label: str, *, timeout: float | None = None, retry: Retry | None = None
+) -> Completed:
+    """Call a tool, as `call_tool` does, and return all that came of it."""
     interrupts = Interrupts(frame)
+    request = request.model_copy(update={"address": frame.address})
+    if request.tool in frame.host.permits and request.consent == "":
+        request = request.model_copy(update={"consent": "approved"})
     try:
         while True:
             frame.note(ToolCalled(tool=request.tool))
-            match await _outcome(request, frame, label, timeout, retry):
-                case Completed(result=result):
-                    frame.note(ToolReturned(tool=request.tool, result=result))
+            with frame.host.elicitations.during(frame.address, interrupts):
+                outcome = await _outcome(request, interrupts, label, timeout, retry)
+            match outcome:
+                case Completed():
+                    frame.note(ToolReturned(tool=request.tool, result=outcome.result))
                     await interrupts.end()
-                    return result
-                case Interrupted() as outcome:
+                    return outcome
+                case Interrupted():
                     request = await interrupts.resolve(outcome, request)
                     await frame.host.until_resumed()
     except AnsweredResult as ended:
         frame.note(ToolReturned(tool=request.tool, result=ended.result))
         await interrupts.end()
-        return ended.result
+        return Completed(result=ended.result)
     except (asyncio.CancelledError, *HANDLED):
         interrupts.drop()
         raise
 
 
 async def _outcome(
-    request: ToolRequest, frame: Frame, label: str, timeout: float | None, retry: Retry | None
+    request: ToolRequest, interrupts: Interrupts, label: str, timeout: float | None, retry: Retry | None
 ) -> ToolOutcome:
-    """Return the outcome of one run; if a tool that may not run twice was lost in mid-call, a person decides."""
+    """Return the outcome of one run; if a call that may not run twice was lost, a person decides."""
+    frame = interrupts.frame
     while True:
         try:
             call = frame.host.activities.call_tool(request, summary=frame.summary(label), timeout=timeout, retry=retry)
@@ -63,6 +70,7 @@ async def _outcome(
         except ActivityError as error:
             if is_cancelled(error) or not _is_unknown(error):
                 raise
+            await interrupts.end()  # what a server asked in the middle of it
             report = await _ask_outcome(request, frame)
             if report["outcome"] == "done":
                 return Completed(result=report.get("result"))
@@ -72,12 +80,12 @@ async def _outcome(
 
 async def _ask_outcome(request: ToolRequest, frame: Frame) -> JSONObject:
     text = (
-        f"{request.tool} was lost in mid-call, and nobody knows whether it took effect. Look, then say what happened: "
-        '{"outcome": "done", "result": …} if it did, {"outcome": "retry"} to run it again, {"outcome": "fail"} to fail.'
+        f"The result of {request.tool} was lost, and it is unknown whether the call took effect. Check, then answer: "
+        "done if it did, with its result if there is one (done: 42); retry to run it again; fail to let it fail."
     )
-    reply = await frame.ask(Input(message=text, form=_FORM, info={"tool": request.tool, "input": request.input}))
+    reply = await frame.ask(LostCall(message=text, info={"tool": request.tool, "input": request.input}))
     if reply.status != "answered" or reply.content["outcome"] == "fail":
-        raise failure(OUTCOME_UNKNOWN, f"nobody knows how {request.tool} ended", frame.address)
+        raise failure(OUTCOME_UNKNOWN, f"it is unknown how {request.tool} ended", frame.address)
     content: JSONObject = reply.content
     return content
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
-from holdfast.protocol.agents import ToolCall, ToolSpec
+from holdfast.blueprint.kinds import Agent
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import Message, ToolCall, ToolSpec
+from holdfast.workflows.failures import failure
 
 
 class BadCall(Exception):
@@ -20,6 +25,28 @@ class Result:
     content: JSON
     bad: bool = False
     """True if the call could not be made at all."""
+    messages: list[Message] = field(default_factory=list)
+    """For a tool of an agent object that was called: the result as its library makes it."""
+    again: bool = False
+    """For such a tool: true if it asks for another call."""
+
+    def as_messages(self, call: ToolCall) -> list[Message]:
+        """Return the result as messages for the model."""
+        return self.messages or [Message(role="tool", call=call.id, tool=call.name, content=self.content)]
+
+
+def check_rules(agent: Agent, name: str | None, specs: Sequence[ToolSpec], address: Address) -> None:
+    """Raise a failure if a rule names a tool that the agent does not have: it would protect nothing.
+
+    Most such names are found when the blueprint is loaded; those of an MCP server's tools only a run knows.
+    """
+    names = sorted({text for spec in specs for text in (spec.name, spec.reference)})
+    place = "agent" if name is None else f"agents.{name}"
+    for index, rule in enumerate(agent.permissions):
+        if rule.names_one_tool and rule.tool not in names:
+            hint = did_you_mean(rule.tool, names) or f"its tools are: {', '.join(names)}"
+            text = f"{place}.permissions[{index}].tool: the agent has no tool {rule.tool!r} ({hint})"
+            raise failure("unknown_tool", text, address)
 
 
 def checked(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:

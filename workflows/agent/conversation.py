@@ -122,4 +122,6 @@ def _line(message: Message) -> str:
 def _short(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
     if message.role != "tool" or (isinstance(message.content, str) and message.content.endswith(LEFT_OUT)):
         return message
-    return message.model_copy(update={"content": _cut_text(message.content, limit)})
+    if len(text_of(message.content)) <= limit:
+        return message
+    return message.model_copy(update={"content": _cut_text(message.content, limit), "raw": None})

@@ -11,9 +11,8 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import AgentTold
 from holdfast.protocol.runs import TELL, AgentDefinition, AgentState, ToldText
-from holdfast.workflows.base import refused
 from holdfast.workflows.chain import ChildWorkflow
-from holdfast.workflows.door import NOTHING, one_argument, value_in
+from holdfast.workflows.door import NOTHING, one_argument, refused, value_in
 
 
 class AgentHandlers(ChildWorkflow):
@@ -37,7 +36,7 @@ class AgentHandlers(ChildWorkflow):
         """See base class."""
         return self.ended is None
 
-    @workflow.update(name=TELL, description="Say something to the agent, for its next turn.")
+    @workflow.update(name=TELL, description="Send the agent a message for its next turn.")
     def tell(self, payload: RawValue) -> None:
         self.history.updates += 1
         message = value_in(payload, None)

@@ -48,5 +48,5 @@ def summary_request(agent: Agent, name: str | None, step: str, old: list[Message
         model=agent.model,
         instructions=f"{agent.instructions}\n\n{_SUMMARISE}".strip() if name else _SUMMARISE,
         messages=[Message(role="user", content=talk.transcript(old))],
-        settings=agent.settings,
+        settings=agent.model_settings,
     )

@@ -6,38 +6,66 @@ Started as a child by `workflows.agents.run_agent`; `workflows.plan.agent_workfl
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
-from holdfast.blueprint.kinds import AgentHistory
-from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
+from holdfast.blueprint.kinds import AgentHistory, AgentTool
+from holdfast.protocol.agent_objects import FINAL_OUTPUT, ObjectReference, ObjectUse
+from holdfast.protocol.agents import (
+    Completed,
+    Message,
+    ModelReply,
+    ModelRequest,
+    ObjectCall,
+    ObjectTool,
+    ToolCall,
+    ToolRequest,
+    ToolSpec,
+)
 from holdfast.protocol.events import ToolDenied, ToolFailed
+from holdfast.protocol.permissions import Policy, settings_of
 from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult, AgentState, Command
-from holdfast.workflows.agent import commands
+from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
-from holdfast.workflows.agent.checks import BadCall, Result, check_question, checked
+from holdfast.workflows.agent.checks import BadCall, Result, check_question, check_rules, checked
 from holdfast.workflows.agent.handlers import AgentHandlers
 from holdfast.workflows.agent.shortening import BAD_TYPES, shortened, summary_request
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
-from holdfast.workflows.approvals import Denied, approved, ask_approval, with_defaults
+from holdfast.workflows.approvals import Allowed, Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled, together
-from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.failures import HANDLED, failure, failure_of, traceback_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.loop_guard import repeats, with_call, without_call
-from holdfast.workflows.permissions import Policy, settings_of
-from holdfast.workflows.toolbox import ASK_PERSON, Toolbox, ask_person, described_by_worker, described_here, person
+from holdfast.workflows.toolbox import (
+    ASK_PERSON,
+    Toolbox,
+    ask_person,
+    ask_result,
+    described_by_worker,
+    described_here,
+    person,
+)
+from holdfast.workflows.tools import call_tool, complete_tool
 from holdfast.workflows.turns import without_older
 
 FINAL_RESULT = "final_result"
 """Name of the tool by which a model gives an output that has a schema."""
 MOST_BAD_CALLS = 5
+ENDING = ("outcome_unknown", "doom_loop", "tool_retries", "agent_cancelled", "agent_unsupported")
+"""Types of the failures of a call that end the agent."""
 MOST_OVERFLOWS = 5
+
+
+Make = Callable[[Frame], Awaitable[Result]]
+"""Makes a call, in a frame at its address."""
 
 
 @workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -75,14 +103,17 @@ class AgentWorkflow(AgentHandlers):
 
     async def _work(self) -> JSON:
         if self.state.tools is None:
-            await self._begin()
+            await (self._begin() if self.agent.source is None else self._begin_object(self.agent.source))
         while self._output is None:
-            await self.until_resumed()
-            self._hear()
-            await self._shorten()  # also before continue-as-new: its input must stay below the 2 MB of a payload
-            await self.next_round()
-            await self._take(await self._reply())
+            await self._turn()
         return self._output[0]
+
+    async def _turn(self) -> None:
+        await self.until_resumed()
+        self._hear()
+        await self._shorten()  # also before continue-as-new: its input must stay below the 2 MB of a payload
+        await self.next_round()
+        await self._take(await self._reply())
 
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
@@ -97,6 +128,26 @@ class AgentWorkflow(AgentHandlers):
         self.advance(tools=specs, messages=opening, earlier=len(opening) - 1)
         self._check_tools()
 
+    async def _begin_object(self, source: str) -> None:
+        """Have a worker find the agent object; one that is a function is called at once."""
+        agent = self.agent
+        tools = objects.named_tools(agent, self.definition.name)
+        reference = ObjectReference(
+            reference=source, deps=agent.deps, model=agent.model, tools=tools, keys=agent.keys_of_turns
+        )
+        description = await self.activities.describe_agent(reference)
+        opening, prompt = self.definition.messages, self.definition.messages[-1].content
+        if description.kind == "function":
+            request = ToolRequest(tool=description.name, input=prompt)
+            retry = self.definition.retry or agent.retry
+            timeout = self.definition.timeout or agent.timeout
+            self._output = (await call_tool(request, self._frame(), source, timeout=timeout, retry=retry),)
+            return
+        run = workflow.info().workflow_id
+        use = ObjectUse(reference=source, deps=agent.deps, run=run, prompt=prompt, tools=tools)
+        specs = [person()] if "ask" in agent.human else []
+        self.advance(tools=specs, messages=opening, earlier=len(opening) - 1, use=use)
+
     def _check_tools(self) -> None:
         """Raise a failure if two tools share a name, or one has a name that is reserved."""
         self.toolbox.check(self.address)
@@ -108,6 +159,8 @@ class AgentWorkflow(AgentHandlers):
                 uses = "asks a person" if spec.name == ASK_PERSON else "gives its output"
                 text = f"no tool may be called {spec.name!r}: that is how the model {uses}"
                 raise failure("reserved_tool", text, self.address)
+        if self._calls_at_once:
+            check_rules(self.agent, self.definition.name, self.toolbox.specs, self.address)
 
     @property
     def toolbox(self) -> Toolbox:
@@ -127,7 +180,7 @@ class AgentWorkflow(AgentHandlers):
         """Return the model's next reply; a conversation that is too long for the model is cut until it fits."""
         turn = self.state.turn + 1
         if turn > self.agent.max_turns:
-            text = f"{self.definition.step} has used its {self.agent.max_turns} turns without giving an output"
+            text = f"{self.definition.step} returned no output in {counted(self.agent.max_turns, 'turn')}"
             raise failure("max_turns", text, self.address)
         self.advance(turn=turn)
         overflows = 0
@@ -162,7 +215,9 @@ class AgentWorkflow(AgentHandlers):
             messages=self.state.messages,
             tools=self._offered(),
             output_schema=self.agent.output_schema,
-            settings=self.agent.settings,
+            native_output=self.agent.output_mode == "native",
+            settings=self.agent.model_settings,
+            use=self.state.use,
         )
 
     def _frame(self) -> Frame:
@@ -184,7 +239,9 @@ class AgentWorkflow(AgentHandlers):
     async def _take(self, reply: ModelReply) -> None:
         """Make the calls of a reply, have the model correct it, or take it as the output."""
         reply = self._named(reply)
-        if reply.problem is not None:
+        if self.state.use is not None:
+            await self._take_from_object(reply, self.state.use)
+        elif reply.problem is not None:
             self._correct(reply, reply.problem)
         elif reply.tool_calls:
             self.advance(misfits=0)
@@ -228,7 +285,12 @@ class AgentWorkflow(AgentHandlers):
             taken.append(id_)
             calls.append(call.model_copy(update={"id": id_}))
         self.advance(call_ids=taken, calls=count)
-        return reply.model_copy(update={"tool_calls": calls})
+        renamed = {old.id: new.id for old, new in zip(reply.tool_calls, calls, strict=True)}
+        corrections = [
+            message.model_copy(update={"call": renamed.get(message.call, message.call)})
+            for message in reply.corrections
+        ]
+        return reply.model_copy(update={"tool_calls": calls, "corrections": corrections})
 
     # Calls
 
@@ -261,17 +323,25 @@ class AgentWorkflow(AgentHandlers):
         for result in results:
             bad = bad + 1 if result.bad else 0
             if bad >= MOST_BAD_CALLS:
-                text = f"{self.definition.step} made {bad} calls in a row that could not be made: {result.content}"
+                text = f"{self.definition.step} made {bad} invalid calls in a row: {result.content}"
                 raise failure("bad_calls", text, self.address)
         self.advance(bad_calls=bad)
 
     async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
-        """Make one call and return its result for the model; a failure that is not final becomes a text."""
+        """Make one call and return its result for the model."""
+
+        async def make(frame: Frame) -> Result:
+            return Result(await self._made(call, frame, again))
+
+        return await self._settled(call, index, before, make)
+
+    async def _settled(self, call: ToolCall, index: int, before: int, make: Make) -> Result:
+        """Return what a call gives; a failure that is not final becomes a text for the model."""
         frame = replace(self._frame().at("tool", call.name, call.id), request_counts=self._fork_counts())
         try:
             self._check_limits(index, before)
             await self.until_resumed()
-            return Result(await self._made(call, frame, again))
+            return await make(frame)
         except BadCall as error:
             frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
             return Result(f"error: {error}", bad=True)
@@ -282,56 +352,66 @@ class AgentWorkflow(AgentHandlers):
             if is_cancelled(error):
                 raise
             cause = failure_of(error, frame.address)
-            frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message))
-            if cause.final or cause.type in ("outcome_unknown", "doom_loop"):
+            trace = traceback_of(error)
+            frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message, traceback=trace))
+            if cause.final or cause.type in ENDING:
                 raise
             return Result(f"error: {cause.message}")
 
     def _check_limits(self, index: int, before: int) -> None:
         agent = self.agent
         if index >= agent.max_tool_calls_per_turn:
-            raise Denied(f"error: at most {agent.max_tool_calls_per_turn} calls a turn are made; this one was not")
+            raise Denied(f"error: not made, as a turn has at most {counted(agent.max_tool_calls_per_turn, 'call')}")
         if agent.max_tool_calls is not None and before >= agent.max_tool_calls:
-            raise Denied(f"error: all {agent.max_tool_calls} calls are used up; give your output with what you know")
+            raise Denied(f"error: no calls are left of {agent.max_tool_calls}; give your output with what you know")
 
     async def _made(self, call: ToolCall, frame: Frame, again: bool) -> JSON:
-        """Check a call, get the approvals that it needs, and make it."""
-        if again:
-            await self._check_repetition(call, frame)
+        """Check a call, get the approval that it needs, and make it."""
         if self.definition.registry is not None:
-            return await self._command(call)
+            return await self._command(call, frame, again)
         if call.name == FINAL_RESULT and self.agent.output_schema is not None:
             raise Denied("not taken: give it alone, once the other calls have their results")
         spec = checked(call, self.toolbox.spec(call.name), self.toolbox.names())
         if spec.reference == ASK_PERSON:
             check_question(call)
+            if again:
+                await self._check_repetition(call, frame)
             async with self._one_question_at_a_time:
                 return await ask_person(call, frame)
-        return await self._run_tool(call, spec, frame)
+        return await self._run_tool(call, spec, frame, call if again else None)
 
-    async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
+    async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame, repeated: ToolCall | None) -> JSON:
         whole = with_defaults(call, spec)
-        policy = Policy(self.agent, settings_of(self.tools, spec))
-        allowed = await approved(whole, spec, [policy], frame)
+        allowed = await self._approved(whole, spec, settings_of(self.tools, spec), frame, repeated)
         result = await self.toolbox.run(allowed, spec, frame)
-        if allowed.args == whole.args:
+        if allowed.call.args == whole.args:
             return result
-        return {"note": "A person changed the arguments before the call.", "args": allowed.args, "result": result}
+        return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
 
     async def _check_repetition(self, call: ToolCall, frame: Frame) -> None:
-        """Ask a person about a call that is repeated; without a person, raise `doom_loop`."""
-        if not self.agent.human and self.definition.registry is None:
-            text = f"{self.definition.step} calls {call.name} with the same arguments again and again"
-            raise failure("doom_loop", text, frame.address)
-        await ask_approval(call, f"{call.name} is called with the same arguments again and again. Go on?", frame)
-        self.advance(recent=without_call(self.state.recent, call))
+        """Ask a person whether a repeated call that is none of a tool goes on; without a person, end the agent."""
+        await self._approved(call, ToolSpec(name=call.name, reference=call.name), None, frame, call)
 
-    async def _command(self, call: ToolCall) -> JSON:
+    async def _approved(
+        self, call: ToolCall, spec: ToolSpec, settings: AgentTool | None, frame: Frame, repeated: ToolCall | None
+    ) -> Allowed:
+        """Return the call as it may be made; `repeated` is the model's own call if it is a repeated one."""
+        policies = [] if settings is None else [Policy(self.agent, settings)]
+        if repeated is None:
+            return await approved(call, spec, policies, frame)
+        attended = self.agent.human or self.definition.registry is not None
+        allowed = await approved(call, spec, policies, frame, "asks" if attended else "ends")
+        self.advance(recent=without_call(self.state.recent, repeated))
+        return allowed
+
+    async def _command(self, call: ToolCall, frame: Frame, again: bool) -> JSON:
         """Run one command of a planner, and log it when it is done."""
         if self._output is not None:
             raise Denied("error: not done: the loop has finished")
         spec = next((spec for spec in self._offered() if spec.name == call.name), None)
         checked(call, spec, [spec.name for spec in self._offered()])
+        if again and call.name in (commands.ASK_HUMAN, commands.FINISH):
+            await self._check_repetition(call, frame)
         match call.name:
             case commands.ASK_HUMAN:
                 check_question(call)
@@ -346,7 +426,8 @@ class AgentWorkflow(AgentHandlers):
             case _:
                 inner = commands.inner_call(call)
                 target = checked(inner, self.toolbox.spec(inner.name), self.toolbox.names())
-                result = await self._run_tool(inner, target, self._frame().at("tool", inner.name, inner.id))
+                inner_frame = self._frame().at("tool", inner.name, inner.id)
+                result = await self._run_tool(inner, target, inner_frame, call if again else None)
         self._log(call.name, call.args, result)
         return result
 
@@ -355,6 +436,122 @@ class AgentWorkflow(AgentHandlers):
             turn=self.state.turn, command=command, args=commands.log_value(args), result=commands.log_value(result)
         )
         self.advance(log=[*self.state.log, entry])
+
+    # An agent object
+
+    async def _take_from_object(self, reply: ModelReply, use: ObjectUse) -> None:
+        """Do with a reply what the object's library does with one."""
+        self.advance(use=objects.with_reply(use, reply))
+        answer = Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw)
+        if reply.problem is not None:
+            self._say(answer, *self._corrected(reply.corrections))
+        elif reply.tool_calls:
+            await self._call_for_object(reply, answer)
+        else:
+            checked = await self._checked(reply, answer) if reply.unchecked else Completed(result=reply.output)
+            self._conclude_object(checked, answer)
+
+    def _corrected(self, corrections: list[Message]) -> list[Message]:
+        """Count an output that has to be given again, and return what the model is told."""
+        assert self.state.use is not None
+        self.advance(use=objects.with_correction(self.state.use, corrections))
+        return corrections
+
+    def _conclude_object(self, checked: Completed, answer: Message) -> None:
+        """Take a checked output, unless it has to be given again, or a person has sent a message meanwhile."""
+        if checked.again:
+            self._say(answer, *self._corrected(checked.messages))
+        elif self.told and self.state.turn < self.agent.max_turns:
+            self._say(answer)
+        else:
+            self._finish(checked.result)
+
+    async def _checked(self, reply: ModelReply, answer: Message) -> Completed:
+        """Have the functions of the object's authors check an output, in an activity of its own."""
+        request = ToolRequest(
+            tool=f"{self.agent.source}/{FINAL_OUTPUT}",
+            idempotent=not reply.output_function,
+            of_agent=self._object_call(None, answer),
+        )
+        frame = self._frame().at("tool", FINAL_OUTPUT, str(self.state.turn))
+        await self.until_resumed()
+        return await complete_tool(request, frame, FINAL_OUTPUT)
+
+    def _object_call(self, call: ToolCall | None, answer: Message) -> ObjectCall:
+        assert self.state.use is not None
+        return ObjectCall(
+            use=self.state.use,
+            model=self.agent.model,
+            instructions=self.definition.instructions,
+            messages=[*self.state.messages, answer],
+            call=call,
+        )
+
+    async def _call_for_object(self, reply: ModelReply, answer: Message) -> None:
+        """Make the calls of a reply; an output among them comes first or last, as the object says, and may end it."""
+        tools = reply.object_tools
+        outputs = [index for index, tool in enumerate(tools) if tool.demand == "output"]
+        calls = [index for index in range(len(tools)) if index not in outputs]
+        asking = [index for index in calls if tools[index].demand]
+        first = calls if not outputs else [] if reply.end_strategy == "early" else [i for i in calls if i not in asking]
+        results = await self._results(reply, answer, first)
+        messages = {index: result.as_messages(reply.tool_calls[index]) for index, result in results.items()}
+        if outputs and any(result.again for result in results.values()):
+            messages |= {i: Result(objects.NOT_TAKEN).as_messages(reply.tool_calls[i]) for i in outputs}
+        elif outputs:
+            checked = await self._checked(reply, answer)
+            if not checked.again:
+                self._conclude_object(checked, answer)
+                return
+            messages |= {outputs[0]: self._corrected(checked.messages)}
+        results |= await self._results(reply, answer, [index for index in calls if index not in results])
+        messages |= {index: results[index].as_messages(reply.tool_calls[index]) for index in calls}
+        self._say(answer, *objects.results_in_order(reply.tool_calls, messages))
+        self._count_bad([results[index] for index in calls])
+
+    async def _results(self, reply: ModelReply, answer: Message, indices: list[int]) -> dict[int, Result]:
+        """Make these calls, those at once that may be, and count what came of them."""
+        before = self.state.calls - self.state.surplus - len(reply.tool_calls)
+        results: dict[int, Result] = {}
+        for group in objects.in_order(reply.object_tools, indices):
+            works = []
+            for index in group:
+                call, tool = reply.tool_calls[index], reply.object_tools[index]
+                self.advance(recent=with_call(self.state.recent, call))
+                make = partial(self._made_by_object, call, tool, answer, repeats(self.state.recent, call))
+                works.append(partial(self._settled, call, index, before + index, make))
+            self._fork_counts = self.request_counts.forking()
+            results |= dict(zip(group, await together(work() for work in works), strict=True))
+        made = [reply.tool_calls[index] for index in results]
+        assert self.state.use is not None
+        self.advance(use=objects.with_results(self.state.use, made, list(results.values())))
+        return results
+
+    async def _made_by_object(
+        self, call: ToolCall, tool: ObjectTool, answer: Message, again: bool, frame: Frame
+    ) -> Result:
+        """Make a call of a tool that the object has; one of the blueprint's is made like any other."""
+        if self.toolbox.spec(call.name) is not None:
+            return Result(await self._made(call, frame, again))
+        if call.unreadable is not None:
+            raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
+        spec = objects.spec_of(self.agent, call, tool)
+        settings = objects.settings_of(self.agent, spec)
+        whole = with_defaults(call, spec)
+        allowed = await self._approved(whole, spec, settings, frame, call if again else None)
+        changed = allowed.call.args != whole.args
+        if tool.demand == "external":
+            return Result(await ask_result(allowed.call, frame))
+        request = ToolRequest(
+            tool=spec.reference,
+            input=allowed.call.args,
+            by_name=True,
+            idempotent=settings.idempotent,
+            consent=allowed.consent,
+            of_agent=self._object_call(allowed.call if changed else call, answer),
+        )
+        done = await complete_tool(request, frame, call.name, timeout=settings.timeout, retry=settings.retry)
+        return Result(done.result, messages=done.messages, again=done.again)
 
     # The conversation
 

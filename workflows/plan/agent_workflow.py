@@ -12,11 +12,12 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
-from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenResult, DrivenState
+from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenState, PlanResult
 from holdfast.protocol.runs import ToldText
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.agent.checks import BadCall, Result, checked
@@ -26,7 +27,7 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.approval import approved_change
-from holdfast.workflows.plan.catalogue import Catalogue
+from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.control import Control
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from holdfast.workflows.plan.handlers import PlanHandlers
@@ -52,11 +53,8 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     @workflow.init
     def __init__(self, definition: DrivenDefinition, state: DrivenState) -> None:
-        AgentWorkflow.__init__(self, definition, state)
-        self.author = definition.author
+        super().__init__(definition, state)
         self.control: Control | None = None
-        self.specs: dict[str, ToolSpec] = {}
-        """The descriptions of the plan's tools, as far as this workflow has looked them up."""
         self._repeats: Counter[str] = Counter()
         self._changes = 0
         self._below = False
@@ -73,10 +71,10 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return not self._below
 
     @workflow.run
-    async def run(self, definition: DrivenDefinition, state: DrivenState) -> DrivenResult:  # type: ignore[override]
+    async def run(self, definition: DrivenDefinition, state: DrivenState) -> PlanResult:  # type: ignore[override]
         root: PlanScope = await self.live(self._drive())
         is_loop = definition.loop is not None
-        return DrivenResult(
+        return PlanResult(
             status="completed" if is_loop else root.plan_status(),
             output={} if is_loop else output_of(root),
             state=self._handed_over() if is_loop else None,
@@ -102,11 +100,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             await self._open_conversation()
         state = self._take_up()
         while not self._over(state):
-            await self.until_resumed()
-            self._hear()
-            await self._shorten()
-            await self.next_round()
-            await self._take(await self._reply())
+            await self._turn()
             state = await self._hand_over(state)
         if self.definition.loop is None:
             self.note_end(state.root)
@@ -114,18 +108,20 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     async def _open_conversation(self) -> None:
         """Begin the plan; it is the agent's first message, with what is known of its tools."""
-        catalogue = await self.begin_plan(self._frame())
-        self.specs |= catalogue.specs
+        await self.begin_plan(self._frame())
         plan, task = self.state.progress.plan, self.definition.origin.task
         assert plan is not None
-        tools = {"tools": catalogue.described()} if catalogue.specs else {}
-        content = {**plain_plan(plan), **tools, **({} if task is None else {"input": task})}
+        tools = self.catalogue.described(tools_of(plan))
+        content = {
+            **plain_plan(plan),
+            **({"tools": tools} if tools else {}),
+            **({} if task is None else {"input": task}),
+        }
         self.advance(tools=list(CONTROL_TOOLS), messages=[Message(role="user", content=content)])
 
     def _take_up(self) -> PlanState:
         """Go on from the carried progress, in this workflow or after a loop in another."""
-        state = self.take_up(self._plan_frame(), self.specs)
-        self.specs = state.context.specs
+        state = self.take_up(self._plan_frame())
         self.control = Control(state, self._change_by_agent)
         state.settle()
         return state
@@ -148,7 +144,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     def _conclude(self, reply: ModelReply) -> None:
         """See base class: text without calls does not end a plan."""
-        self._correct(reply, f"the plan is not over; {what_is_next(self.current_state())}")
+        self._correct(reply, f"the plan has not ended; {what_is_next(self.current_state())}")
 
     async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
         frame = self._frame().at("tool", call.name, call.id)
@@ -171,7 +167,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     async def _made_by_control(self, call: ToolCall, frame: Frame) -> dict[str, Any]:
         assert self.control is not None
         if self._over(self.current_state()):
-            raise ControlError("plan_over", "every step is over; nothing is left to do")
+            raise ControlError("plan_over", "every step has ended; nothing is left to do")
         spec = next((spec for spec in CONTROL_TOOLS if spec.name == call.name), None)
         checked(call, spec, [spec.name for spec in CONTROL_TOOLS])
         await self._check_repeats(call, frame)
@@ -197,10 +193,10 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             fields = {key: value for key, value in self._handed_over().__dict__.items() if key in HANDED_OVER}
             self.told.clear()
             address = scope_around(state, loop).frame.address
-            here = replace(self._frame(), address=address).at("loop", loop)
-            definition = self.definition.model_copy(update={"address": here.address, "loop": loop})
+            frame = replace(self._frame(), address=address).at("loop", loop)
+            definition = self.definition.model_copy(update={"address": frame.address, "loop": loop})
             self._below = True
-            result: DrivenResult = await here.run_child(definition, DrivenState(**fields))
+            result: PlanResult = await frame.run_child(definition, DrivenState(**fields))
             self._below = False
             assert result.state is not None
             self.advance(**{key: value for key, value in result.state.__dict__.items() if key in HANDED_OVER})
@@ -230,12 +226,13 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         payload: dict[str, Any] = {"plan": new_plan}
         by, by_model = f"agent:{self.definition.name or self.definition.step}", True
         plan = self.checked_change(payload, by_model=True)
-        catalogue = await check_new_tools(plan, self.current_state())
+        await check_new_tools(plan, self.current_state())
         plan = self.checked_change(payload, by_model=True)  # a person may have changed it meanwhile
-        self.specs |= catalogue.specs
         check_questions_stay(plan, self.current_state())
         if self._needs_approval(plan):
-            payload["plan"], person = await approved_change(plan, self.author, self._plan_frame(), reason, catalogue)
+            payload["plan"], person = await approved_change(
+                plan, self.author, self._plan_frame(), reason, self.catalogue
+            )
             by, by_model = person or by, False
         plan = self.checked_change(payload, by_model=by_model)
         return self.current_state().revise(plan, by, reason)
@@ -244,12 +241,12 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         listed = [tool.name for tool in self.agent.tools]
         return self.author.confirm or needs_approval(self.current_state().context.plan, plan, listed)
 
-    def plan_changed(self, number: int, payload: dict[str, Any], catalogue: Catalogue) -> None:
+    def plan_changed(self, number: int, payload: JSONObject, brought: list[str]) -> None:
         """See base class: tell the agent."""
         reason = f" ({payload['reason']})" if payload.get("reason") else ""
         text = f"A person has changed the plan{reason}. Revision {number}: {text_of(payload['plan'])}"
-        if catalogue.specs:
-            text += f"\nTools that are new in it: {text_of(catalogue.described())}"
+        if tools := self.catalogue.described(brought):
+            text += f"\nTools that are new in it: {text_of(tools)}"
         self.told.append(ToldText(text=text, by=payload.get("by")))
 
 

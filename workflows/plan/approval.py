@@ -13,58 +13,65 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.kinds import PlanBody, PlanStep
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
-from holdfast.protocol.agents import Message
+from holdfast.blueprint.plan.tools import lack_of
+from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying
+from holdfast.protocol.permissions import Expected, expected, policies_of
 from holdfast.protocol.plans import PlannerCall, PlanOrigin, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.catalogue import Catalogue, look_up, marked_tools, tools_of
+from holdfast.workflows.plan.catalogue import Catalogue, tools_of
 from holdfast.workflows.plan.context import PlanContext
 
 MOST_CORRECTIONS = 3
 """Most corrections of an invalid plan by its planner."""
-CORRECT = "Give the whole plan again, with every error corrected."
-REVISE = "Give the whole plan again, changed as it is wanted."
+CORRECT = "Return the whole plan again, with every error corrected."
+REVISE = "Return the whole plan again, with the changes that are asked for."
 
 
-async def begin(author: PlanBody, origin: PlanOrigin, frame: Frame) -> tuple[PlanBody, Catalogue]:
-    """Return the plan to run, approved where the author wants that, and what is known of its tools.
+MARKS: dict[Expected, str] = {
+    "allow": "",
+    "depends": "may need approval",
+    "ask": "needs approval",
+    "deny": "not permitted",
+}
+
+
+class PlanStart:
+    """A plan before anything of it runs.
 
     Args:
         author: The plan as its step has it.
         origin: The value that the plan is read from, if the step says so, and its planner.
         frame: A frame at the plan's address.
+        catalogue: Takes what is known of the plan's tools.
     """
-    return await _Start(author, origin, frame).plan()
 
-
-class _Start:
-    """A plan before anything of it runs."""
-
-    def __init__(self, author: PlanBody, origin: PlanOrigin, frame: Frame) -> None:
+    def __init__(self, author: PlanBody, origin: PlanOrigin, frame: Frame, catalogue: Catalogue) -> None:
         self.author, self.origin, self.frame, self.planner = author, origin, frame, origin.planner
+        self.catalogue = catalogue
 
-    async def plan(self) -> tuple[PlanBody, Catalogue]:
-        author = self.author
+    async def plan(self) -> PlanBody:
+        """Return the plan to run, approved where the author wants that."""
+        author = plan = self.author
         await self.frame.host.until_resumed()
         if author.source is not None:
-            plan, catalogue = await self._read(self.origin.given)
+            plan = await self._read(self.origin.given)
         elif author.confirm or author.driver == "agent":
-            plan, catalogue = author, await look_up(tools_of(author), self.frame)
-        else:
-            return author, Catalogue()
-        return await self._confirmed(plan, catalogue) if author.confirm else (plan, catalogue)
+            await self.catalogue.look_up(tools_of(author), self.frame)
+        return await self._confirmed(plan) if author.confirm else plan
 
-    async def _read(self, value: object) -> tuple[PlanBody, Catalogue]:
+    async def _read(self, value: object) -> PlanBody:
         """Return the plan in a value; the planner corrects it, a bounded number of times."""
         for corrections in reversed(range(MOST_CORRECTIONS + 1)):
             try:
                 plan = read_plan(value, self.author, self.frame.blueprint.agents, by_model=True, goal=self._goal())
-                return plan, await self._looked_up(plan)
+                await self._check_tools(plan)
+                return plan
             except BlueprintError as error:
                 wrong = [str(problem) for problem in error.problems]
                 if self.planner is None or not corrections:
@@ -78,47 +85,47 @@ class _Start:
         asked = self.origin.task if self.planner is None else self.planner.input
         return "" if asked is None else text_of(asked)
 
-    async def _looked_up(self, plan: PlanBody) -> Catalogue:
-        """Return what is known of the tools. Raises `BlueprintError` if some cannot be called."""
-        catalogue = await look_up(tools_of(plan), self.frame)
+    async def _check_tools(self, plan: PlanBody) -> None:
+        """Look up the tools. Raises `BlueprintError` if some cannot be called."""
+        await self.catalogue.look_up(tools_of(plan), self.frame)
         # What the author wrote is shown in the confirmation, and is the author's to change.
-        if faults := catalogue.faults(plan, but=tools_of(self.author)):
+        if faults := self.catalogue.faults(plan, but=tools_of(self.author)):
             raise BlueprintError(problems_of(faults))
-        return catalogue
 
     async def _again(self, planner: PlannerCall, plan: object, **more: Any) -> JSON:
         """Return another plan of the planner."""
-        here = self.frame.at("step", planner.step)
-        here.note(StepRetrying(message=more["to_do"]))
+        frame = self.frame.at("step", planner.step)
+        frame.note(StepRetrying(message=more["to_do"]))
         agent = planner.agent.model_copy(update={"instructions": ""})
         call = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
         value = {"task": planner.input, "your_plan": plan, **more}
         opening = [Message(role="user", content=value)]
-        return (await run_agent(call, opening, here, planner.instructions)).output
+        return (await run_agent(call, opening, frame, planner.instructions)).output
 
-    async def _confirmed(self, plan: PlanBody, catalogue: Catalogue) -> tuple[PlanBody, Catalogue]:
+    async def _confirmed(self, plan: PlanBody) -> PlanBody:
         """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
         revisions = 0 if self.planner is None else self.author.max_revisions
         wrong: Sequence[str] = ()
         while True:
             message = "\n".join([f"May this plan be run? {plan.goal}", *wrong])
-            content, by = await reviewed(plan, self.author, self.frame, message, catalogue, revisable=revisions > 0)
+            content, by = await reviewed(
+                plan, self.author, self.frame, message, self.catalogue, revisable=revisions > 0
+            )
             wrong = ()
             match content["verdict"]:
                 case "revise" if self.planner is not None:
                     revisions -= 1
                     wanted = {"wanted": content["reason"], **({} if by is None else {"by": by})}
-                    value = await self._again(self.planner, plain_plan(plan), **wanted, to_do=REVISE)
-                    plan, catalogue = await self._read(value)
+                    plan = await self._read(await self._again(self.planner, plain_plan(plan), **wanted, to_do=REVISE))
                 case "edited":
                     plan = read_plan(content["payload"], self.author, self.frame.blueprint.agents)
                     try:
-                        return plan, await self._looked_up(plan)
+                        await self._check_tools(plan)
+                        return plan
                     except BlueprintError as error:
-                        wrong = ["As it was edited it cannot be run:", *map(str, error.problems)]
-                        catalogue = await look_up(tools_of(plan), self.frame)
+                        wrong = ["The edited plan cannot be run:", *map(str, error.problems)]
                 case _:
-                    return plan, catalogue
+                    return plan
 
 
 async def approved_change(
@@ -153,3 +160,25 @@ async def reviewed(
         reason = f": {content['reason']}" if content.get("reason") else ""
         raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{reason}", frame.address)
     return content, reply.by
+
+
+def marked_tools(context: PlanContext, catalogue: Catalogue) -> dict[str, list[str]]:
+    """Return the tools of every step that has some, with what a person should know before agreeing to them."""
+    return {
+        step.id: [_marked(tool, step, context, catalogue) for tool in step.tools]
+        for step in context.plan.steps
+        if step.tools
+    }
+
+
+def _marked(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> str:
+    lack = lack_of(tool, step, context.author, context.policy_agent(step))
+    missing = catalogue.problems.get(tool) if lack is None else lack.message
+    mark = f"cannot be called: {missing}" if missing else MARKS[_expected(tool, step, context, catalogue)]
+    return f"{tool} ({mark})" if mark else tool
+
+
+def _expected(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> Expected:
+    """Return what the rules say about a tool before its arguments are known."""
+    spec = catalogue.specs.get(tool) or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
+    return expected(spec, policies_of(spec, context.policy_agent(step), context.further_policy_agents(step)))

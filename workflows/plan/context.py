@@ -8,9 +8,12 @@ from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep, Rule
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
+from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.blueprint.plan.tools import authored, ruling_agent
-from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.address import Address
 from holdfast.workflows.agents import AgentCall
+from holdfast.workflows.failures import failure
+from holdfast.workflows.plan.catalogue import Catalogue
 from holdfast.workflows.steps.plan import DEFAULT_MODEL
 
 
@@ -22,7 +25,7 @@ class PlanContext:
         author: The plan as its author wrote it. Steps written since, by a model or a person, loosen none of its rules.
         blueprint: The blueprint, with the agents that the plan may name.
         task: The input of the plan's step.
-        specs: The descriptions of tools that are known already.
+        catalogue: What is known of its tools.
     """
 
     def __init__(
@@ -31,13 +34,12 @@ class PlanContext:
         author: PlanBody,
         blueprint: Blueprint,
         task: object = None,
-        specs: dict[str, ToolSpec] | None = None,
+        catalogue: Catalogue | None = None,
     ) -> None:
         self.author, self.blueprint, self.task = author, blueprint, task
         self.one_question = asyncio.Lock()
         """Held while a question is open: a plan asks one at a time."""
-        self.specs = dict(specs or {})
-        """The descriptions of tools, by the names that the plan has for them."""
+        self.catalogue = Catalogue() if catalogue is None else catalogue
         self.changes = 0
         """Number of changes of the state so far: by it, calls that change nothing are noticed."""
         self.plan, self.layout = plan, layout_of(plan)
@@ -59,7 +61,11 @@ class PlanContext:
         agent = self.plan.agent if step.agent is None else step.agent
         if agent is None:
             return AgentCall(Agent(model=DEFAULT_MODEL), None, step.id)
-        return AgentCall.of(agent, step.id, self.blueprint)
+        call = AgentCall.of(agent, step.id, self.blueprint)
+        if call.agent.source is not None:
+            text = f"step {step.id}: the agent {call.name!r} comes with 'from', and cannot work on a plan"
+            raise failure("agent_unsupported", f"{text}; name an agent with a model", Address(""))
+        return call
 
     def restricted_call(self, step: PlanStep) -> AgentCall:
         """Return the same call; for a step that no author wrote, under the rules of every agent with a say in it."""
@@ -86,10 +92,9 @@ class PlanContext:
         return [*self.blueprint.agents.values(), *inline]
 
     def may_ask(self, unit: Unit) -> bool:
-        """Return whether a unit may ask a person something."""
-        if isinstance(unit, StepUnit):
-            return asks(unit.step) or "ask" in self.agent_call(unit.step).agent.human
-        return isinstance(unit, LoopUnit) and any(map(self.may_ask, unit.body))
+        """Return whether a unit may ask a person something, or one in it."""
+        steps = [part.step for part in with_bodies([unit]) if isinstance(part, StepUnit)]
+        return any(asks(step) or "ask" in self.agent_call(step).agent.human for step in steps)
 
 
 def layout_of(plan: PlanBody) -> Layout:

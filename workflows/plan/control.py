@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
+from holdfast.blueprint.expressions.lists import list_in, structured
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
-from holdfast.blueprint.plan.lists import list_in, structured
 from holdfast.protocol.agents import FindTool, ToolCall
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import UnitResult, progress_of
 from holdfast.protocol.questions import Clarification
 from holdfast.workflows.failures import failure_of
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.catalogue import Catalogue, tools_of
-from holdfast.workflows.plan.items import CANCELLED, ItemDone, Repeat, after_item, start_loop
+from holdfast.workflows.plan.catalogue import tools_of
+from holdfast.workflows.plan.items import after_item, start_loop
 from holdfast.workflows.plan.navigation import (
     ControlError,
-    LocatedStep,
     current_id,
     current_results,
     loop_named,
@@ -33,9 +32,10 @@ from holdfast.workflows.plan.navigation import (
     step_named,
     what_is_next,
 )
-from holdfast.workflows.plan.questions import DECLINED, ask, lets_tools_run
-from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.state import LoopRun, PlanState
+from holdfast.workflows.plan.questions import ask
+from holdfast.workflows.plan.results import failed, skipped
+from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.plan.tool_calls import CallOutcome, StepTools
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
@@ -47,44 +47,34 @@ _RETRY = {
 
 
 class Control:
-    """Does what control calls say.
+    """Does what control calls say: each of `CONTROL_TOOLS` is a method of its name.
 
     Args:
         state: The state of the plan.
         change: Asks for another plan in place of this one, with a reason; returns its number. Raises `Refusal`.
     """
 
+    _frame: Frame
+    """That of the call."""
+
     def __init__(self, state: PlanState, change: Callable[[Any, str], Awaitable[int]]) -> None:
         self.state, self._context, self._change = state, state.context, change
-        self._tools: dict[str, Callable[..., Awaitable[JSONObject]]] = {
-            "get_state": self._get_state,
-            "get_step_result": self._get_step_result,
-            "execute_step_tool": self._execute_step_tool,
-            "finish_step": self._finish_step,
-            "start_loop": self._start_loop,
-            "advance_loop": self._advance_loop,
-            "get_loop_context": self._get_loop_context,
-            "request_user_info": self._request_user_info,
-            "update_plan": self._update_plan,
-            "find_tool": self._find_tool,
-        }
         self._current: str | None = None
         """The step that was worked on last."""
 
     async def do(self, call: ToolCall, frame: Frame) -> JSONObject:
         """Return the result of a call. Raises `ControlError` for one that cannot be done; then nothing has changed."""
-        if call.name == "update_state":
-            return await self._update_state(call.args)
-        if call.name == "request_user_info":
-            return await self._request_user_info(**call.args, frame=frame)
-        return await self._tools[call.name](**call.args)
+        self._frame = frame
+        # One of the tools that were offered, which are the methods below: the agent's workflow has checked its name.
+        tool: Callable[..., Awaitable[JSONObject]] = getattr(self, call.name)
+        return await tool(**call.args)
 
     def _next(self) -> str:
         return what_is_next(self.state)
 
     # Looking
 
-    async def _get_state(self, key: str) -> JSONObject:
+    async def get_state(self, key: str) -> JSONObject:
         layout, results = self._context.layout, current_results(self.state)
         match key:
             case "steps":
@@ -94,17 +84,17 @@ class Control:
                 }
                 return {"steps": steps}
             case "results":
-                return {"results": {id_: one.value for id_, one in results.items() if one.status == "completed"}}
+                return {"results": {id_: unit.value for id_, unit in results.items() if unit.status == "completed"}}
             case "tools":
-                return {"tools": self._described(tools_of(self._context.plan))}
+                return {"tools": self._context.catalogue.described(tools_of(self._context.plan))}
             case "active_loops":
-                return {"active_loops": {id_: position_of(run) for id_, run in self.state.active.items()}}
+                return {"active_loops": {id_: position_of(scope) for id_, scope in self.state.active.items()}}
             case "progress":
                 return {"progress": {**progress_of(results), "current_step": current_id(self.state)}}
         statuses = {id_: result.status for id_, result in results.items()}
         return {"goal": self._context.plan.goal, "statuses": statuses, "to_do": self._next(), "vars": self.state.vars}
 
-    async def _get_step_result(self, step_id: str) -> JSONObject:
+    async def get_step_result(self, step_id: str) -> JSONObject:
         unit = self._context.layout.find(step_id)
         if not isinstance(unit, StepUnit):
             return {"step_id": step_id, **step_named(self.state, step_id).result.to_output()}
@@ -112,7 +102,7 @@ class Control:
         result = next((result for result in results if result.status != "pending"), results[-1])
         return {"step_id": step_id, **result.to_output()}
 
-    async def _get_loop_context(self, loop_id: str = "") -> JSONObject:
+    async def get_loop_context(self, loop_id: str = "") -> JSONObject:
         active = self.state.active
         if not loop_id.strip():
             if not active:
@@ -128,18 +118,12 @@ class Control:
             return _ended(unit, scope.result(unit.id))
         raise ControlError("loop_not_started", f"the loop {unit.id!r} has not begun: call start_loop")
 
-    def _described(self, tools: Iterable[str]) -> JSONObject:
-        """Return what a model must know to call these tools, as far as it is known."""
-        specs = self._context.specs
-        return Catalogue({tool: specs[tool] for tool in tools if tool in specs}).described()
-
     # Steps
 
-    def _workable(self, step_id: str) -> LocatedStep:
+    def _workable(self, step_id: str) -> StepRun:
         """Return a step that may be worked on. Raises `ControlError`."""
-        step = step_named(self.state, step_id)
-        unit, scope = step
-        result = step.result
+        run = step_named(self.state, step_id)
+        unit, scope, result = run.unit, run.scope, run.result
         if result.is_over:
             reason = f" ({result.reason})" if result.reason else ""
             text = f"step {unit.id!r} is {result.status}{reason}; {self._next()}"
@@ -148,28 +132,28 @@ class Control:
             missing = [id_ for id_ in unit.waits if not scope.is_over(id_)]
             text = f"step {unit.id!r} waits for {', '.join(missing)}; {self._next()}"
             raise ControlError("dependencies_not_met", text, missing=missing)
-        return step
+        return run
 
-    async def _begin(self, step: LocatedStep) -> None:
-        self._current = step.unit.id
-        if step.result.status == "pending":
-            await step.scope.start(step.unit)
+    async def _begin(self, run: StepRun) -> None:
+        self._current = run.id
+        if run.result.status == "pending":
+            await run.start()
 
-    def _end(self, step: LocatedStep, result: UnitResult) -> None:
-        step.scope.finish(step.unit, result)
+    def _end(self, run: StepRun, result: UnitResult) -> None:
+        run.finish(result)
         self.state.settle()
 
-    def _tools_of(self, step: LocatedStep) -> StepTools:
-        return StepTools(step.unit, step.scope, step.scope.frame.at("step", step.unit.id))
+    def _tools_of(self, run: StepRun) -> StepTools:
+        return StepTools(run, run.beside("step", run.id))
 
-    async def _execute_step_tool(self, step_id: str, tool_name: str, parameters: JSONObject) -> JSONObject:
-        step = self._workable(step_id)
-        if asks(step.unit.step) and step.result.data is None:
-            text = f"step {step.unit.id!r} asks a person first: call request_user_info"
+    async def execute_step_tool(self, step_id: str, tool_name: str, parameters: JSONObject) -> JSONObject:
+        run = self._workable(step_id)
+        if asks(run.step) and run.result.data is None:
+            text = f"step {run.id!r} asks a person first: call request_user_info"
             raise ControlError("answer_missing", text)
-        self._current = step.unit.id
-        tools = self._tools_of(step)
-        tool = await self._tool_named(tool_name, step, tools)
+        self._current = run.id
+        tools = self._tools_of(run)
+        tool = await self._tool_named(tool_name, run, tools)
         if (last := tools.last(tool)) is not None:
             note = {"note": f"{tool} was done before with other parameters; it is not run again"}
             same = last["parameters"] == parameters
@@ -180,121 +164,118 @@ class Control:
                 "already_executed": True,
                 **({} if same else note),
             }
-        await self._begin(step)
+        await self._begin(run)
         outcome = await tools.call(tool, parameters)
         if outcome.error is None:
             return {"success": True, "data": outcome.data, "error": None}
-        return self._after_error(outcome, step)
+        return self._after_error(outcome, run)
 
-    async def _tool_named(self, name: str, step: LocatedStep, tools: StepTools) -> str:
+    async def _tool_named(self, name: str, run: StepRun, tools: StepTools) -> str:
         """Return the step's tool of this name, as the plan or as the model calls it. Raises `ControlError`."""
-        unit = step.unit
-        prefix = f"{step.key};"
-        found = [entry.removeprefix(prefix) for entry in self.state.found if entry.startswith(prefix)]
+        unit = run.unit
+        replacements = self.state.replacements.get(run.key, [])
         if not unit.step.tools:
             text = f"step {unit.id!r} has no tools: do it yourself, and call finish_step with what you found"
             raise ControlError("no_tools", text)
-        tool = next((tool for tool in [*unit.step.tools, *found] if name in (tool, tool.rpartition(":")[2])), None)
+        tool = next(
+            (tool for tool in [*unit.step.tools, *replacements] if name in (tool, tool.rpartition(":")[2])), None
+        )
         if tool is None:
             text = f"step {unit.id!r} has no tool {name!r}; it has {', '.join(unit.step.tools)}"
             raise ControlError("tool_not_in_step", text)
         error = await tools.look_up(tool)
         if error is not None:
-            self._note_missing(step, error.kind)
+            self._note_missing(run, error.kind)
             raise ControlError(error.kind or error.type, f"{error.message}; {_RETRY['tool_missing']}")
         return tool
 
-    def _note_missing(self, step: LocatedStep, kind: str | None) -> None:
+    def _note_missing(self, run: StepRun, kind: str | None) -> None:
         """Allow the step a tool that is found in place of its own."""
-        if kind == "tool_missing" and step.key not in self.state.missing:
-            self.state.missing.append(step.key)
+        if kind == "tool_missing":
+            self.state.replacements.setdefault(run.key, [])
 
-    def _after_error(self, outcome: CallOutcome, step: LocatedStep) -> JSONObject:
+    def _after_error(self, outcome: CallOutcome, run: StepRun) -> JSONObject:
         assert outcome.error is not None
         kind, ending = outcome.error.kind, outcome.ending
-        self._note_missing(step, kind)
+        self._note_missing(run, kind)
         error: JSONObject = {"type": kind or outcome.error.type, "message": outcome.error.message}
         if ending is None:
             return {"success": False, "data": None, "error": {**error, "todo": _RETRY[kind or ""]}}
-        self._end(step, ending)
-        error["todo"] = f"step {step.unit.id} is {ending.status}; {self._next()}"
+        self._end(run, ending)
+        error["todo"] = f"step {run.id} is {ending.status}; {self._next()}"
         return {"success": False, "data": None, "error": error, "step_status": ending.status}
 
-    async def _finish_step(self, step_id: str, result_summary: str, result: list[JSON] | None = None) -> JSONObject:
-        step = step_named(self.state, step_id)
-        before = step.result
-        same = before.response == result_summary or asks(step.unit.step)
+    async def finish_step(self, step_id: str, result_summary: str, result: list[JSON] | None = None) -> JSONObject:
+        run = step_named(self.state, step_id)
+        before = run.result
+        same = before.response == result_summary or asks(run.step)
         if before.status != "completed" or not same:
             await self._complete(self._workable(step_id), result_summary, result)
-        loop = {"stored_in_loop": step.scope.around[-1].loop} if step.scope.around else {}
+        loop = {"stored_in_loop": run.scope.around[-1].loop} if run.scope.around else {}
         return {"success": True, **loop, "to_do": self._next()}
 
-    async def _complete(self, step: LocatedStep, response: object, result: list[JSON] | None = None) -> None:
+    async def _complete(self, run: StepRun, response: object, result: list[JSON] | None = None) -> None:
         """Complete a step, if it may be. Raises `ControlError`."""
-        unit, before = step.unit, step.result
-        _check_done(step)
-        items = self._list_for_loop(step, response) if result is None else result
-        await self._begin(step)
+        before = run.result
+        _check_done(run)
+        items = self._list_for_loop(run, response) if result is None else result
+        await self._begin(run)
         data = before.tool_results[-1]["data"] if before.tool_results else before.data
-        text = before.response if asks(unit.step) and not unit.step.tools else response
-        self._end(step, UnitResult(status="completed", response=text, data=items if data is None else data))
+        text = before.response if asks(run.step) and not run.step.tools else response
+        self._end(run, UnitResult(status="completed", response=text, data=items if data is None else data))
 
-    def _list_for_loop(self, step: LocatedStep, response: object) -> JSON:
+    def _list_for_loop(self, run: StepRun, response: object) -> JSON:
         """Return the list in the response, where a loop goes through the step's result; else None."""
-        plan_step = step.unit.step
         nothing = response is None or (isinstance(response, str) and not response.strip())
-        if nothing or plan_step.tools or asks(plan_step) or not self._context.layout.feeds_loop(plan_step.id):
+        if nothing or not run.feeds_loop:
             return None
         items = list_in(response) if isinstance(response, str) else structured(response)
         if items is None:
-            text = f"a loop goes through what step {plan_step.id!r} gives: call finish_step with `result`, a list"
+            text = f"a loop iterates over the result of step {run.id!r}: call finish_step with `result`, a list"
             raise ControlError("list_needed", text)
         return items
 
     # People
 
-    async def _request_user_info(
-        self, question: str, frame: Frame, options: list[str] | None = None, step_id: str | None = None
+    async def request_user_info(
+        self, question: str, options: list[str] | None = None, step_id: str | None = None
     ) -> JSONObject:
-        step = None if step_id == "" else self._asking_step(step_id)
-        if step is None:
-            return await self._ask_freely(question, options or [], frame)
-        unit, scope = step
-        await self._begin(step)
-        scope.mark(unit, status="waiting_input")
+        run = None if step_id == "" else self._asking_step(step_id)
+        if run is None:
+            return await self._ask_freely(question, options or [])
+        await self._begin(run)
+        run.mark(status="waiting_input")
         try:
-            answer = await ask(unit, scope, question, options or [])
+            answer = await ask(run, question, options or [])
         except ApplicationError as error:
-            answer = failed(failure_of(error, frame.address).type, error.message)
-        scope.mark(unit)
-        if answer.status == "completed" and (not unit.step.tools or lets_tools_run(unit.step, answer)):
-            scope.mark(unit, data=answer.data, response=answer.response)
-            return {"response": answer.response, "step_id": unit.id}
+            answer = failed(failure_of(error, self._frame.address).type, error.message)
+        run.mark()
         if answer.status == "completed":
-            answer = UnitResult(status="skipped", reason=DECLINED, response=answer.response)
-        self._end(step, answer)
-        ended = {"response": answer.response, "step_id": unit.id, "step_status": answer.status}
+            run.mark(data=answer.data, response=answer.response)
+            return {"response": answer.response, "step_id": run.id}
+        self._end(run, answer)
+        ended = {"response": answer.response, "step_id": run.id, "step_status": answer.status}
         return {**ended, "to_do": self._next()}
 
-    def _asking_step(self, step_id: str | None) -> LocatedStep | None:
+    def _asking_step(self, step_id: str | None) -> StepRun | None:
         """Return the step whose question it is: the named one, else the next that asks; None if it is no step's."""
         if step_id:
-            step = self._workable(step_id)
-            if not asks(step.unit.step):
+            run = self._workable(step_id)
+            if not asks(run.step):
                 return None
-            if step.result.data is not None:
-                text = f"step {step.unit.id!r} has its answer: call finish_step"
-                raise ControlError("already_answered", text, response=step.result.response)
-            return step
+            if run.result.data is not None:
+                text = f"step {run.id!r} has its answer: call finish_step"
+                raise ControlError("already_answered", text, response=run.result.response)
+            return run
         for unit, scope in next_units(self.state):
             if isinstance(unit, StepUnit) and asks(unit.step) and scope.result(unit.id).data is None:
-                return LocatedStep(unit, scope)
+                return StepRun(unit, scope)
         return None
 
-    async def _ask_freely(self, question: str, options: list[str], frame: Frame) -> JSONObject:
+    async def _ask_freely(self, question: str, options: list[str]) -> JSONObject:
         offered = [Option(id=text, label=text) for text in dict.fromkeys(options)]
         async with self._context.one_question:
-            reply = await frame.ask(Clarification(message=question, options=offered))
+            reply = await self._frame.ask(Clarification(message=question, options=offered))
         if reply.status == "answered":
             return {"response": reply.content}
         why = f": {reply.comment}" if reply.comment else ""
@@ -302,7 +283,7 @@ class Control:
 
     # Loops
 
-    async def _start_loop(self, loop_id: str) -> JSONObject:
+    async def start_loop(self, loop_id: str) -> JSONObject:
         unit = loop_named(self.state, loop_id)
         if unit.id in self.state.active:
             return position_of(self.state.active[unit.id], already_started=True)
@@ -314,40 +295,36 @@ class Control:
             text = f"the loop {unit.id!r} waits for {', '.join(missing)}; {self._next()}"
             raise ControlError("dependency_not_completed", text, missing=missing)
         if items := await start_loop(unit, scope):
-            return position_of(self.state.begin_items(unit, scope, items))
+            return position_of(self.state.begin_item(scope.item_scope(unit, items, 0)))
         self.state.settle()
         end = scope.result(unit.id)
         if end.status == "completed":
             return {**_ended(unit, end), "current_item": None, "to_do": self._next()}
-        error = end.error or {"type": CANCELLED, "message": f"a person cancelled the question of {unit.id}"}
+        error = end.error or {"type": "cancelled", "message": f"a person cancelled the question of {unit.id}"}
         return {"loop_id": unit.id, "should_continue": False, "error": error, "to_do": self._next()}
 
-    async def _advance_loop(self, loop_id: str, expected_iteration: int | None = None) -> JSONObject:
+    async def advance_loop(self, loop_id: str, expected_iteration: int | None = None) -> JSONObject:
         unit = loop_named(self.state, loop_id)
-        run = self.state.active.get(unit.id)
-        if run is None:
+        scope = self.state.active.get(unit.id)
+        if scope is None:
             return self._ended_loop(unit)
-        if expected_iteration not in (None, run.index):
-            return position_of(run, note=f"the loop is at iteration {run.index}; nothing has changed")
-        missing = [inner.id for inner in unit.body if not run.scope.is_over(inner.id)]
+        index = scope.item.index
+        if expected_iteration not in (None, index):
+            return position_of(scope, note=f"the loop is at iteration {index}; nothing has changed")
+        missing = [inner.id for inner in unit.body if not scope.is_over(inner.id)]
         if missing:
-            text = f"iteration {run.index} of {unit.id!r} is not complete: {', '.join(missing)} to be finished"
+            text = f"iteration {index} of {unit.id!r} is not complete: {', '.join(missing)} to be finished"
             raise ControlError("iteration_incomplete", text, missing=missing)
-        return await self._advance(run)
-
-    async def _advance(self, run: LoopRun) -> JSONObject:
-        unit = run.unit
-        match await after_item(unit, run.scope):
-            case Repeat(item=item, done=done):
-                self.state.repeat_item(run, item, done)
-                return position_of(run, note=f"a person wants this item to be done once more; {self._next()}")
-            case ItemDone(iteration=iteration, ended=ended):
-                end = self.state.advance(run, iteration, ended)
-                return position_of(run) if end is None else {**_ended(unit, end), "to_do": self._next()}
+        over = await after_item(scope)
+        if over is None:
+            self.state.begin_item(scope)
+            return position_of(scope, note=f"a person wants this item to run again; {self._next()}")
+        after = self.state.advance(scope, over.iteration, over.ended)
+        return {**_ended(unit, after), "to_do": self._next()} if isinstance(after, UnitResult) else position_of(after)
 
     # Changing
 
-    async def _update_state(self, args: JSONObject) -> JSONObject:
+    async def update_state(self, /, **args: Any) -> JSONObject:
         inner = args.get("updates")
         updates = inner if isinstance(inner, dict) and len(args) == 1 else args
         own = {key.removeprefix("vars."): value for key, value in updates.items() if _is_own(key)}
@@ -363,39 +340,39 @@ class Control:
         status = fields.get("status")
         if status not in ("skipped", "failed", "completed", None):
             raise ControlError("not_allowed", f"a status is skipped, failed or completed, not {status!r}")
-        step = step_named(self.state, id_)
-        if step.result.is_over and status in (step.result.status, None) and set(fields) == {"status"}:
-            return partial(self._set, step, step.result)  # the state has it already: the step was skipped
-        step = self._workable(id_)
-        if asks(step.unit.step) and status != "completed":
-            text = f"step {step.unit.id!r} is a question to a person: call request_user_info"
+        run = step_named(self.state, id_)
+        if run.result.is_over and status in (run.result.status, None) and set(fields) == {"status"}:
+            return partial(self._set, run, run.result)  # the state has it already: the step was skipped
+        run = self._workable(id_)
+        if asks(run.step) and status != "completed":
+            text = f"step {run.id!r} is a question to a person: call request_user_info"
             raise ControlError("not_allowed", text)
         match status:
             case "skipped":
-                return partial(self._set, step, UnitResult(status="skipped", reason="skipped_by_agent"))
+                return partial(self._set, run, skipped("skipped_by_agent"))
             case "failed":
                 message = str(fields.get("error") or fields.get("response") or "the agent says so")
-                return partial(self._set, step, failed("agent", message, response=fields.get("response")))
+                return partial(self._set, run, failed("agent", message, response=fields.get("response")))
             case "completed":
-                _check_done(step)
-                return partial(self._complete, step, fields.get("response"))
+                _check_done(run)
+                return partial(self._complete, run, fields.get("response"))
         text = f"step {id_!r}: a response or an error alone says nothing; add step_{id_}_status"
         raise ControlError("not_allowed", text)
 
-    async def _set(self, step: LocatedStep, result: UnitResult) -> None:
-        self._end(step, result)
+    async def _set(self, run: StepRun, result: UnitResult) -> None:
+        self._end(run, result)
 
-    async def _update_plan(self, new_plan: JSONObject, reason: str) -> JSONObject:
-        known = tools_of(self._context.plan)
+    async def update_plan(self, new_plan: JSONObject, reason: str) -> JSONObject:
+        before = tools_of(self._context.plan)
         try:
             revision = await self._change(new_plan, reason)
         except Refusal as refusal:
             raise ControlError("plan_refused", refusal.message) from None
         self.state.settle()
-        tools = self._described(tool for tool in tools_of(self._context.plan) if tool not in known)
+        tools = self._context.catalogue.described(tool for tool in tools_of(self._context.plan) if tool not in before)
         return {"success": True, "revision": revision, **({"tools": tools} if tools else {}), "to_do": self._next()}
 
-    async def _find_tool(self, instruction: str, service: str | None = None) -> JSONObject:
+    async def find_tool(self, instruction: str, service: str | None = None) -> JSONObject:
         lacking = self._step_without_tool()
         step = PlanStep(id="plan") if lacking is None else lacking.unit.step
         # For a step the plan's words count: by words of its own a model could bring any tool into it.
@@ -409,24 +386,25 @@ class Control:
         if name is None:
             raise ControlError("tool_missing", "no tool does that; finish what can be done without, or skip the step")
         if lacking is not None:
-            self.state.found = list(dict.fromkeys([*self.state.found, f"{lacking.key};{name}"]))
+            replacements = self.state.replacements[lacking.key]
+            self.state.replacements[lacking.key] = list(dict.fromkeys([*replacements, name]))
             await self._tools_of(lacking).look_up(name)
-        return {"tool_name": name, **self._described([name]).get(name, {})}
+        return {"tool_name": name, **self._context.catalogue.described([name]).get(name, {})}
 
-    def _step_without_tool(self) -> LocatedStep | None:
+    def _step_without_tool(self) -> StepRun | None:
         """Return the step that was worked on last, if it lacks a tool."""
         if self._current is None:
             return None
         try:
-            step = step_named(self.state, self._current)
+            run = step_named(self.state, self._current)
         except ControlError:  # its loop is over
             return None
-        return step if step.key in self.state.missing else None
+        return run if run.key in self.state.replacements else None
 
 
-def _check_done(step: LocatedStep) -> None:
+def _check_done(run: StepRun) -> None:
     """Refuse to complete a question without its answer, or a step before each of its tools, or its replacement."""
-    plan_step, result = step.unit.step, step.result
+    plan_step, result = run.step, run.result
     if asks(plan_step) and result.data is None:
         raise ControlError("answer_missing", f"step {plan_step.id!r} asks a person: call request_user_info first")
     done = {call["tool"] for call in result.tool_results}

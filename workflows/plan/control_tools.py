@@ -18,8 +18,8 @@ def _tool(name: str, description: str, required: list[str], **properties: Any) -
 
 
 CONTROL_TOOLS: tuple[ToolSpec, ...] = (
-    _tool("get_state", "Where the plan stands.", ["key"], key={"enum": list(STATE_KEYS)}),
-    _tool("get_step_result", "What a step gave.", ["step_id"], step_id=_STEP),
+    _tool("get_state", "Return the state of the plan.", ["key"], key={"enum": list(STATE_KEYS)}),
+    _tool("get_step_result", "Return the result of a step.", ["step_id"], step_id=_STEP),
     _tool(
         "execute_step_tool",
         "Call a tool for a step. Then call finish_step.",
@@ -30,24 +30,24 @@ CONTROL_TOOLS: tuple[ToolSpec, ...] = (
     ),
     _tool(
         "finish_step",
-        "Say that a step is done, after each step, in loops for each item.",
+        "Mark a step as done: after each step, in loops for each item.",
         ["step_id", "result_summary"],
         step_id=_STEP,
         result_summary={"type": "string"},
         result={"type": "array", "items": {}, "description": "Of a step that a loop goes through: the list."},
     ),
-    _tool("start_loop", "Begin a loop, once; gives the first item.", ["loop_id"], loop_id=_LOOP),
+    _tool("start_loop", "Start a loop, once; returns its first item.", ["loop_id"], loop_id=_LOOP),
     _tool(
         "advance_loop",
         "Go to a loop's next item, once every step of this one is finished; ends the loop after the last.",
         ["loop_id"],
         loop_id=_LOOP,
-        expected_iteration={"type": "integer", "description": "The iteration that is done, to be sure."},
+        expected_iteration={"type": "integer", "description": "The iteration that is done, as a check."},
     ),
-    _tool("get_loop_context", "Where a loop stands; nothing changes.", [], loop_id={"type": "string"}),
+    _tool("get_loop_context", "Return the position of a loop; changes nothing.", [], loop_id={"type": "string"}),
     _tool(
         "request_user_info",
-        "Ask a person, and wait for the answer: for a step with pause_for_response, or when something is lacking.",
+        "Ask a person, and wait for the answer: for a step with pause_for_response, or when information is missing.",
         ["question"],
         question=_TEXT,
         options={"type": "array", "items": _TEXT},
@@ -64,14 +64,14 @@ CONTROL_TOOLS: tuple[ToolSpec, ...] = (
     ),
     _tool(
         "update_plan",
-        "Change what is left of the plan: steps that are over or under way must stay as they are.",
+        "Change the rest of the plan: steps that have ended or are running must stay as they are.",
         ["new_plan", "reason"],
         new_plan={"type": "object"},
         reason=_TEXT,
     ),
     _tool(
         "find_tool",
-        "Find a tool in the place of one that is missing.",
+        "Find a tool that can replace a missing one.",
         ["instruction"],
         service={"type": ["string", "null"]},
         instruction=_TEXT,

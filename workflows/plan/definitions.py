@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Plan, PlanBody
 from holdfast.blueprint.plan import LoopUnit
-from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState, PlanOrigin
+from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState, PlanOrigin, UnitResult
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.plan.items import needed_outside
 from holdfast.workflows.plan.scope import PlanScope
 
 
@@ -24,27 +23,30 @@ def frame_of(host: ChildWorkflow, definition: PlanDefinition) -> Frame:
     )
 
 
-def author_of(definition: PlanDefinition) -> PlanBody:
-    """Return the plan as the step of the blueprint has it."""
-    [step] = (step for step in definition.blueprint.steps if isinstance(step, Plan))
-    return step.plan
-
-
 def define_loop(
     definition: PlanDefinition, unit: LoopUnit, scope: PlanScope, items: list[JSON]
 ) -> tuple[PlanLoopDefinition, PlanLoopState]:
     """Return the definition and the first state of a loop's own workflow."""
-    here = scope.at(unit)
+    frame = scope.at(unit)
     own = {"origin", "address", "place", "plan", "loop", "items", "known", "around"}
     child = PlanLoopDefinition(
         **definition.model_dump(exclude=own),
         origin=PlanOrigin(task=definition.origin.task),
-        address=here.address,
-        place=here.place,
+        address=frame.address,
+        place=frame.place,
         plan=scope.context.plan,
         loop=unit.id,
         items=items,
-        known=needed_outside(unit, scope),
+        known=_known_inside(unit, scope),
         around=list(scope.around),
     )
     return child, PlanLoopState()
+
+
+def _known_inside(loop: LoopUnit, scope: PlanScope) -> dict[str, UnitResult]:
+    """Return the results of the units outside a loop that it refers to, with no more than a reference sees."""
+    units = list(with_bodies(loop.body))
+    inside = {loop.id, *(unit.id for unit in units)}
+    needed = {id_ for unit in units for id_ in unit.needs} - inside
+    results = {id_: scope.lookup(id_) for id_ in sorted(needed)}
+    return {id_: UnitResult(status=result.status, data=result.value) for id_, result in results.items()}

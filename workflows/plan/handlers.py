@@ -10,7 +10,6 @@ from temporalio.common import RawValue
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol import guard
-from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import PlanCompleted
 from holdfast.protocol.plans import (
@@ -24,17 +23,17 @@ from holdfast.protocol.plans import (
     fitting,
     outputs,
 )
-from holdfast.workflows.base import refused
 from holdfast.workflows.chain import ChildWorkflow
-from holdfast.workflows.door import value_in
+from holdfast.workflows.door import refused, value_in
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.approval import begin
+from holdfast.workflows.plan.approval import PlanStart
 from holdfast.workflows.plan.catalogue import Catalogue
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.outcome import in_short, note_of, output_of, view_of
 from holdfast.workflows.plan.revision import check_new_tools, checked_change
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
+from holdfast.workflows.steering import Steering
 
 
 class PlanHandlers(ChildWorkflow):
@@ -42,33 +41,34 @@ class PlanHandlers(ChildWorkflow):
 
     definition: PlanDefinition | DrivenDefinition
     state: ScheduledState | DrivenState
-    author: PlanBody
-    """The plan as its step has it."""
-    plan_state: PlanState | None = None
-    """None before the plan is read and approved."""
+
+    def __init__(self, definition: PlanDefinition | DrivenDefinition, state: ScheduledState | DrivenState) -> None:
+        super().__init__(definition, state)
+        self.author = definition.author
+        self.catalogue = Catalogue()
+        self.plan_state: PlanState | None = None
+        """None before the plan is read and approved."""
 
     @property
     def holds_plan(self) -> bool:
         """Return whether this workflow holds the plan now, and no active loop of it does."""
         return True
 
-    def plan_changed(self, number: int, payload: JSONObject, catalogue: Catalogue) -> None:
-        """Take note of a change by a person. For subclasses."""
+    def plan_changed(self, number: int, payload: JSONObject, brought: list[str]) -> None:
+        """Take note of a change by a person, and of the tools that it brings in. For subclasses."""
 
-    async def begin_plan(self, frame: Frame) -> Catalogue:
+    async def begin_plan(self, frame: Frame) -> None:
         """Read the plan, unless it was read before; have it approved where the author wants that."""
         progress = self.state.progress
-        if progress.plan is not None:
-            return Catalogue()
-        plan, catalogue = await begin(self.author, self.definition.origin, frame)
-        self.advance(progress=progress.model_copy(update={"plan": plan}))
-        return catalogue
+        if progress.plan is None:
+            plan = await PlanStart(self.author, self.definition.origin, frame, self.catalogue).plan()
+            self.advance(progress=progress.model_copy(update={"plan": plan}))
 
-    def take_up(self, frame: Frame, specs: dict[str, ToolSpec]) -> PlanState:
+    def take_up(self, frame: Frame) -> PlanState:
         """Go on from the carried progress."""
         progress, definition = self.state.progress, self.definition
         assert progress.plan is not None
-        context = PlanContext(progress.plan, self.author, definition.blueprint, definition.origin.task, specs)
+        context = PlanContext(progress.plan, self.author, definition.blueprint, definition.origin.task, self.catalogue)
         self.plan_state = PlanState(PlanScope(context, frame), progress)
         return self.plan_state
 
@@ -109,16 +109,15 @@ class PlanHandlers(ChildWorkflow):
             if self.steered_before(PLAN, payload):
                 return self.current_state().revision
             plan = self.checked_change(payload)
-            catalogue = await check_new_tools(plan, self.current_state())
+            brought = await check_new_tools(plan, self.current_state())
             if self.steered_before(PLAN, payload):  # meanwhile
                 return self.current_state().revision
             plan = self.checked_change(payload)  # more may have begun meanwhile
         except Refusal as refusal:
             raise refused(refusal) from None
         self.steered(PLAN, payload)
-        self.current_state().context.specs.update(catalogue.specs)
-        number = self.current_state().revise(plan, payload.get("by"), str(payload.get("reason") or ""))
-        self.plan_changed(number, payload, catalogue)
+        number = self.current_state().revise(plan, Steering.of(payload).by, str(payload.get("reason") or ""))
+        self.plan_changed(number, payload, brought)
         return number
 
     @change_plan.validator

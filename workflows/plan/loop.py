@@ -24,11 +24,11 @@ from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import together
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.definitions import author_of, frame_of
-from holdfast.workflows.plan.items import ItemDone, Repeat, after_item
+from holdfast.workflows.plan.definitions import frame_of
+from holdfast.workflows.plan.items import ItemDone, after_item
 from holdfast.workflows.plan.results import Ending, failure_output, loop_result, unfinished_loop
 from holdfast.workflows.plan.scheduler import Scheduler
-from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
 
 
@@ -41,15 +41,15 @@ class PlanLoopWorkflow(ChildWorkflow):
 
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
-        context = PlanContext(definition.plan, author_of(definition), definition.blueprint, definition.origin.task)
+        context = PlanContext(definition.plan, definition.author, definition.blueprint, definition.origin.task)
         loop = context.loop(definition.loop)
         # A plan asks one question at a time, so items that may ask run one by one.
-        may_ask = loop.on_item_error == "ask" or context.may_ask(loop)
-        self.at_once = 1 if may_ask else loop.max_parallel
+        may_ask = loop.block.on_item_error == "ask" or context.may_ask(loop)
+        self.at_once = 1 if may_ask else loop.block.max_parallel
         # Of a round with several items a history holds fewer.
         super().__init__(definition, state, max(1, definition.history_limits.rounds // self.at_once))
         self.plan_context, self.loop = context, loop
-        self._at_work: dict[int, PlanScope] = {}
+        self._at_work: dict[int, ItemScope] = {}
         """The scopes of the items that are running."""
 
     def current_context(self) -> JSONObject:
@@ -92,24 +92,21 @@ class PlanLoopWorkflow(ChildWorkflow):
         how: EndedEarly = "cancelled" if "cancelled" in ended else "failed" if "failed" in ended else ""
         self.advance(done=[*self.state.done, *(item.iteration for item in done)], ended=how)
 
-    async def _item(self, scope: PlanScope) -> ItemDone:
+    async def _item(self, scope: ItemScope) -> ItemDone:
         """Run the steps for one item, again as long as a person wants that."""
         while True:
             self.iteration = scope.frame.iteration
-            scope.begin_item()
+            scope.begin()
             await Scheduler(PlanState(scope), self.definition).run()
-            match await after_item(self.loop, scope):
-                case Repeat(item=value, done=done):
-                    scope.restart(value, done)
-                case ItemDone() as over:
-                    return over
+            if (over := await after_item(scope)) is not None:
+                return over
 
     def _frame(self) -> Frame:
         """Return the frame of the list that the loop stands in."""
         parent, _, _ = self.address.rpartition(";")
         return replace(frame_of(self, self.definition), address=Address(parent))
 
-    def _scope(self, frame: Frame, index: int) -> PlanScope:
+    def _scope(self, frame: Frame, index: int) -> ItemScope:
         definition = self.definition
-        outer = PlanScope(self.plan_context, frame, definition.around, outside=definition.known)
-        return outer.item_scope(self.loop, definition.items[index], index)
+        outer = PlanScope(self.plan_context, frame, definition.around, results=definition.known)
+        return outer.item_scope(self.loop, definition.items, index)

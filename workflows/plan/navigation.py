@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.protocol.plans import UnitResult
-from holdfast.workflows.plan.scope import PlanScope
-from holdfast.workflows.plan.state import LoopRun, PlanState
+from holdfast.workflows.plan.scope import ItemScope, PlanScope, StepRun
+from holdfast.workflows.plan.state import PlanState
 
 _KEY = re.compile(r"(?P<loop>[A-Za-z0-9_]+?)_iter_(?P<index>\d+)_(?P<rest>.+)")
 
@@ -22,33 +22,17 @@ class ControlError(Exception):
         self.content = {"type": type_, "message": message, **more}
 
 
-class LocatedStep(NamedTuple):
-    """A step, and the scope that it stands in now."""
-
-    unit: StepUnit
-    scope: PlanScope
-
-    @property
-    def result(self) -> UnitResult:
-        return self.scope.result(self.unit.id)
-
-    @property
-    def key(self) -> str:
-        """Return a text that means this step, and in a loop this iteration."""
-        return f"{self.scope.frame.address};{self.unit.id}"
-
-
 def loop_named(state: PlanState, name: str) -> LoopUnit:
     """Return the loop of this id. Raises `ControlError`."""
     layout = state.context.layout
     unit = layout.find(name)
     if not isinstance(unit, LoopUnit):
-        known = ", ".join(loop.id for loop in layout.loops()) or "none"
-        raise ControlError("unknown_loop", f"there is no loop {name!r}; loops: {known}")
+        ids = ", ".join(loop.id for loop in layout.loops()) or "none"
+        raise ControlError("unknown_loop", f"there is no loop {name!r}; loops: {ids}")
     return unit
 
 
-def step_named(state: PlanState, name: str) -> LocatedStep:
+def step_named(state: PlanState, name: str) -> StepRun:
     """Return the step of this id in its current iteration; `events_iter_0_step_4` is one of that iteration.
 
     Raises `ControlError`.
@@ -57,12 +41,12 @@ def step_named(state: PlanState, name: str) -> LocatedStep:
     unit = _step_named(state, name, id_)
     scope = scope_around(state, unit.id)
     for loop, index in indices:
-        run = state.active.get(loop_named(state, loop).id)
-        if run is None or run.index != index:
-            now = "not active" if run is None else f"at iteration {run.index}"
+        active = state.active.get(loop_named(state, loop).id)
+        if active is None or active.item.index != index:
+            now = "not active" if active is None else f"at iteration {active.item.index}"
             text = f"{name!r}: the loop {loop!r} is {now}; only that iteration can be worked on"
             raise ControlError("other_iteration", text)
-    return LocatedStep(unit, scope)
+    return StepRun(unit, scope)
 
 
 def _split(name: str, layout: Layout) -> tuple[str, list[tuple[str, int]]]:
@@ -80,8 +64,8 @@ def _step_named(state: PlanState, name: str, id_: str) -> StepUnit:
         text = f"{name!r} is a loop: start_loop begins it, advance_loop goes to its next item and ends it"
         raise ControlError("not_a_step", text)
     if not isinstance(unit, StepUnit):
-        known = ", ".join(step.id for step in state.context.layout.steps())
-        raise ControlError("unknown_step", f"there is no step {name!r}; steps: {known}")
+        ids = ", ".join(step.id for step in state.context.layout.steps())
+        raise ControlError("unknown_step", f"there is no step {name!r}; steps: {ids}")
     return unit
 
 
@@ -95,7 +79,7 @@ def scope_around(state: PlanState, id_: str) -> PlanScope:
         if loop not in state.active:
             text = f"{id_!r} stands in the loop {loop!r}, which is not active: call start_loop first"
             raise ControlError("loop_not_active", text, loop_id=loop)
-        scope = state.active[loop].scope
+        scope = state.active[loop]
     return scope
 
 
@@ -122,9 +106,9 @@ def current_id(state: PlanState) -> str | None:
 
 def what_is_next(state: PlanState) -> str:
     """Return what to do next, in words for the agent."""
-    complete = [run for run in state.active.values() if run.scope.all_over()]
+    complete = [id_ for id_, scope in state.active.items() if scope.all_over()]
     if complete:
-        return f"call advance_loop for {complete[-1].id}"
+        return f"call advance_loop for {complete[-1]}"
     names = [
         f"start_loop {unit.id}" if isinstance(unit, LoopUnit) else f"step {unit.id}" for unit, _ in next_units(state)
     ]
@@ -134,19 +118,19 @@ def what_is_next(state: PlanState) -> str:
 def current_results(state: PlanState) -> dict[str, UnitResult]:
     """Return the result of every step; of one in an active loop that of the current iteration."""
     results = state.root.all_steps()
-    for run in state.active.values():
-        results |= {unit.id: run.scope.result(unit.id) for unit in run.unit.body if isinstance(unit, StepUnit)}
+    for scope in state.active.values():
+        results |= {unit.id: scope.result(unit.id) for unit in scope.units if isinstance(unit, StepUnit)}
     return results
 
 
-def position_of(run: LoopRun, **more: Any) -> JSONObject:
+def position_of(scope: ItemScope, **more: Any) -> JSONObject:
     """Return the current item of a loop, as the control tools report it."""
     return {
-        "loop_id": run.id,
-        "total_iterations": len(run.items),
-        "current_iteration": run.index,
-        "current_item": run.item,
+        "loop_id": scope.loop.id,
+        "total_iterations": len(scope.items),
+        "current_iteration": scope.item.index,
+        "current_item": scope.item.item,
         "should_continue": True,
-        "items_remaining": len(run.items) - run.index - 1,
+        "items_remaining": len(scope.items) - scope.item.index - 1,
         **more,
     }

@@ -9,7 +9,8 @@ from temporalio import workflow
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
-from holdfast.protocol.plans import Iteration, PlanView, UnitResult, nothing_done, outputs
+from holdfast.blueprint.plan import asks
+from holdfast.protocol.plans import Iteration, PlanView, UnitResult, outputs
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.journal import preview
 from holdfast.workflows.plan.scope import PlanScope
@@ -31,8 +32,18 @@ def output_of(scope: PlanScope, ended: str | None = None) -> JSONObject:
 
 
 def note_of(scope: PlanScope) -> str | None:
-    """Return the note on a plan that ended and did nothing, or None."""
-    return nothing_done(scope.layout, outputs(scope.all_steps())[0]) if scope.all_over() else None
+    """Return a note on a plan that ended with every acting step skipped, or None if one of them ran.
+
+    Acting are the steps with tools; in a plan without tools all steps that do not ask a person.
+    """
+    steps = scope.layout.steps()
+    with_tools = [unit.id for unit in steps if unit.step.tools]
+    acting = with_tools or [unit.id for unit in steps if not asks(unit.step)]
+    results = scope.all_steps()
+    if not scope.all_over() or not acting or any(results[id_].status != "skipped" for id_ in acting):
+        return None
+    skipped = ", ".join(f"{id_} ({results[id_].reason or 'not needed'})" for id_ in acting)
+    return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
 def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, holds: bool) -> PlanView:
@@ -51,6 +62,7 @@ def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, ho
         revision=1 if state is None else state.revision,
         revisions=[] if state is None else state.revisions,
         status=host.ended or ("waiting" if state is None else "running"),
+        note=None if state is None else note_of(state.root),
         holds=holds,
     )
 

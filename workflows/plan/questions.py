@@ -8,14 +8,14 @@ from typing import Literal
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Option, PlanOption, PlanStep
-from holdfast.blueprint.plan import StepUnit, answer_of, informs, options_of, question_text, wants_a_yes
-from holdfast.blueprint.plan.agreement import words_of
+from holdfast.blueprint.plan import answer_of, informs, options_of, question_text, wants_a_yes
 from holdfast.blueprint.plan.answers import OUTCOMES, REFUSE
+from holdfast.blueprint.words.agreement import words_of
 from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.questions import Asked, Choice, Decision, Input
 from holdfast.workflows.failures import failure
-from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.results import cancelled, failed, skipped
+from holdfast.workflows.plan.scope import PlanScope, StepRun
 from holdfast.workflows.questions import Reply
 
 DECLINED = "declined"
@@ -23,58 +23,59 @@ LONGEST_QUOTED = 200
 """Most characters of an answer that the question after it repeats."""
 
 
-async def ask(unit: StepUnit, scope: PlanScope, message: str | None = None, offered: Sequence[str] = ()) -> UnitResult:
+async def ask(run: StepRun, message: str | None = None, offered: Sequence[str] = ()) -> UnitResult:
     """Ask a step's question; return the step's result.
 
     A model may add words of its own to the plan's, and suggest answers where the plan names none. Where a yes is
     wanted it may not: what the yes is for, and how it is said, are the plan's. An answer in words that are neither a
-    yes nor a no is asked for once more, and then counts as a no.
+    yes nor a no is asked for once more, and then counts as a no. A step with tools is skipped after a no.
     """
-    step = unit.step
-    options = _filled_options(step, scope) if step.options else options_of(step, scope.context.plan.language)
+    step, scope = run.step, run.scope
+    options = _filled_options(run) if step.options else options_of(step, scope.context.plan.language)
     text, note = question_text(text_of(scope.fill(step.instruction))), (message or "").strip()
-    yes_wanted = wants_a_yes(step) or _decides(step, scope)
+    yes_wanted = wants_a_yes(step) or _decides(run)
     if not yes_wanted:
         options = options or [PlanOption(text=option) for option in dict.fromkeys(offered) if option.strip()]
         text, note = (text if note in text else f"{text}\n\n{note}"), ""
-    asked = _asked(step, text, options, scope, note if note not in text else "")
+    asked = _asked(run, text, options, note if note not in text else "")
     async with scope.context.one_question:
-        reply, result = await _answer(unit, scope, asked, options)
-        if not yes_wanted or informs(step) or not _is_unclear(result, reply):
-            return result
-        again = asked.model_copy(update={"message": f"{text}\n\n{_unclear(result, scope)}"})
-        reply, result = await _answer(unit, scope, again, options)
-    return _as_refused(result) if _is_unclear(result, reply) else result
+        reply, result = await _answer(run, asked, options)
+        if yes_wanted and not informs(step) and _is_unclear(result, reply):
+            again = asked.model_copy(update={"message": f"{text}\n\n{_unclear(result, scope)}"})
+            reply, result = await _answer(run, again, options)
+            result = _as_refused(result) if _is_unclear(result, reply) else result
+    if result.status == "completed" and step.tools and not _lets_tools_run(step, result):
+        return skipped(DECLINED, response=result.response)
+    return result
 
 
-async def _answer(
-    unit: StepUnit, scope: PlanScope, asked: Asked, options: list[PlanOption]
-) -> tuple[Reply, UnitResult]:
-    step, here = unit.step, scope.at(unit)
-    await here.host.until_resumed()
-    reply = await here.ask(asked, timeout=step.timeout, takes_default=step.on_timeout == "default")
+async def _answer(run: StepRun, asked: Asked, options: list[PlanOption]) -> tuple[Reply, UnitResult]:
+    step, frame = run.step, run.frame
+    await frame.host.until_resumed()
+    reply = await frame.ask(asked, timeout=step.timeout, takes_default=step.on_timeout == "default")
     return reply, _result(step, reply, options)
 
 
-def _filled_options(step: PlanStep, scope: PlanScope) -> list[PlanOption]:
+def _filled_options(run: StepRun) -> list[PlanOption]:
     """Return the step's options with references filled in, without blank ones and duplicates."""
     texts: dict[str, PlanOption] = {}
-    for option in step.options:
-        text = text_of(scope.fill(option.text) or "")
+    for option in run.step.options:
+        text = text_of(run.scope.fill(option.text) or "")
         if text.strip():
             texts.setdefault(text.strip().casefold(), option.model_copy(update={"text": text}))
     if not texts:
-        raise failure("bad_options", f"nothing is left of the options of {step.id}", scope.frame.address)
+        raise failure("bad_options", f"nothing is left of the options of {run.id}", run.scope.frame.address)
     return list(texts.values())
 
 
-def _decides(step: PlanStep, scope: PlanScope) -> bool:
+def _decides(run: StepRun) -> bool:
     """Return whether another step depends on a yes or a no here."""
-    conditions = (unit.condition for unit in scope.layout.units_by_id.values() if unit.condition is not None)
-    return any(condition.left.name == step.id and condition.asks_outcome for condition in conditions)
+    conditions = (unit.condition for unit in run.scope.layout.units_by_id.values() if unit.condition is not None)
+    return any(condition.left.name == run.id and condition.asks_outcome for condition in conditions)
 
 
-def _asked(step: PlanStep, text: str, options: list[PlanOption], scope: PlanScope, note: str) -> Asked:
+def _asked(run: StepRun, text: str, options: list[PlanOption], note: str) -> Asked:
+    step, scope = run.step, run.scope
     info: JSONObject = {"goal": scope.context.plan.goal, **({"agent_says": note} if note else {})}
     if scope.around:
         info |= {"item": scope.around[-1].item, "index": scope.around[-1].index}
@@ -106,11 +107,11 @@ def _result(step: PlanStep, reply: Reply, options: list[PlanOption]) -> UnitResu
         case "expired" if step.on_timeout == "default":
             return _answered(step, _option_meant(step.default, options), options)
         case "expired" if step.on_timeout == "skip":
-            return UnitResult(status="skipped", reason="timeout")
+            return skipped("timeout")
         case "expired":
             return failed("question_expired", f"nobody answered {step.id} in time")
         case "cancelled":
-            return UnitResult(status="cancelled", reason="cancelled")
+            return cancelled()
     comment = reply.comment or "declined"
     data = {"response": comment, "outcome": "cancelled", "option_index": None, "option_type": REFUSE}
     return UnitResult(status="completed", response=comment, data=data)
@@ -140,21 +141,19 @@ def _as_refused(result: UnitResult) -> UnitResult:
     return result.model_copy(update={"data": {**result.data, "outcome": OUTCOMES[REFUSE], "option_type": REFUSE}})
 
 
-def lets_tools_run(step: PlanStep, result: UnitResult) -> bool:
+def _lets_tools_run(step: PlanStep, result: UnitResult) -> bool:
     """Return whether a question's tools may run: after a yes, where it asks for one; else unless it was declined."""
     outcome = result.data["outcome"]
     return bool(outcome == "confirmed" if wants_a_yes(step) else outcome != "cancelled")
 
 
-async def ask_to_reconnect(
-    tool: str, message: str, scope: PlanScope, step: PlanStep
-) -> Literal["yes", "no", "cancelled"]:
+async def ask_to_reconnect(tool: str, message: str, run: StepRun) -> Literal["yes", "no", "cancelled"]:
     """Ask a person to give a tool its access again; return whether it may be called once more."""
     options = [Option(id="reconnected", label="Reconnected, try again"), Option(id="fail", label="Give up")]
     text = f"{tool} is not authorised: {message}. Reconnect it, then say so."
-    asked = Decision(message=text, options=options, info={"tool": tool, "step": step.id, "message": message})
-    async with scope.context.one_question:
-        reply = await scope.frame.at("hitl", f"{step.id}-reconnect").ask(asked)
+    asked = Decision(message=text, options=options, info={"tool": tool, "step": run.id, "message": message})
+    async with run.scope.context.one_question:
+        reply = await run.beside("hitl", f"{run.id}-reconnect").ask(asked)
     if reply.status == "cancelled":
         return "cancelled"
     return "yes" if reply.content == "reconnected" else "no"

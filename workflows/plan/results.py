@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
+from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.address import Address
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
@@ -25,11 +26,27 @@ from holdfast.workflows.failures import failure_of
 EMPTY_LOOP = "empty_loop"
 
 
+class Ended(Exception):
+    """The end of a step or a loop, from within its work."""
+
+    def __init__(self, result: UnitResult) -> None:
+        super().__init__(result.status)
+        self.result = result
+
+
 def failed(type_: str, message: str, **more: Any) -> UnitResult:
     """Return the result of a step or loop that failed; a question that a person cancelled leaves it cancelled."""
     if type_ == "cancelled":
-        return UnitResult(status="cancelled", reason="cancelled", **more)
+        return cancelled(**more)
     return UnitResult(status="failed", error={"type": type_, "message": message}, **more)
+
+
+def cancelled(**more: Any) -> UnitResult:
+    return UnitResult(status="cancelled", reason="cancelled", **more)
+
+
+def skipped(reason: str, **more: Any) -> UnitResult:
+    return UnitResult(status="skipped", reason=reason, **more)
 
 
 # Loops
@@ -76,11 +93,11 @@ def values_of(outcome: UnitResult, id_: str, layout: Layout) -> list[JSON]:
     """Return the value of a step or loop for each item; None where it has none. A loop around it gives lists."""
     values: list[JSON] = []
     for iteration in outcome.iterations or []:
-        inner = next((loop for loop in layout.loops_of(id_) if loop in iteration.results), None)
+        inner = _loop_around(id_, iteration, layout)
         if id_ in iteration.results:
             values.append(iteration.results[id_].value)
         else:
-            values.append(None if inner is None else values_of(iteration.results[inner], id_, layout))
+            values.append(None if inner is None else values_of(inner, id_, layout))
     return values
 
 
@@ -95,23 +112,24 @@ def over_items(loop: UnitResult, id_: str, layout: Layout) -> UnitResult:
     if "failed" in statuses:
         return failed(ITEMS_FAILED, f"{id_} failed for every item that it ran for", data=data)
     ended = {"failed": "loop_failed", "cancelled": "plan_cancelled"}.get(loop.status)
-    return UnitResult(status="skipped", reason=loop.reason or ended or ("items_skipped" if data else EMPTY_LOOP))
+    return skipped(loop.reason or ended or ("items_skipped" if data else EMPTY_LOOP))
 
 
 def _statuses(loop: UnitResult, id_: str, layout: Layout) -> Iterator[UnitStatus]:
     for iteration in loop.iterations or []:
         if id_ in iteration.results:
             yield iteration.results[id_].status
-        for inner in layout.loops_of(id_):
-            if inner in iteration.results:
-                yield from _statuses(iteration.results[inner], id_, layout)
+        elif (inner := _loop_around(id_, iteration, layout)) is not None:
+            yield from _statuses(inner, id_, layout)
+
+
+def _loop_around(id_: str, iteration: Iteration, layout: Layout) -> UnitResult | None:
+    return next((iteration.results[loop] for loop in layout.loops_of(id_) if loop in iteration.results), None)
 
 
 def is_optional(unit: Unit) -> bool:
     """Return whether a unit may fail: an optional step, or a loop of nothing else."""
-    if isinstance(unit, LoopUnit):
-        return all(map(is_optional, unit.body))
-    return isinstance(unit, StepUnit) and unit.step.optional
+    return all(part.step.optional for part in with_bodies([unit]) if isinstance(part, StepUnit))
 
 
 # What was interrupted
@@ -139,7 +157,7 @@ def unfinished(before: UnitResult, ending: Ending) -> UnitResult:
     """Return the result of a step that was running: a step that has called a tool was not cancelled, but failed."""
     called = before.called
     if ending.status == "cancelled" and not called:
-        return UnitResult(status="cancelled", reason="cancelled")
+        return cancelled()
     calls = f"{', '.join(called)} {'was' if len(called) == 1 else 'were'} called; " if called else ""
     data = before.tool_results[-1]["data"] if before.tool_results else before.data
     message = f"{calls}the step was not finished: {ending.message}"

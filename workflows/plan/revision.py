@@ -9,10 +9,10 @@ from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import problems_of, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, Unit, asks, compile_plan
 from holdfast.protocol.answers import Refusal
-from holdfast.workflows.plan.catalogue import Catalogue, look_up, tools_of
+from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.state import PlanState
 
-_STAYS = "the plan stays as it is:"
+_STAYS = "the plan was not changed:"
 _BEGUN = "has begun or is over"
 
 
@@ -31,7 +31,8 @@ def checked_change(payload: object, state: PlanState, *, by_model: bool = False)
         raise Refusal("question_changed", text)
     context = state.context
     try:
-        new = read_plan(payload["plan"], context.author, context.blueprint.agents, changing=True, by_model=by_model)
+        agents = context.blueprint.agents
+        new = read_plan(payload["plan"], context.author, agents, current=context.plan, by_model=by_model)
     except BlueprintError as error:
         raise _refusal(error.problems) from None
     if problems := list(_changes_of_begun(context.plan, new, context.layout, set(state.root.results))):
@@ -74,13 +75,14 @@ def _body_of(unit: Unit) -> list[str]:
     return [inner.id for inner in unit.body] if isinstance(unit, LoopUnit) else []
 
 
-async def check_new_tools(new: PlanBody, state: PlanState) -> Catalogue:
-    """Return what is known of the tools that a change brings in. Raises `Refusal` if one cannot be called."""
-    known = tools_of(state.context.plan)
-    catalogue = await look_up((tool for tool in tools_of(new) if tool not in known), state.root.frame)
-    if faults := problems_of(catalogue.faults(new)):
+async def check_new_tools(new: PlanBody, state: PlanState) -> list[str]:
+    """Look up the tools that a change brings in, and return them. Raises `Refusal` if one cannot be called."""
+    before, catalogue = tools_of(state.context.plan), state.context.catalogue
+    added = [tool for tool in tools_of(new) if tool not in before]
+    await catalogue.look_up(added, state.root.frame)
+    if faults := problems_of(catalogue.faults(new, but=before)):
         raise _refusal(faults)
-    return catalogue
+    return added
 
 
 # Changes by a driving agent
@@ -100,6 +102,6 @@ def needs_approval(old: PlanBody, new: PlanBody, listed: Iterable[str]) -> bool:
     So it is where the plan asks people anything: whatever is changed beside a question, it may be asked for something
     else, too late, or in vain. And where steps would use tools that nobody gave the plan or its agent (`listed`).
     """
-    known = {*listed, *tools_of(old)}
-    brought = (tool for step in new.steps if step not in old.steps for tool in step.tools)
-    return any(map(asks, old.steps)) or any(tool not in known for tool in brought)
+    allowed = {*listed, *tools_of(old)}
+    added = (tool for step in new.steps if step not in old.steps for tool in step.tools)
+    return any(map(asks, old.steps)) or any(tool not in allowed for tool in added)

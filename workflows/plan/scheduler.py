@@ -17,7 +17,7 @@ from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.plan.definitions import define_loop
 from holdfast.workflows.plan.items import start_loop
 from holdfast.workflows.plan.results import Ending, result_in
-from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.scope import PlanScope, StepRun
 from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.plan.step_runner import run_step
 
@@ -86,19 +86,19 @@ class Scheduler:
 
     async def _run(self, unit: Unit) -> None:
         if isinstance(unit, StepUnit):
-            await run_step(unit, self.scope)
+            await run_step(StepRun(unit, self.scope))
         elif isinstance(unit, LoopUnit) and (items := await start_loop(unit, self.scope)):
             await self._run_loop(unit, items)
 
     async def _run_loop(self, unit: LoopUnit, items: list[JSON]) -> None:
         """Run a loop's child workflow, and take its outcome, also out of a failure."""
-        here = self.scope.at(unit)
+        frame = self.scope.at(unit)
         try:
-            end: PlanLoopResult = await here.run_child(*define_loop(self._definition, unit, self.scope, items))
+            end: PlanLoopResult = await frame.run_child(*define_loop(self._definition, unit, self.scope, items))
         except HANDLED as error:
-            cause = failure_of(error, here.address)
+            cause = failure_of(error, frame.address)
             if not is_cancelled(error):
-                here.note(StepFailed(name=unit.id, kind="loop", error=cause.type, message=cause.message))
+                frame.note(StepFailed(name=unit.id, kind="loop", error=cause.type, message=cause.message))
             if (result := result_in(cause)) is not None:
                 self.scope.close(unit, result)
             raise

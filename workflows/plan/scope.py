@@ -5,13 +5,15 @@ Each verb notes its own events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.comparisons import is_answer
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds import PlanStep
+from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.plan import (
     Layout,
     LoopUnit,
@@ -25,6 +27,7 @@ from holdfast.blueprint.plan import (
 )
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
+from holdfast.protocol.people import People
 from holdfast.protocol.plans import ItemOf, Iteration, IterationStatus, PlanStatus, UnitResult
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
@@ -34,6 +37,7 @@ from holdfast.workflows.plan.results import (
     failed,
     is_optional,
     over_items,
+    skipped,
     unfinished,
     unfinished_loop,
     values_of,
@@ -42,36 +46,18 @@ from holdfast.workflows.plan.results import (
 PENDING = UnitResult(status="pending")
 
 
-class Skip(NamedTuple):
-    """A unit that is not to run, and the reason."""
-
-    reason: str
-
-
-class Fail(NamedTuple):
-    """A unit that cannot run."""
-
-    type: str
-    message: str
-
-
-Readiness = Literal["wait", "run"] | Skip | Fail
-
-
 @dataclass
 class PlanScope:
-    """The steps and loops of one list, with their results: the whole plan's, or those of a loop's body for one item."""
+    """The steps and loops of one list, with their results: of the whole plan, or as `ItemScope` of a loop's body."""
 
     context: PlanContext
     frame: Frame
     """At the plan, or at the item."""
     around: list[ItemOf] = field(default_factory=list)
-    """The current items of the loops around, outermost first; the last loop is the one whose body this is."""
+    """The current items of the loops around, outermost first."""
     outer: PlanScope | None = None
-    outside: Mapping[str, UnitResult] = field(default_factory=dict)
-    """Results from another workflow, where this one runs a loop of the plan."""
     results: dict[str, UnitResult] = field(default_factory=dict)
-    """By id, of the steps and loops that have begun."""
+    """By id, of the steps and loops that have begun; around the loop of a workflow of its own, those that it reads."""
 
     @property
     def layout(self) -> Layout:
@@ -79,17 +65,19 @@ class PlanScope:
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return self.context.loop(self.around[-1].loop).body if self.around else self.layout.units
+        return self.layout.units
 
     def at(self, unit: Unit) -> Frame:
         """Return the frame of a unit."""
-        return self.frame.at(segment_of(unit), unit.id)
+        here = self.frame.at(segment_of(unit), unit.id)
+        return replace(here, people=asked_of(unit.step, here)) if isinstance(unit, StepUnit) else here
 
-    def item_scope(self, loop: LoopUnit, item: object, index: int) -> PlanScope:
+    def item_scope(self, loop: LoopUnit, items: list[JSON], index: int, done: Sequence[Iteration] = ()) -> ItemScope:
         """Return a scope for one item of a loop; its address counts iterations from 1, as in every loop."""
-        here = self.frame.at("loop", loop.id, index + 1)
-        frame = replace(here, iteration=index + 1, place=f"{loop.id} {index + 1}")
-        return PlanScope(self.context, frame, [*self.around, ItemOf(loop=loop.id, item=item, index=index)], self)
+        frame = self.frame.at("loop", loop.id, index + 1)
+        frame = replace(frame, iteration=index + 1, place=f"{loop.id} {index + 1}")
+        around = [*self.around, ItemOf(loop=loop.id, item=items[index], index=index)]
+        return ItemScope(self.context, frame, around, self, items=items, done=list(done))
 
     # References
 
@@ -101,8 +89,6 @@ class PlanScope:
             if self.is_over(loop):
                 result = self.results[loop]
                 return UnitResult(status=result.status, data=values_of(result, id_, self.layout))
-        if id_ in self.outside:
-            return self.outside[id_]
         return PENDING if self.outer is None else self.outer.lookup(id_)
 
     def value_of(self, reference: Reference) -> JSON:
@@ -154,15 +140,15 @@ class PlanScope:
     def all_over(self) -> bool:
         return all(self.is_over(unit.id) for unit in self.units)
 
-    def readiness(self, unit: Unit) -> Readiness:
-        """Return whether a unit may run now, has to wait, or never runs."""
+    def readiness(self, unit: Unit) -> Literal["wait", "run"] | UnitResult:
+        """Return whether a unit may run now or has to wait; the result of one that never runs."""
         if any(not self.is_over(id_) for id_ in unit.waits):
             return "wait"
         needs = {id_: self.lookup(id_) for id_ in unit.needs}
         condition = unit.condition
         asked = condition.left.name if condition is not None and condition.left.kind == "result" else None
         if any(need.status in ("failed", "cancelled") for id_, need in needs.items() if id_ != asked):
-            return Skip("dependency_failed")
+            return skipped("dependency_failed")
         if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
             return unmet
         # A skipped step is no reason to skip this one, if this one asks whether there is a result, or loops over it:
@@ -174,22 +160,22 @@ class PlanScope:
             }
         statuses = [need.status for id_, need in needs.items() if id_ not in excused]
         if statuses and all(status == "skipped" for status in statuses):
-            return Skip("dependency_skipped")
+            return skipped("dependency_skipped")
         return "run"
 
-    def _unmet_condition(self, unit: Unit, need: UnitResult | None) -> Skip | Fail | None:
-        """Return why a unit's condition keeps it from running; None if it does not."""
+    def _unmet_condition(self, unit: Unit, need: UnitResult | None) -> UnitResult | None:
+        """Return the result of a unit whose condition keeps it from running; None if it does not."""
         condition = unit.condition
         if condition is None:
             return None
         missing_allowed = need is not None and need.status == "skipped" and condition.allows_missing
         if need is not None and not need.succeeded and not missing_allowed:
-            return Skip("condition_unresolved")
+            return skipped("condition_unresolved")
         try:
             holds = condition.holds(self._compared(condition.left))
         except ExpressionError as error:
-            return Fail("condition_type", f"{condition.text}: {error.message}")
-        return None if holds else Skip("condition_false")
+            return failed("condition_type", f"{condition.text}: {error.message}")
+        return None if holds else skipped("condition_false")
 
     def _compared(self, left: Reference) -> JSON:
         """Return the value that a condition compares: of what a person told, the words, which are no yes and no no."""
@@ -200,35 +186,16 @@ class PlanScope:
 
     # Verbs
 
-    def begin_item(self) -> None:
-        """Begin the item, or begin it anew."""
-        self.context.changes += 1
-        item = self.around[-1]
-        self.frame.note(LoopIteration(iteration=item.index + 1, item=item.item))
-
-    def restart(self, item: object, done: dict[str, UnitResult]) -> None:
-        """Forget the item's results but for these, and perhaps take another value in its place."""
-        self.around = [*self.around[:-1], self.around[-1].model_copy(update={"item": item})]
-        self.results = dict(done)
-
     def mark(self, unit: Unit, **changes: Any) -> None:
         """Change the record of a unit that is under way."""
-        before = self.result(unit.id) if isinstance(unit, StepUnit) else UnitResult(status="running", iterations=[])
-        self.close(unit, before.model_copy(update={"status": "running", **changes}))
+        self.close(unit, self.result(unit.id).model_copy(update={"status": "running", **changes}))
 
     def close(self, unit: Unit, result: UnitResult) -> None:
-        """Set a unit's result, without an event."""
+        """Set a unit's result, without an event. By its iterations a loop is known from a step."""
+        if isinstance(unit, LoopUnit) and result.iterations is None:
+            result = result.model_copy(update={"iterations": []})
         self.results[unit.id] = result
         self.context.changes += 1
-
-    async def start(self, unit: StepUnit) -> None:
-        """Begin a step, if the limits allow one more."""
-        here = self.at(unit)
-        here.note(StepStarted(name=unit.id, kind=segment_of(unit), title=unit.step.title))
-        self.mark(unit)
-        await here.within_limits()
-        here.meter.count(Usage(steps=1))
-        here.host.count(Usage(steps=1))
 
     def start_loop(self, unit: LoopUnit) -> None:
         """Begin a loop."""
@@ -239,16 +206,16 @@ class PlanScope:
         """End a unit with a result, to which the results of a step's tools are added."""
         result = self._with_calls(unit, result)
         self.close(unit, result)
-        here, kind, is_step = self.at(unit), segment_of(unit), result.iterations is None
+        frame, kind, is_step = self.at(unit), segment_of(unit), isinstance(unit, StepUnit)
         match result.status:
             case "skipped":
-                here.note(StepSkipped(name=unit.id, kind=kind, reason=result.reason))
+                frame.note(StepSkipped(name=unit.id, kind=kind, reason=result.reason))
             case "failed" | "cancelled" if is_step or result.error is not None:
                 error = result.error or {"type": result.status, "message": f"{unit.id} was {result.status}"}
-                here.note(StepFailed(name=unit.id, kind=kind, error=error["type"], message=error["message"]))
+                frame.note(StepFailed(name=unit.id, kind=kind, error=error["type"], message=error["message"]))
             case status:
                 output = result.value if is_step else [] if result.reason == EMPTY_LOOP else status
-                here.note(StepCompleted(name=unit.id, kind=kind, output=output))
+                frame.note(StepCompleted(name=unit.id, kind=kind, output=output))
 
     def _with_calls(self, unit: Unit, result: UnitResult) -> UnitResult:
         before = self.result(unit.id)
@@ -256,28 +223,16 @@ class PlanScope:
         called = [] if result.succeeded else before.called
         return result.model_copy(update={"tool_results": returned, "called": called})
 
-    def skip(self, unit: Unit, reason: str) -> None:
-        """Skip a unit, with everything in it."""
-        self.finish(unit, _skipped(unit, reason))
-
-    def fail(self, unit: Unit, type_: str, message: str) -> None:
-        """Fail a unit that has not begun."""
-        self.finish(unit, failed(type_, message, iterations=_no_items(unit)))
-
     def settle(self, stopped: str = "") -> None:
         """Skip or fail the units that cannot run any more, until nothing follows from it; `stopped`: skip all."""
         changed = True
         while changed:
             changed = False
             for unit in self.pending():
-                match Skip(stopped) if stopped else self.readiness(unit):
-                    case Skip(reason=reason):
-                        self.skip(unit, reason)
-                    case Fail(type=type_, message=message):
-                        self.fail(unit, type_, message)
-                    case _:
-                        continue
-                changed = True
+                end = skipped(stopped) if stopped else self.readiness(unit)
+                if isinstance(end, UnitResult):
+                    self.finish(unit, end)
+                    changed = True
 
     def break_off(self, ending: Ending) -> None:
         """End every unit, as the plan has ended before them: what had begun is unfinished, the rest is skipped.
@@ -288,7 +243,7 @@ class PlanScope:
         for unit in self.units:
             result = self.result(unit.id)
             if result.status == "pending":
-                self.close(unit, _skipped(unit, ending.reason))
+                self.close(unit, skipped(ending.reason))
             elif not result.is_over and isinstance(unit, LoopUnit):
                 self.close(unit, unfinished_loop(unit, ending, []))
             elif not result.is_over:
@@ -307,14 +262,6 @@ class PlanScope:
     def was_cancelled(self) -> bool:
         """Return whether a person cancelled a question of this list, or of a loop in it."""
         return any(result.status == "cancelled" for result in self.results.values())
-
-    def iteration(self, ended: IterationStatus | None = None) -> Iteration:
-        """Return the results of this item; `ended`: how the plan ended during it."""
-        status: IterationStatus = "failed" if self.any_failed() else "completed"
-        status = ended or ("cancelled" if self.was_cancelled() else status)
-        item = self.around[-1]
-        results = {unit.id: self.results[unit.id] for unit in self.units if unit.id in self.results}
-        return Iteration(index=item.index, item=item.item, status=status, results=results)
 
     def plan_status(self) -> PlanStatus:
         """Return how the plan ended."""
@@ -337,19 +284,122 @@ class PlanScope:
         return over_items(self.results[loop], id_, self.layout)
 
 
+@dataclass
+class ItemScope(PlanScope):
+    """The body of a loop, for one of the loop's items."""
+
+    items: list[JSON] = field(default_factory=list)
+    """All items of the loop."""
+    done: list[Iteration] = field(default_factory=list)
+    """The iterations before this one, where the items run one by one in this workflow."""
+
+    @property
+    def loop(self) -> LoopUnit:
+        return self.context.loop(self.item.loop)
+
+    @property
+    def item(self) -> ItemOf:
+        return self.around[-1]
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """See base class."""
+        return self.loop.body
+
+    @property
+    def outside(self) -> PlanScope:
+        """Return the scope that the loop stands in."""
+        assert self.outer is not None
+        return self.outer
+
+    def begin(self) -> None:
+        """Begin the item, or begin it anew."""
+        self.context.changes += 1
+        self.frame.note(LoopIteration(iteration=self.item.index + 1, item=self.item.item))
+
+    def restart(self, item: object, done: dict[str, UnitResult]) -> None:
+        """Forget the results but for these, and perhaps take another value for the item."""
+        index = self.item.index
+        self.items = [*self.items[:index], item, *self.items[index + 1 :]]
+        self.around = [*self.around[:-1], self.item.model_copy(update={"item": item})]
+        self.results = dict(done)
+
+    def iteration(self, ended: IterationStatus | None = None) -> Iteration:
+        """Return the results of this item; `ended`: how the plan ended during it."""
+        status: IterationStatus = "failed" if self.any_failed() else "completed"
+        status = ended or ("cancelled" if self.was_cancelled() else status)
+        results = {unit.id: self.results[unit.id] for unit in self.units if unit.id in self.results}
+        return Iteration(index=self.item.index, item=self.item.item, status=status, results=results)
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """A step, and the scope that it stands in: what both drivers work on."""
+
+    unit: StepUnit
+    scope: PlanScope
+
+    @property
+    def step(self) -> PlanStep:
+        return self.unit.step
+
+    @property
+    def id(self) -> str:
+        return self.unit.id
+
+    @property
+    def frame(self) -> Frame:
+        return self.scope.at(self.unit)
+
+    def beside(self, type_: str, name: str) -> Frame:
+        """Return a frame for work on the step at an address of its own."""
+        here = self.scope.frame.at(type_, name)
+        return replace(here, people=asked_of(self.step, here))
+
+    @property
+    def result(self) -> UnitResult:
+        return self.scope.result(self.id)
+
+    @property
+    def key(self) -> str:
+        """Return a text that means this step, and in a loop this iteration."""
+        return f"{self.scope.frame.address};{self.id}"
+
+    @property
+    def feeds_loop(self) -> bool:
+        """Return whether a list is wanted of the step, as a loop goes through what an agent gives."""
+        by_agent = not self.step.tools and not asks(self.step)
+        return by_agent and self.scope.layout.feeds_loop(self.id)
+
+    async def start(self) -> None:
+        """Begin the step, if the limits allow one more."""
+        frame = self.frame
+        frame.note(StepStarted(name=self.id, kind=segment_of(self.unit), title=self.step.title))
+        self.mark()
+        await frame.within_limits()
+        frame.meter.count(Usage(steps=1))
+        frame.host.count(Usage(steps=1))
+
+    def mark(self, **changes: Any) -> None:
+        """Change the record of the step, which is under way."""
+        self.scope.mark(self.unit, **changes)
+
+    def finish(self, result: UnitResult) -> None:
+        self.scope.finish(self.unit, result)
+
+
+def asked_of(step: PlanStep, frame: Frame) -> People:
+    """Return who may answer what a step asks: those whom it names, else those of the plan."""
+    if not step.assignees:
+        return frame.people
+    return People(assignees=list(dict.fromkeys(map(canonical_name, step.assignees))))
+
+
 def segment_of(unit: Unit) -> str:
     """Return the type of a unit's address segment."""
     if isinstance(unit, StepUnit):
         return "hitl" if asks(unit.step) else "step"
     return "loop"
-
-
-def _skipped(unit: Unit, reason: str) -> UnitResult:
-    return UnitResult(status="skipped", reason=reason, iterations=_no_items(unit))
-
-
-def _no_items(unit: Unit) -> list[Iteration] | None:
-    return [] if isinstance(unit, LoopUnit) else None
 
 
 def _words(answer: JSON, outcome: str | None = None) -> JSON:

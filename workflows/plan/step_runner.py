@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.plan import StepUnit, asks
-from holdfast.blueprint.plan.lists import LIST_OUTPUT
+from holdfast.blueprint.plan import asks
 from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
 from holdfast.protocol.events import StepRetrying
@@ -15,52 +15,48 @@ from holdfast.protocol.plans import UnitResult, said
 from holdfast.workflows.agents import AgentCall, ask_model, misfit_told, run_agent, within_own_limits
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
-from holdfast.workflows.plan.questions import DECLINED, ask, lets_tools_run
-from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.scope import PlanScope
-from holdfast.workflows.plan.tool_calls import CallError, StepTools
+from holdfast.workflows.plan.questions import ask
+from holdfast.workflows.plan.results import Ended, failed
+from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.tool_calls import CallError, CallOutcome, StepTools
 from holdfast.workflows.toolbox import ASK_PERSON, ask_person, person
 
 RESULT_SHOWN = 20_000
 """Most characters of a result that a model is shown without a reference to it."""
 
 
-async def run_step(unit: StepUnit, scope: PlanScope) -> None:
+async def run_step(run: StepRun) -> None:
     """Run a step to its end; a failure is a result, too."""
-    here = scope.at(unit)
-    await here.host.until_resumed()
+    await run.frame.host.until_resumed()
     try:
-        await scope.start(unit)
-        result = await _result(unit, scope)
+        await run.start()
+        result = await _result(run)
     except HANDLED as error:
-        cause = failure_of(error, here.address)
+        cause = failure_of(error, run.frame.address)
         if is_cancelled(error) or cause.final:
             raise
         result = failed(cause.type, cause.message)
-    scope.finish(unit, result)
+    run.finish(result)
 
 
-async def _result(unit: StepUnit, scope: PlanScope) -> UnitResult:
-    step = unit.step
-    if asks(step):
-        answer = await ask(unit, scope)
-        if answer.status != "completed" or not step.tools:
+async def _result(run: StepRun) -> UnitResult:
+    if asks(run.step):
+        answer = await ask(run)
+        if answer.status != "completed" or not run.step.tools:
             return answer
-        if not lets_tools_run(step, answer):
-            return UnitResult(status="skipped", reason=DECLINED, response=answer.response)
-    return await _ToolStep(unit, scope).run() if step.tools else await _agents_work(unit, scope)
+    return await _ToolStep(run).work() if run.step.tools else await _agents_work(run)
 
 
-async def _agents_work(unit: StepUnit, scope: PlanScope) -> UnitResult:
+async def _agents_work(run: StepRun) -> UnitResult:
     """Return what an agent gives for the instruction: a text, or data."""
-    opening = [Message(role="user", content=scope.fill(unit.step.instruction))]
-    call = scope.context.restricted_call(unit.step)
-    if scope.layout.feeds_loop(unit.id):
+    opening = [Message(role="user", content=run.scope.fill(run.step.instruction))]
+    call = run.scope.context.restricted_call(run.step)
+    if run.feeds_loop:
         call = _asking_for_list(call)
     try:
-        output = (await run_agent(call, opening, scope.at(unit), surroundings(unit, scope))).output
+        output = (await run_agent(call, opening, run.frame, surroundings(run))).output
     except HANDLED as error:
-        cause = failure_of(error, scope.at(unit).address)
+        cause = failure_of(error, run.frame.address)
         if call.agent.output_schema != LIST_OUTPUT or cause.type != "output_invalid" or cause.output is None:
             raise
         output = cause.output  # still no list: the loop asks a person for its items, or fails, or has one item
@@ -76,22 +72,22 @@ def _asking_for_list(call: AgentCall) -> AgentCall:
     return replace(call, agent=call.agent.model_copy(update={"output_schema": LIST_OUTPUT}))
 
 
-def surroundings(unit: StepUnit, scope: PlanScope) -> str:
+def surroundings(run: StepRun) -> str:
     """Return what a model gets of the plan around a step, beside the step's instruction."""
-    step = unit.step
+    step, scope = run.step, run.scope
     lines = [f"You work on one step of a plan, and on nothing else. The plan's goal: {scope.context.plan.goal}"]
     lines.append(f"The step: {step.id}{f', {step.title}' if step.title else ''}")
     if step.expected_result:
-        lines.append(f"Expected of it: {step.expected_result}")
-    if not step.tools and not asks(step) and scope.layout.feeds_loop(step.id):
-        lines.append("Give a list: the plan goes on with each of its items.")
+        lines.append(f"Expected result: {step.expected_result}")
+    if run.feeds_loop:
+        lines.append("Return a list: the plan continues with each of its items.")
     if scope.context.task is not None:
-        lines.append(f"What the plan was given: {_shown(scope.context.task)}")
+        lines.append(f"Input of the plan: {_shown(scope.context.task)}")
     referred = {str(reference) for reference in references_of(step.instruction)}
     if scope.around and "CURRENT_ITEM" not in referred:
         item = scope.around[-1]
-        lines.append(f"It runs once an item; this is item {item.index}: {_shown(item.item)}")
-    for id_ in unit.needs:
+        lines.append(f"It runs once for each item; this is item {item.index}: {_shown(item.item)}")
+    for id_ in run.unit.needs:
         need = scope.lookup(id_)
         if f"RESULT_FROM_{id_}" not in referred and need.succeeded:
             lines.append(f"Result of {id_}: {_shown(need.value)}")
@@ -103,23 +99,15 @@ def _shown(value: object) -> str:
     return text if len(text) <= RESULT_SHOWN else f"{text[:RESULT_SHOWN]}…"
 
 
-class _Ended(Exception):
-    """The end of a step in the middle of a reply's calls."""
-
-    def __init__(self, result: UnitResult) -> None:
-        super().__init__(result.status)
-        self.result = result
-
-
 class _ToolStep:
     """The tools of one step, in their order, with arguments from a model; a tool that is done is not called again."""
 
-    def __init__(self, unit: StepUnit, scope: PlanScope) -> None:
-        self.unit, self.step, self.scope = unit, unit.step, scope
-        self.agent_call = scope.context.agent_call(unit.step)
-        self.frame = within_own_limits(scope.frame.at("step", unit.id), self.agent_call)
-        self.tools = StepTools(unit, scope, self.frame)
-        self.open = list(unit.step.tools)
+    def __init__(self, run: StepRun) -> None:
+        self.run, self.step = run, run.step
+        self.agent_call = run.scope.context.agent_call(run.step)
+        self.frame = within_own_limits(run.beside("step", run.id), self.agent_call)
+        self.tools = StepTools(run, self.frame)
+        self.open = list(run.step.tools)
         """Tools that are still to be called."""
         self.done_before: set[str] = set()
         """Tools that were done by an earlier reply."""
@@ -129,17 +117,17 @@ class _ToolStep:
         self.messages = [Message(role="user", content=self._instruction())]
 
     def _instruction(self) -> JSON:
-        instruction = self.scope.fill(self.step.instruction)
+        instruction = self.run.scope.fill(self.step.instruction)
         if asks(self.step):
             return f"A person has agreed to this: {text_of(instruction)}"
         return instruction or f"Call {', '.join(self.step.tools)}."
 
-    async def run(self) -> UnitResult:
+    async def work(self) -> UnitResult:
         """Return how the step ends."""
         try:
             while self.open:
                 await self._turn()
-        except _Ended as end:
+        except Ended as end:
             return end.result
         data = self.tools.returned[-1]["data"]
         return UnitResult(status="completed", response=self.text or said(data), data=data)
@@ -147,7 +135,7 @@ class _ToolStep:
     async def _turn(self) -> None:
         """Ask the model for calls, and make them."""
         if self.requests >= self.agent_call.agent.max_turns:
-            raise _Ended(failed("max_turns", f"{self.step.id} was not done in {self.requests} requests to the model"))
+            raise Ended(failed("max_turns", f"{self.step.id} was not done in {self.requests} requests to the model"))
         for tool in list(self.open):
             await self._look_up(tool)
         reply = await self._reply()
@@ -169,7 +157,7 @@ class _ToolStep:
                 self.frame.note(StepRetrying(tool=other, instead_of=tool))
                 self.open[self.open.index(tool)] = other
                 return
-        raise _Ended(failed(error.kind or error.type, error.message))
+        raise Ended(failed(error.kind or error.type, error.message))
 
     async def _reply(self) -> ModelReply:
         specs = [self.tools.spec(tool) for tool in self.open]
@@ -182,10 +170,10 @@ class _ToolStep:
             step=self.step.id,
             agent=self.agent_call.name,
             model=agent.model,
-            instructions=f"{instructions}\n\n{surroundings(self.unit, self.scope)}".strip(),
+            instructions=f"{instructions}\n\n{surroundings(self.run)}".strip(),
             messages=self.messages,
             tools=specs,
-            settings=agent.settings,
+            settings=agent.model_settings,
         )
         return await ask_model(request, self.agent_call, self.frame, self.step.id)
 
@@ -196,7 +184,7 @@ class _ToolStep:
     def _correct(self, reply: ModelReply, problem: str, type_: str = "bad_parameters") -> None:
         """Give the model's reply back with its problem, as long as there is a retry."""
         if not self.tools.may_retry("bad_parameters"):
-            raise _Ended(failed(type_, f"{self.step.id}: {problem}"))
+            raise Ended(failed(type_, f"{self.step.id}: {problem}"))
         self.messages = [*self.messages, *misfit_told(reply, problem)]
 
     async def _make_calls(self, reply: ModelReply) -> None:
@@ -217,53 +205,53 @@ class _ToolStep:
     async def _make_call(self, call: ToolCall) -> tuple[JSON, bool]:
         """Make a call; return its result for the model, and whether it failed."""
         if call.name == ASK_PERSON and self._may_ask:
-            async with self.scope.context.one_question:
+            async with self.run.scope.context.one_question:
                 return await ask_person(call, self.frame.at("tool", call.name, call.id)), False
         tool = self._tool_called(call.name)
         if call.unreadable is not None:
-            return await self._erred(tool, f"the arguments cannot be read: {call.unreadable}")
-        if tool is None:
+            outcome = self.tools.refused(f"the arguments cannot be read: {call.unreadable}")
+        elif tool is None:
             names = ", ".join(self.tools.spec(tool).name for tool in self.open)
-            return await self._erred(None, f"this step has no tool {call.name!r}; call {names}")
-        same = next((one for one in self.tools.returned if (one["tool"], one["parameters"]) == (tool, call.args)), None)
-        if same is not None:
-            return same["data"], False
+            outcome = self.tools.refused(f"this step has no tool {call.name!r}; call {names}")
+        elif (earlier := self._earlier_result(call, tool)) is not None:
+            return earlier[0], False
+        else:
+            outcome = await self._call_tool(tool, call.args)
+        if outcome.ending is not None:
+            raise Ended(outcome.ending)
+        if outcome.error is not None:
+            return await self._after_error(outcome.error, tool), True
+        return outcome.data, False
+
+    def _earlier_result(self, call: ToolCall, tool: str) -> tuple[JSON] | None:
+        """Return the result for a call that is not made again, as it was made before; None for any other."""
+        for made in self.tools.returned:
+            if (made["tool"], made["parameters"]) == (tool, call.args):
+                return (made["data"],)
         if tool not in self.open and tool in self.done_before:
-            return f"{call.name} was done before, and is not run again; call {self.open[0]}", False
-        return await self._call_tool(tool, call.args)
+            return (f"{call.name} was done before, and is not run again; call {self.open[0]}",)
+        return None
 
     def _tool_called(self, name: str) -> str | None:
         """Return the tool that the model means, of those that are to be called, else of those that are done."""
         tools = [*self.open, *(call["tool"] for call in self.tools.returned)]
         return next((tool for tool in tools if self.tools.spec(tool).name == name), None)
 
-    async def _call_tool(self, tool: str, args: JSONObject) -> tuple[JSON, bool]:
+    async def _call_tool(self, tool: str, args: JSONObject) -> CallOutcome:
+        """Call a tool; one that fails is still to be called, though another call of it may have succeeded."""
         outcome = await self.tools.call(tool, args)
-        if outcome.error is None:
-            if tool in self.open:
-                self.open.remove(tool)
-            return outcome.data, False
-        if outcome.ending is not None:
-            raise _Ended(outcome.ending)
-        if tool not in self.open:
-            self.open.append(tool)  # to be called once more, though another call of it succeeded
-        return await self._after_error(outcome.error, tool)
+        if outcome.error is not None and tool not in self.open:
+            self.open.append(tool)
+        elif outcome.error is None and tool in self.open:
+            self.open.remove(tool)
+        return outcome
 
-    async def _erred(self, tool: str | None, message: str) -> tuple[str, bool]:
-        """Refuse a call that cannot be made, as long as there is a retry."""
-        error = CallError("bad_parameters", "unknown_tool" if tool is None else "tool_input", message)
-        ending = self.tools.ending(error)
-        if ending is not None:
-            raise _Ended(ending)
-        return f"error: {message}", True
-
-    async def _after_error(self, error: CallError, tool: str) -> tuple[str, bool]:
+    async def _after_error(self, error: CallError, tool: str | None) -> str:
         """Return an error for the model, that may call again; a tool that is missing is replaced."""
-        text = f"error: {error.message}"
-        if error.kind == "tool_missing":
-            other = await self.tools.replacement(tool)
-            if other is None:
-                raise _Ended(failed("tool_missing", error.message))
-            self.open[self.open.index(tool)] = other
-            text = f"{text}. Call {self.tools.spec(other).name} in its place"
-        return text, True
+        if error.kind != "tool_missing" or tool is None:
+            return f"error: {error.message}"
+        other = await self.tools.replacement(tool)
+        if other is None:
+            raise Ended(failed("tool_missing", error.message))
+        self.open[self.open.index(tool)] = other
+        return f"error: {error.message}. Call {self.tools.spec(other).name} in its place"

@@ -10,23 +10,21 @@ from dataclasses import dataclass
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
-from holdfast.blueprint.kinds import Agent, AgentTool
-from holdfast.blueprint.kinds.references import AGENT, IMPORT
-from holdfast.blueprint.plan import StepUnit
-from holdfast.blueprint.plan.tools import lack_of
+from holdfast.blueprint.kinds import Agent
+from holdfast.blueprint.plan.tools import MOST_RETRIES, lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import StepRetrying, ToolDenied
+from holdfast.protocol.permissions import policies_of
 from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
 from holdfast.workflows.approvals import Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.permissions import policies_of
 from holdfast.workflows.plan.questions import ask_to_reconnect
-from holdfast.workflows.plan.results import failed
-from holdfast.workflows.plan.scope import PlanScope
-from holdfast.workflows.toolbox import Toolbox, described_here
+from holdfast.workflows.plan.results import failed, skipped
+from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.toolbox import Toolbox
 
 RETRIES: dict[ErrorKind, int] = {
     "authorisation": 1,
@@ -35,8 +33,6 @@ RETRIES: dict[ErrorKind, int] = {
     "timeout": 0,
     "business": 1,
 }
-MOST_RETRIES = 2
-"""Largest number of retries of a step, of all kinds together, for each item."""
 _BY_A_MODEL = ("tool_missing", "bad_parameters", "business")
 """Errors after which a model may call again; after others a person has been asked, or nothing helps."""
 
@@ -67,19 +63,19 @@ class CallOutcome:
 class StepTools:
     """The tools of one step. The state holds what they returned, which were called, and the number of retries."""
 
-    def __init__(self, unit: StepUnit, scope: PlanScope, frame: Frame) -> None:
-        self._unit, self._scope, self._frame = unit, scope, frame
-        self.step, self._context = unit.step, scope.context
-        self._agent: Agent = self._context.policy_agent(unit.step)
+    def __init__(self, run: StepRun, frame: Frame) -> None:
+        self._run, self._frame = run, frame
+        self.step, self._context = run.step, run.scope.context
+        self._agent: Agent = self._context.policy_agent(run.step)
 
     @property
     def returned(self) -> list[JSONObject]:
         """Return the calls that succeeded: `tool`, `parameters` and `data`."""
-        return self._scope.result(self.step.id).tool_results
+        return self._run.result.tool_results
 
     def spec(self, tool: str) -> ToolSpec:
         """Return the description of a tool that was looked up."""
-        return self._context.specs[tool]
+        return self._context.catalogue.specs[tool]
 
     def last(self, tool: str) -> JSONObject | None:
         """Return the last call of a tool that succeeded."""
@@ -87,11 +83,11 @@ class StepTools:
 
     def may_retry(self, kind: ErrorKind) -> bool:
         """Return whether the step has a retry left; it is counted."""
-        tries = Counter(self._scope.result(self.step.id).tries)
+        tries = Counter(self._run.result.tries)
         if tries[kind] >= RETRIES[kind] or tries.total() >= MOST_RETRIES:
             return False
         tries[kind] += 1
-        self._scope.mark(self._unit, tries=dict(tries))
+        self._run.mark(tries=dict(tries))
         return True
 
     async def look_up(self, tool: str) -> CallError | None:
@@ -100,24 +96,16 @@ class StepTools:
         if lack is not None:
             kind: ErrorKind | None = "tool_missing" if lack.type == "unknown_tool" else None
             return CallError(kind, lack.type, f"{lack.message}; {lack.hint}" if lack.hint else lack.message)
-        if tool in self._context.specs:
-            return None
         try:
-            [spec] = await self._described(tool)
+            await self._context.catalogue.require(tool, self._frame)
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            cause = failure_of(error, self._scope.frame.address)
+            cause = failure_of(error, self._run.scope.frame.address)
             return CallError.of(cause.type, cause.message)
         except ValueError:
             return CallError(None, "bad_tool", f"{tool!r} is more than one tool: name one of them")
-        self._context.specs[tool] = spec
         return None
-
-    async def _described(self, tool: str) -> list[ToolSpec]:
-        if tool.startswith((AGENT, IMPORT)):
-            return described_here([AgentTool(name=tool)], self._context.blueprint)
-        return await self._frame.host.activities.describe_tools([tool])
 
     async def replacement(self, tool: str) -> str | None:
         """Return another tool that does what the step wants, in place of one that is missing."""
@@ -134,8 +122,13 @@ class StepTools:
         if isinstance(made, CallError):
             return CallOutcome(error=made, ending=self.ending(made))
         call = {"tool": tool, "parameters": args, "data": made.data}
-        self._scope.mark(self._unit, tool_results=[*self.returned, call])
+        self._run.mark(tool_results=[*self.returned, call])
         return made
+
+    def refused(self, message: str) -> CallOutcome:
+        """Return the outcome of a call that cannot be made."""
+        error = CallError("bad_parameters", "tool_input", message)
+        return CallOutcome(error=error, ending=self.ending(error))
 
     def ending(self, error: CallError) -> UnitResult | None:
         """Return how the step ends by an error; None if the model may call again, which is counted."""
@@ -146,7 +139,7 @@ class StepTools:
             return None
         if error.kind == "timeout" and self.step.optional:
             what = {"type": error.kind, "message": error.message}
-            return UnitResult(status="skipped", reason="timeout", error=what)
+            return skipped("timeout", error=what)
         return failed(error.kind, error.message)
 
     async def _authorised(self, tool: str, args: JSONObject) -> CallOutcome | CallError:
@@ -154,7 +147,7 @@ class StepTools:
             made = await self._once(tool, args)
             if isinstance(made, CallOutcome) or made.kind != "authorisation" or not self.may_retry("authorisation"):
                 return made
-            match await ask_to_reconnect(tool, made.message, self._scope, self.step):
+            match await ask_to_reconnect(tool, made.message, self._run):
                 case "cancelled":
                     return CallError(None, "cancelled", f"a person cancelled {self.step.id}")
                 case "no":
@@ -166,27 +159,27 @@ class StepTools:
         if (wrong := _misfit(spec, args)) is not None:
             return CallError("bad_parameters", "tool_input", f"the arguments of {tool} do not fit: {wrong}")
         # Each failed call is a retry or the end of the step, so that this number is given once.
-        number = len(self.returned) + sum(self._scope.result(self.step.id).tries.values()) + 1
+        number = len(self.returned) + sum(self._run.result.tries.values()) + 1
         call = ToolCall(id=f"call_{number}", name=spec.name, args=args)
-        here = self._frame.at("tool", spec.name, call.id)
+        frame = self._frame.at("tool", spec.name, call.id)
         try:
-            return _outcome_of(await self._permitted_call(tool, call, spec, here))
+            return _outcome_of(await self._permitted_call(tool, call, spec, frame))
         except Denied as denied:
-            here.note(ToolDenied(tool=tool, reason=str(denied)))
+            frame.note(ToolDenied(tool=tool, reason=str(denied)))
             return CallError(None, "not_approved", str(denied))
         except HANDLED as error:
-            cause = failure_of(error, here.address)
+            cause = failure_of(error, frame.address)
             if is_cancelled(error) or cause.final:
                 raise
             return CallError.of(cause.type, cause.message)
 
-    async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, here: Frame) -> JSON:
+    async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
         policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
-        allowed = await approved(with_defaults(call, spec), spec, policies, here)
-        called = dict.fromkeys([*self._scope.result(self.step.id).called, tool])
-        self._scope.mark(self._unit, called=list(called))
-        return await box.run(allowed, spec, here)
+        allowed = await approved(with_defaults(call, spec), spec, policies, frame)
+        called = dict.fromkeys([*self._run.result.called, tool])
+        self._run.mark(called=list(called))
+        return await box.run(allowed, spec, frame)
 
 
 def _outcome_of(result: object) -> CallOutcome | CallError:

@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState
-from holdfast.workflows.plan.definitions import author_of, frame_of
+from holdfast.workflows.plan.definitions import frame_of
 from holdfast.workflows.plan.handlers import PlanHandlers
 from holdfast.workflows.plan.outcome import output_of
 from holdfast.workflows.plan.scheduler import Scheduler
@@ -23,7 +23,6 @@ class PlanWorkflow(PlanHandlers):
     @workflow.init
     def __init__(self, definition: PlanDefinition, state: ScheduledState) -> None:
         super().__init__(definition, state)
-        self.author = author_of(definition)
 
     @workflow.run
     async def run(self, definition: PlanDefinition, state: ScheduledState) -> PlanResult:
@@ -32,7 +31,8 @@ class PlanWorkflow(PlanHandlers):
 
     async def _work(self) -> PlanScope:
         frame = frame_of(self, self.definition)
-        plan_state = self.take_up(frame, (await self.begin_plan(frame)).specs)
+        await self.begin_plan(frame)
+        plan_state = self.take_up(frame)
         await Scheduler(plan_state, self.definition, wants_rest=lambda: self.history.is_long).run(self.next_round)
         self.note_end(plan_state.root)
         return plan_state.root

@@ -14,6 +14,9 @@ from holdfast.workflows.steps.map import run_map
 from holdfast.workflows.steps.parallel import run_parallel
 from holdfast.workflows.steps.plan import run_plan
 from holdfast.workflows.steps.step import run_plain
+from holdfast.workflows.steps.timer import run_timer
+from holdfast.workflows.steps.wait import run_wait
+from holdfast.workflows.steps.workflow import run_workflow
 
 EXECUTORS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "step": run_plain,
@@ -26,6 +29,9 @@ EXECUTORS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "cache": run_cache,
     "agentic_loop": run_agentic_loop,
     "plan": run_plan,
+    "timer": run_timer,
+    "workflow": run_workflow,
+    "wait": run_wait,
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AgenticLoop
 from holdfast.workflows.agents import AgentCall, opening_of, run_agent
+from holdfast.workflows.assignees import asked_in
 from holdfast.workflows.frame import Frame
 
 LOG = "command_log"
@@ -15,6 +16,7 @@ LOG = "command_log"
 async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> JSON:
     """Run a planner and return its output; its log is written to `context.command_log`."""
     value = frame.input_of(step)
+    frame = replace(frame, people=asked_in(step, frame))
     asking = AgentCall.of(
         step.planner,
         step.name,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
+from holdfast.workflows.assignees import asked_in
 from holdfast.workflows.child_definition import alone
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -19,7 +22,7 @@ async def run_clarify(step: Clarify, frame: Frame) -> JSON:
         raise failure("input_invalid", f"what {step.name} knows must be an object, not {brief(facts)}", frame.address)
     agent = step.agent if isinstance(step.agent, Agent) else frame.blueprint.agents.get(step.agent or "")
     definition = ClarifyDefinition(
-        **alone(step, frame),
+        **alone(step, replace(frame, people=asked_in(step, frame))),
         goal=text_of(frame.render(step.goal)),
         known=facts or {},
         instructions="" if agent is None else text_of(frame.render(agent.instructions)),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
 from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, Hold, InvalidAnswer, QuestionRequest
 from holdfast.workflows.assignees import people_of
+from holdfast.workflows.attachments import attachments_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.questions import Reply
+from holdfast.workflows.verification import ask_until_verified
 
 HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 """The default message: a question shows the previous output, a hold shows nothing of it."""
@@ -23,7 +25,18 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     seen = frame.after(frame.render(step.input))
     asked, people = _asked(step, seen), people_of(step, seen)
     timeout, takes_default = _deadline(step)
-    reply = await frame.ask(asked, timeout, takes_default=takes_default, people=people)
+    attached = await attachments_of(step, seen)
+    request = QuestionRequest(
+        asked,
+        frame.address,
+        frame.iteration,
+        timeout,
+        takes_default,
+        people=people,
+        label=frame.label,
+        attachments=attached,
+    )
+    reply = await ask_until_verified(step, request, frame)
     match reply.status:
         case "answered":
             frame.turn("User", reply.content)
@@ -50,7 +63,7 @@ async def _hold(step: Hitl, frame: Frame) -> JSON:
     """Wait without a question; return the input unchanged."""
     value = frame.render(step.input)
     text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
-    message = text if text.strip() else f"The run holds at {step.name}."
+    message = text if text.strip() else f"The run is on hold at {step.name}."
     reply = await frame.host.ask(QuestionRequest(Hold(message=message), frame.address, frame.iteration, step.timeout))
     match reply.status:
         case "answered":
@@ -58,7 +71,7 @@ async def _hold(step: Hitl, frame: Frame) -> JSON:
         case "expired" if step.on_timeout in ("default", "skip"):
             return value
         case "expired":
-            raise failure("question_expired", f"nobody let {step.name} go on in time", frame.address)
+            raise failure("question_expired", f"nobody resumed {step.name} in time", frame.address)
     raise failure("stopped", f"{reply.by or 'somebody'} ended the run at {step.name}", frame.address, final=True)
 
 
@@ -77,8 +90,17 @@ def _asked(step: Hitl, frame: Frame) -> Asked:
         options,
         step.allow_custom,
         max(len(options), 1) if step.multiple is True else step.multiple or 1,
+        _weights(step, frame),
     )
     return QUESTION_KINDS[step.ask].of(draft)
+
+
+def _weights(step: Hitl, frame: Frame) -> JSONObject:
+    """Return what the author says of the action that is to be permitted."""
+    action = None if step.action is None else text_of(frame.render(step.action))
+    details = None if step.details is None else frame.render(step.details)
+    weights = {"action": action, "risk": step.risk, "details": details}
+    return {key: value for key, value in weights.items() if value is not None}
 
 
 def _options(step: Hitl, frame: Frame) -> list[Option]:

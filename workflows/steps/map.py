@@ -24,9 +24,9 @@ async def run_map(step: Map, frame: Frame) -> JSON:
     if len(items) > frame.host.history.limits.items:
         outputs = await _in_pages(step, items, inside)
     elif step.map.max_concurrency == 1:
-        outputs = await one_by_one(step.map, Items(items), inside)
+        outputs = await one_by_one(step.map, Items(items, total=len(items)), inside)
     else:
-        outputs, changed = await at_once(step.map, Items(items), inside)
+        outputs, changed = await at_once(step.map, Items(items, total=len(items)), inside)
         take_items_changes(frame, changed)
     return _finalized(step, outputs, frame)
 
@@ -38,6 +38,7 @@ async def _in_pages(step: Map, items: list[JSON], frame: Frame) -> list[JSON]:
     definition = MapDefinition(
         **alone(bare, frame),
         items=items,
+        total=len(items),
         iteration=frame.iteration,
         conversing=frame.conversing,
         history_management=frame.history_management,
@@ -54,7 +55,7 @@ def _items(step: Map, frame: Frame) -> list[JSON]:
         with suppress(ValueError):  # reported below, like anything else that is no list
             value = json.loads(value)
     if not isinstance(value, list):
-        text = f"{step.name} goes through a list, but {step.map.iterable_input} is {brief(value)}"
+        text = f"{step.name} needs a list, but {step.map.iterable_input} is {brief(value)}"
         raise failure("input_invalid", text, frame.address)
     return value
 

@@ -9,11 +9,11 @@ from holdfast.blueprint.dependencies import reach_of, reach_of_tools, resolve_ag
 from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
+from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.walk import lists_within
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     DrivenDefinition,
-    DrivenResult,
     DrivenState,
     PlanDefinition,
     PlannerCall,
@@ -24,13 +24,14 @@ from holdfast.protocol.plans import (
 )
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.agents import AgentCall, agent_definition, within_own_limits
+from holdfast.workflows.assignees import asked_in
 from holdfast.workflows.child_definition import alone
 from holdfast.workflows.failures import raised
 from holdfast.workflows.frame import Frame
 
 DEFAULT_MODEL = "default"
 """Name in the worker's `[models]` of the model for a plan without an agent."""
-_ROOM = {"max_turns": 10_000, "max_tool_calls_per_turn": 100}
+_ROOM = {"max_turns": DRIVER_TURNS, "max_tool_calls_per_turn": 100}
 """Defaults for an agent that drives a plan: it needs more turns and calls than others."""
 DRIVING = """You drive a plan by control tools. The engine keeps the state: ask it, do not guess.
 - Work on the steps in the order of their dependencies. For a step with tools call execute_step_tool, \
@@ -50,9 +51,10 @@ _PREVIOUS = ("previous_step", "output")
 async def run_plan(step: Plan, frame: Frame) -> JSON:
     """Run a plan and return its output; a failed or cancelled plan fails the step, with the output in the failure."""
     value = frame.input_of(step)
+    frame = replace(frame, people=asked_in(step, frame))
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
     origin = PlanOrigin(given=source, planner=planner_of(step, frame), task=_task(step, value, frame))
-    result: PlanResult | DrivenResult
+    result: PlanResult
     if step.plan.driver == "agent":
         driver = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
         definition = _driven(step, driver, origin, frame)
@@ -89,8 +91,8 @@ def _by_engine(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanDefinition:
 
 
 def _driven(step: Plan, driver: AgentCall, origin: PlanOrigin, frame: Frame) -> DrivenDefinition:
-    written = driver.agent.model_dump(include=driver.agent.model_fields_set & _ROOM.keys())
-    agent = driver.agent.model_copy(update=_ROOM | written)
+    own = driver.agent.model_dump(include=driver.agent.model_fields_set & _ROOM.keys())
+    agent = driver.agent.model_copy(update=_ROOM | own)
     instructions = f"{text_of(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
     base = agent_definition(replace(driver, agent=agent), instructions, [], frame)
     reach = reach_of([step], frame.blueprint)
@@ -165,7 +167,7 @@ def _step_read(step: Plan, blueprint: Blueprint) -> tuple[PlainStep, AnyStep | N
 
 def _bare(step: Plan) -> Plan:
     """Return the step without the templates that are rendered here, so that the child need not carry what they read."""
-    return step.model_copy(update={"input": None, "when": None})
+    return step.model_copy(update={"input": None, "when": None, "assignees": []})
 
 
 def _read(step: Plan, frame: Frame) -> JSONObject:
@@ -180,7 +182,7 @@ def _read(step: Plan, frame: Frame) -> JSONObject:
     }
 
 
-def _failure(step: Plan, result: PlanResult | DrivenResult, frame: Frame) -> Failure:
+def _failure(step: Plan, result: PlanResult, frame: Frame) -> Failure:
     steps = result.output["steps"]
     failed = [
         f"{id_}: {record['error']['message']}"

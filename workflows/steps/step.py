@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import ImportConfig, PlainStep
 from holdfast.protocol.agents import ToolRequest
 from holdfast.protocol.context import read
 from holdfast.workflows.agents import AgentCall, opening_of, run_agent
+from holdfast.workflows.assignees import asked_in
+from holdfast.workflows.attachments import with_files
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
@@ -15,6 +19,7 @@ from holdfast.workflows.tools import call_tool
 
 async def run_plain(step: PlainStep, frame: Frame) -> JSON:
     value = frame.input_of(step)
+    frame = replace(frame, people=asked_in(step, frame))
     if step.agent is not None:
         return await _run_agent(step, frame, value)
     if step.uses is None:
@@ -23,13 +28,14 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
         return await _run_import(step, frame, value)
     if step.uses in BUILTINS:
         return BUILTINS[step.uses](value, frame)
-    request = ToolRequest(tool=step.uses, input=value)
+    request = ToolRequest(tool=step.uses, input=value, idempotent=step.idempotent)
     return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
 
 async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
     asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, timeout=step.timeout, retry=step.retry)
-    return (await run_agent(asking, opening_of(step, value, frame), frame)).output
+    opening = with_files(opening_of(step, value, frame), step, frame)
+    return (await run_agent(asking, opening, frame)).output
 
 
 async def _run_import(step: PlainStep, frame: Frame, value: object) -> JSON:

@@ -1,0 +1,296 @@
+"""Claims, delegations and reassignments of open questions: the handlers that `BaseWorkflow` has for them.
+
+A claim has no timer: whether it still holds is judged when somebody answers, so it costs no event beside its update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+from holdfast.blueprint.people import GROUP
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.assignment import (
+    CLAIM,
+    DELEGATE,
+    MOST_ASSIGNMENTS,
+    REASSIGN,
+    RELEASE,
+    AssignmentCommand,
+    AssignmentReceipt,
+    Claim,
+    Delegation,
+    Reassignment,
+    Release,
+)
+from holdfast.protocol.people import Groups, eligible, is_excluded, names_of, user_of, why_not, with_proved
+from holdfast.protocol.questions import Question
+from holdfast.workflows.details import Display
+from holdfast.workflows.door import NOTHING, one_argument, refused, value_in
+from holdfast.workflows.history import History
+from holdfast.workflows.questions import Questions
+from holdfast.workflows.steering import (
+    Steering,
+    check_may_answer,
+    check_may_steer,
+    check_payload_token,
+    digest_of_command,
+)
+
+
+class AssignmentHandlers:
+    """The updates by which people claim, release, delegate and reassign questions."""
+
+    run_id: str
+    steer: list[str]
+    started_by: str | None
+    questions: Questions
+    history: History
+    display: Display
+
+    def check_busy(self) -> None:
+        """Refuse an update that can wait. For subclasses."""
+        raise NotImplementedError
+
+    def refuse_signal(self, refusal: Refusal, by: str | None = None) -> None:
+        """List a refused signal in the view. For subclasses."""
+        raise NotImplementedError
+
+    # Answers to claimed questions
+
+    def check_claims(self, answers: Answers) -> None:
+        """Refuse an answer to a question that somebody else has claimed. For validators only. Raises `Refusal`.
+
+        Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
+        """
+        if self.questions.taken_under(answers.key, answers.digest):
+            return
+        for answer in answers.answers:
+            question = self.questions.named(answer.question)
+            groups = with_proved(guard.DEPLOYMENT.groups, answers.by, answers.groups)
+            if question is None or (answer.action != "accept" and self._supervises(answers.by, groups)):
+                continue
+            _check_unclaimed(question, answers.by)
+
+    def check_claims_of_signal(self, answers: Answers) -> None:
+        """Refuse an answer by signal to a question that somebody else has claimed. Raises `Refusal`."""
+        for answer in answers.answers:
+            if (question := self.questions.named(answer.question)) is not None:
+                _check_unclaimed(question, answers.by)
+
+    def _supervises(self, by: str | None, groups: Groups) -> bool:
+        """Return whether this user started the run, or is among those that the blueprint lets steer it."""
+        user = user_of(by)
+        if user is None:
+            return False
+        return user == user_of(self.started_by) or bool(set(names_of(user, groups)) & set(self.steer))
+
+    # Handlers
+
+    @workflow.update(name=CLAIM, description="Keep an open question for yourself, for a while.")
+    def claim(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
+        return self._take_assignment(Claim, payload)
+
+    @claim.validator
+    def _check_claim(self, payload: RawValue = NOTHING) -> None:
+        self._check_assignment(Claim, payload)
+
+    @workflow.update(name=RELEASE, description="End a claim.")
+    def release(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
+        return self._take_assignment(Release, payload)
+
+    @release.validator
+    def _check_release(self, payload: RawValue = NOTHING) -> None:
+        self._check_assignment(Release, payload)
+
+    @workflow.update(name=DELEGATE, description="Give your part in an open question to somebody else.")
+    def delegate(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
+        return self._take_assignment(Delegation, payload)
+
+    @delegate.validator
+    def _check_delegate(self, payload: RawValue = NOTHING) -> None:
+        self._check_assignment(Delegation, payload)
+
+    @workflow.update(name=REASSIGN, description="Replace the people that an open question waits for.")
+    def reassign(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
+        return self._take_assignment(Reassignment, payload)
+
+    @reassign.validator
+    def _check_reassign(self, payload: RawValue = NOTHING) -> None:
+        self._check_assignment(Reassignment, payload)
+
+    @workflow.signal(name=CLAIM)
+    @one_argument
+    def claim_signal(self, payload: RawValue = NOTHING) -> None:
+        self._refuse_assignment_signal(CLAIM)
+
+    @workflow.signal(name=RELEASE)
+    @one_argument
+    def release_signal(self, payload: RawValue = NOTHING) -> None:
+        self._refuse_assignment_signal(RELEASE)
+
+    @workflow.signal(name=DELEGATE)
+    @one_argument
+    def delegate_signal(self, payload: RawValue = NOTHING) -> None:
+        self._refuse_assignment_signal(DELEGATE)
+
+    @workflow.signal(name=REASSIGN)
+    @one_argument
+    def reassign_signal(self, payload: RawValue = NOTHING) -> None:
+        self._refuse_assignment_signal(REASSIGN)
+
+    def _refuse_assignment_signal(self, name: str) -> None:
+        self.history.signals += 1
+        self.refuse_signal(Refusal("not_allowed", f"the sender of a signal cannot be checked: use holdfast {name}"))
+
+    def _take_assignment(self, kind: type[AssignmentCommand], raw: RawValue) -> AssignmentReceipt:
+        self.history.updates += 1
+        try:
+            payload = value_in(raw, None)
+            command, digest = kind.read(payload), digest_of_command(kind.name, payload)
+            if not self.questions.taken_under(command.key, digest):
+                receipt = _receipt(command, self.questions.assign(command))
+                if command.key is not None:
+                    self.questions.remember_command(command.key, digest, command.by)
+                self.display.show()
+                return receipt
+            return _receipt(command, self.questions.named(command.question))
+        except Refusal as refusal:
+            raise refused(refusal) from None
+
+    # Checks, for validators only: they may read the deployment
+
+    def _check_assignment(self, kind: type[AssignmentCommand], raw: RawValue) -> None:
+        try:
+            payload = value_in(raw, guard.DEPLOYMENT.limits.answer)
+            command = kind.read(payload)
+            self._check_sender(command, payload)
+            if self.questions.taken_under(command.key, digest_of_command(kind.name, payload)):
+                return
+            self.check_busy()
+            question = self.questions.target(command.question)
+            _check_open(question, self.questions.assignments_of(question))
+            self._check_command(command, question)
+        except Refusal as refusal:
+            raise refused(refusal) from None
+
+    def _check_sender(self, command: AssignmentCommand, payload: object) -> None:
+        """Refuse a command whose token or sender is not right for it."""
+        verified = check_payload_token(self.run_id, command.name, payload)
+        if command.steers:
+            check_may_steer(Steering.of(payload), verified, self.steer, self.started_by)
+            return
+        check_may_answer(verified)
+        if verified is not None and command.key is None:
+            raise Refusal("not_allowed", "a command with a token needs a `key`, so that it counts once")
+
+    def _check_command(self, command: AssignmentCommand, question: Question) -> None:
+        if isinstance(command, Release):
+            self._check_may_release(command, question)
+            return
+        if not command.steers:
+            _check_may_take_part(command, question)
+            _check_unclaimed(question, command.by)
+        if command.recipients:
+            _check_recipients(command, question)
+
+    def _check_may_release(self, command: AssignmentCommand, question: Question) -> None:
+        claimant = question.claimant(workflow.now())
+        if claimant is None:
+            raise Refusal("not_allowed", f"question {question.id} is not claimed; there is nothing to release")
+        if command.user != claimant and not self._supervises(command.by, _groups_of(command)):
+            raise _claimed(question, claimant)
+
+
+def _groups_of(command: AssignmentCommand) -> Groups:
+    """Return the deployment's groups, with those that the sender's sign-in has proved."""
+    return with_proved(guard.DEPLOYMENT.groups, command.by, command.groups)
+
+
+def _check_open(question: Question, assignments: int) -> None:
+    if question.deadline is not None and question.deadline <= workflow.now():
+        raise Refusal("expired", f"question {question.id} expired at {question.deadline.isoformat()}")
+    if assignments >= MOST_ASSIGNMENTS:
+        text = f"question {question.id} was claimed and delegated {assignments} times, which is the limit"
+        raise Refusal("not_allowed", f"{text}; answer it, or decline it")
+
+
+def _check_may_take_part(command: AssignmentCommand, question: Question) -> None:
+    """Refuse somebody who may not answer, or has accepted already."""
+    if command.user is None:
+        way_out = "name them as `by` (on the command line: --by USER)"
+        raise Refusal("not_allowed", f"question {question.id}: the sender is not known: {way_out}")
+    if reason := why_not(question.people, command.by, _groups_of(command)):
+        raise Refusal("not_allowed", f"question {question.id}: {reason}")
+    if command.user in question.accepted_by:
+        text = f"{command.user} has accepted it before; it waits for somebody else"
+        raise Refusal("already_answered", f"question {question.id}: {text}")
+
+
+def _check_unclaimed(question: Question, by: str | None) -> None:
+    claimant = question.claimant(workflow.now())
+    if claimant is not None and claimant != user_of(by):
+        raise _claimed(question, claimant)
+
+
+def _claimed(question: Question, claimant: str) -> Refusal:
+    assert question.claimed_until is not None
+    until = question.claimed_until.isoformat(timespec="seconds")
+    way_out = "they can release it, and anyone who may steer the run can reassign it"
+    return Refusal("not_allowed", f"question {question.id} is claimed by {claimant} until {until}; {way_out}")
+
+
+def _check_recipients(command: AssignmentCommand, question: Question) -> None:
+    """Refuse people who may not answer, groups that are not known, and too few people for the quorum."""
+    groups, refuse = guard.DEPLOYMENT.groups, f"question {question.id}: "
+    for name in command.recipients:
+        if name == command.user and not command.steers:
+            raise Refusal("invalid_answer", f"{refuse}{name} has it already; name somebody else")
+        if is_excluded(name, question.people, groups):
+            excluded = ", ".join(question.not_by)
+            raise Refusal("not_allowed", f"{refuse}{name} may not have it: it may not be answered by {excluded}")
+        if name in question.accepted_by:
+            raise Refusal("not_allowed", f"{refuse}{name} has accepted it already, and counts once; name somebody else")
+        if _is_unknown_group(name):
+            listed = ", ".join(f"{GROUP}{group}" for group in groups) or "none"
+            raise Refusal("not_allowed", f"{refuse}this deployment has no {name}; known: {listed}")
+    _check_quorum(question, question.model_copy(update=command.changed(question, workflow.now())))
+
+
+def _is_unknown_group(name: str) -> bool:
+    """Return whether nobody is in this group. Where sign-ins prove groups, the file of the worker does not name all."""
+    proved = any(key.proves == "person" for key in guard.DEPLOYMENT.keys)
+    return name.startswith(GROUP) and name.removeprefix(GROUP) not in guard.DEPLOYMENT.groups and not proved
+
+
+def _check_quorum(before: Question, after: Question) -> None:
+    """Refuse a change that leaves fewer people than must accept, unless that was so before."""
+    people = eligible(after.people, guard.DEPLOYMENT.groups)
+    if people is None or after.quorum == 1:
+        return
+    can = {*people, *after.accepted_by}
+    if len(can) < after.quorum:
+        text = f"{after.quorum} people must accept, and only {len(can)} could: {_listed(sorted(can))}"
+        raise Refusal("not_allowed", f"question {before.id}: {text}; name somebody else")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody"
+
+
+def _receipt(command: AssignmentCommand, question: Question | None) -> AssignmentReceipt:
+    """Return the receipt; of a repeated command whose question is closed by now, without what it led to."""
+    at = workflow.now()
+    if question is None:
+        return AssignmentReceipt(question=command.question, status=command.status, by=command.by, at=at)
+    return AssignmentReceipt(
+        question=question.id,
+        status=command.status,
+        by=command.by,
+        at=at,
+        until=question.claimed_until,
+        assignees=question.assignees,
+    )

@@ -1,0 +1,125 @@
+"""Requests of an author's workflow to people, checked and made into a question: the kind, its form, and the people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.people import is_person
+from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.protocol.address import Address
+from holdfast.protocol.people import People, Rung
+from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft
+from holdfast.workflows.failures import failure
+from holdfast.workflows.timetable import SHORTEST_REMINDER
+
+Form = JSONObject | type[BaseModel]
+"""JSON Schema, or a pydantic model that has one."""
+Escalation = Sequence[tuple[timedelta, Sequence[str]]]
+"""Times after asking, rising, each with the assignees from then on."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The parts of a question as an author's code gives them; see `Human.ask`."""
+
+    message: str
+    kind: str
+    options: Sequence[str | JSONObject | Option]
+    schema: Form | None
+    payload: JSON
+    multiple: int
+    allow_custom: bool | None
+
+    @property
+    def form(self) -> JSONObject | None:
+        """Return the JSON Schema of the answer."""
+        return self.schema.model_json_schema() if isinstance(self.schema, type) else self.schema
+
+    def value_of(self, content: Any) -> Any:
+        """Return an answer as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
+        if not isinstance(self.schema, type) or QUESTION_KINDS[self.kind].hidden:
+            return content
+        if not QUESTION_KINDS[self.kind].consents:
+            return self.schema.model_validate(content)
+        if isinstance(content, dict) and content.get("payload") is not None:
+            return {**content, "payload": self.schema.model_validate(content["payload"])}
+        return content
+
+
+@dataclass(frozen=True)
+class Audience:
+    """The people a question is for, and when they are reminded, as an author's code gives them; see `Human.ask`."""
+
+    assignees: Sequence[str]
+    not_by: Sequence[str]
+    quorum: int
+    proof: Literal["person"] | None
+    escalate: Escalation
+    remind_every: timedelta | None
+
+
+def asked_of(wording: Wording, default: JSON, address: Address) -> Asked:
+    """Return the question. Raises a failure for a kind, an option or a message that cannot be used."""
+    if wording.kind not in ASK_KINDS:
+        raise failure("unknown_kind", f"unknown kind {wording.kind!r}; known: {', '.join(ASK_KINDS)}", address)
+    if wording.options and not ASK_KINDS[wording.kind].takes_options:
+        raise failure("bad_options", f"a question of kind {wording.kind!r} has no options", address)
+    if not wording.message.strip():
+        raise failure("empty_message", "the message is empty; a person must see what is asked", address)
+    options = [_option(option, address) for option in wording.options]
+    draft = Draft(
+        wording.message, default, wording.payload, wording.form, options, wording.allow_custom, wording.multiple
+    )
+    return QUESTION_KINDS[wording.kind].of(draft)
+
+
+def _option(option: str | JSONObject | Option, address: Address) -> Option:
+    if isinstance(option, Option):
+        return option
+    try:
+        return Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise failure("bad_options", f"the option {option!r}: {place}: {first['msg']}", address) from None
+
+
+def people_of(audience: Audience, address: Address) -> People:
+    """Return who may answer. Raises a failure for names, numbers and times that cannot be used."""
+    _check_audience(audience, address)
+    every = audience.remind_every
+    return People(
+        assignees=list(audience.assignees),
+        not_by=list(audience.not_by),
+        quorum=audience.quorum,
+        proof=audience.proof,
+        remind_every=None if every is None else every.total_seconds(),
+        ladder=[Rung(after=after.total_seconds(), assignees=list(names)) for after, names in audience.escalate],
+    )
+
+
+def _check_audience(audience: Audience, address: Address) -> None:
+    _check_names("assignees", audience.assignees, address)
+    _check_names("not_by", audience.not_by, address)
+    if audience.quorum < 1:
+        raise failure("bad_quorum", f"a quorum is at least 1, not {audience.quorum}", address)
+    every = audience.remind_every
+    if every is not None and every < SHORTEST_REMINDER:
+        raise failure("bad_reminder", f"reminders are at least {SHORTEST_REMINDER} apart, not {every}", address)
+    times = [after for after, _ in audience.escalate]
+    if times != sorted(set(times)) or (times and times[0] <= timedelta()):
+        raise failure("bad_escalation", "the times of escalate must rise, and be after the question", address)
+    for _, names in audience.escalate:
+        _check_names("escalate", names, address)
+
+
+def _check_names(key: str, names: Sequence[str], address: Address) -> None:
+    if isinstance(names, str) or not all(map(is_person, names)):
+        raise failure("bad_assignees", f"{key} must be a list of user:NAME and group:NAME, not {names!r}", address)

@@ -1,0 +1,36 @@
+"""The `wait` kind: wait for an event of another system; the output is the event."""
+
+from __future__ import annotations
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds import Wait
+from holdfast.protocol.incoming import LONGEST_KEY
+from holdfast.protocol.questions import AwaitedEvent, QuestionRequest
+from holdfast.workflows.failures import failure
+from holdfast.workflows.frame import Frame
+
+
+async def run_wait(step: Wait, frame: Frame) -> JSON:
+    seen = frame.after(frame.input_of(step))
+    key = text_of(seen.render(step.key))
+    if not key.strip() or len(key) > LONGEST_KEY:
+        reason = f"has {len(key)} characters; at most {LONGEST_KEY}" if key.strip() else "is empty"
+        raise failure("bad_key", f"the key of the event that {step.name} waits for {reason}", frame.address)
+    message = f"Waits for the event {step.event} with the key {key}."
+    default = seen.render(step.default)
+    asked = AwaitedEvent(message=message, name=step.event, key=key, payload=step.payload or {}, default=default)
+    takes_default = step.on_timeout == "default"
+    request = QuestionRequest(asked, frame.address, frame.iteration, step.timeout, takes_default, label=frame.label)
+    reply = await frame.put(request)
+    match reply.status:
+        case "answered":
+            return reply.content
+        case "expired" if takes_default:
+            return default
+        case "expired" if step.on_timeout == "skip":
+            return None
+        case "expired":
+            message = f"the event {step.event} with the key {key} did not come in time"
+            raise failure("event_timeout", message, frame.address)
+    raise failure(f"question_{reply.status}", f"{reply.by or 'somebody'} {reply.status} {step.name}", frame.address)
