@@ -1,15 +1,20 @@
 """Activities: calls of models and tools, the cache, secrets. They may fail and be retried; replay never runs them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
+from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.cache import CacheActivities, CacheStore, store_at
+from holdfast.activities.checkup import CheckActivities
+from holdfast.activities.files import FileActivities
+from holdfast.activities.graphs import CheckpointStore, MemoryCheckpoints, NoCheckpoints
 from holdfast.activities.interrupt import Interrupt, level, resumed
 from holdfast.activities.lookup import LookUpActivities
 from holdfast.activities.mcp_servers import McpServer, McpServers
+from holdfast.activities.metrics import MetricsInterceptor
 from holdfast.activities.models import ModelActivities
-from holdfast.activities.registry import tool
+from holdfast.activities.registry import agent, tool
 from holdfast.activities.secrets import SecretStore, secret
 from holdfast.activities.tools import ToolActivities
 from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Review
@@ -21,7 +26,9 @@ def all_activities(
     servers: McpServers | None = None,
     cache: CacheStore | None = None,
     secrets: Mapping[str, SecretStore] | None = None,
-) -> list[Callable[..., Any]]:
+    folders: Sequence[Path] = (),
+    checkpoints: CheckpointStore | None = None,
+) -> list[Callable[..., object]]:
     """Return every activity of a worker. The caller closes `servers` and `cache`.
 
     Args:
@@ -30,24 +37,34 @@ def all_activities(
         servers: MCP servers; None: none.
         cache: None: a cache in memory, which lasts as long as the worker.
         secrets: Stores by the name in references, such as `env`.
+        folders: The folders whose files questions may show, and models may see.
+        checkpoints: None: the checkpoints of graphs are kept in memory, for as long as the worker lasts.
     """
     servers = servers or McpServers({})
-    tools = ToolActivities(imports, servers, secrets or {})
-    calls = ModelActivities(models)
-    caching = CacheActivities(cache or store_at("sqlite::memory:"))
+    agents = AgentActivities(imports, models)
+    tools = ToolActivities(imports, servers, secrets or {}, checkpoints, agents)
+    files = FileActivities(folders)
+    calls = ModelActivities(models, files, agents)
+    cache = cache or store_at("sqlite::memory:")
+    caching = CacheActivities(cache)
     return [
         calls.call_model,
         tools.call_tool,
         tools.describe_tools,
         tools.find_tool,
-        LookUpActivities(tools, calls, servers).look_up,
+        LookUpActivities(tools, calls, servers, agents).look_up,
+        agents.describe_agent,
         caching.cache_get,
         caching.cache_put,
+        files.read_file,
+        CheckActivities(cache, secrets or {}).check,
     ]
 
 
 __all__ = [
+    "AgentActivities",
     "CacheStore",
+    "CheckpointStore",
     "Clarification",
     "Decision",
     "Hold",
@@ -56,12 +73,16 @@ __all__ = [
     "LookUpActivities",
     "McpServer",
     "McpServers",
+    "MemoryCheckpoints",
+    "MetricsInterceptor",
     "ModelActivities",
     "ModelAlias",
+    "NoCheckpoints",
     "Permission",
     "Review",
     "SecretStore",
     "ToolActivities",
+    "agent",
     "all_activities",
     "level",
     "resumed",

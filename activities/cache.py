@@ -14,7 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from temporalio import activity
@@ -22,11 +23,16 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.heartbeat import heartbeating
 from holdfast.activities.registry import wrong
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
 
 log = logging.getLogger("holdfast.cache")
 
+if TYPE_CHECKING:  # an extra, loaded when it is first used
+    from redis.asyncio import Redis
+
 Result = TypeVar("Result")
+Reply = TypeVar("Reply")
 
 LARGEST_BYTES = 1 << 20
 """Largest JSON of a value that is kept."""
@@ -56,7 +62,7 @@ CREATE INDEX IF NOT EXISTS holdfast_cache_expires ON holdfast_cache (expires) WH
 FIND = "SELECT value FROM holdfast_cache WHERE key = ? AND (expires IS NULL OR expires > ?)"
 KEEP = "INSERT OR REPLACE INTO holdfast_cache (key, value, expires) VALUES (?, ?, ?)"
 SWEEP = (
-    "DELETE FROM holdfast_cache WHERE rowid IN "
+    "DELETE FROM holdfast_cache WHERE rowid IN "  # the number is ours  # nosec B608
     f"(SELECT rowid FROM holdfast_cache WHERE expires <= ? LIMIT {SWEPT_ROWS})"
 )
 
@@ -126,7 +132,7 @@ class SqliteStore:
         try:
             return _hit(row and row[0])
         except ValueError:
-            raise self._damaged("a value is no JSON") from None
+            raise self._damaged("a value is not JSON") from None
 
     async def put(self, entry: CacheEntry) -> None:
         await self._in_thread(lambda connection: self._keep(connection, entry))
@@ -197,8 +203,8 @@ class RedisStore:
         self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         # The first characters only: a server may repeat just the beginning of a command that it does not know.
         self._secrets = {secret[:8] for secret in (parts.password, unquote(parts.password or "")) if secret}
-        self._redis: Any = None
-        self._client: Any = None
+        self._redis: ModuleType
+        self._client: Redis | None = None
 
     async def get(self, key: str) -> CacheHit:
         text = await self._request(lambda client: client.get(PREFIX + key))
@@ -206,7 +212,7 @@ class RedisStore:
             return _hit(text)
         except ValueError:
             hint = f"delete the key {PREFIX}{key}, or name a database of its own in [cache]"
-            raise wrong(DAMAGED, f"the cache {self._name} holds a value that is no JSON; {hint}") from None
+            raise wrong(DAMAGED, f"the cache {self._name} holds a value that is not JSON; {hint}") from None
 
     async def put(self, entry: CacheEntry) -> None:
         milliseconds = None if entry.ttl is None else max(1, math.ceil(entry.ttl * 1000))
@@ -216,7 +222,7 @@ class RedisStore:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _request(self, send: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def _request(self, send: Callable[[Redis], Awaitable[Reply]]) -> Reply:
         client = await self._connected()
         try:
             async with asyncio.timeout(2 * SECONDS):
@@ -227,25 +233,26 @@ class RedisStore:
             # Without its cause, which would be written into the history, perhaps with the password.
             raise self._failure(error) from None
 
-    async def _connected(self) -> Any:
+    async def _connected(self) -> Redis:
         if self._client is None:
             # Importing the library takes a quarter of a second: not before it is needed, and not in the event loop.
             self._redis = await asyncio.to_thread(importlib.import_module, "redis")
             self._client = self._client or self._new_client()
         return self._client
 
-    def _new_client(self) -> Any:
-        client = self._redis.asyncio
+    def _new_client(self) -> Redis:
+        library = self._redis.asyncio
         options = {
             "socket_connect_timeout": SECONDS,
             "socket_timeout": SECONDS,
-            "retry": client.retry.Retry(self._redis.backoff.NoBackoff(), 0),  # Temporal retries
+            "retry": library.retry.Retry(self._redis.backoff.NoBackoff(), 0),  # Temporal retries
             "protocol": 2,  # every Redis, and every server compatible with it, speaks this one
         }
-        pool = client.BlockingConnectionPool.from_url(
+        pool = library.BlockingConnectionPool.from_url(
             self._url, max_connections=CONNECTIONS, timeout=SECONDS, **options
         )
-        return client.Redis.from_pool(pool)
+        client: Redis = library.Redis.from_pool(pool)
+        return client
 
     def _failure(self, error: Exception) -> ApplicationError:
         if isinstance(error, self._refusals()):
@@ -276,9 +283,9 @@ def _is_redis(place: str) -> bool:
         return False
 
 
-def _hit(text: bytes | None) -> CacheHit:
+def _hit(text: bytes | str | None) -> CacheHit:
     return CacheHit() if text is None else CacheHit(found=True, value=json.loads(text))
 
 
-def _text(value: Any) -> str:
+def _text(value: JSON) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

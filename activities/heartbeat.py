@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 
 from temporalio import activity
 
+# The workflow's timeout is 10 s (`calls.HEARTBEAT`), and a cancellation arrives with a heartbeat: a tool that is an
+# `async` function hears of it in seconds.
 EVERY_SECONDS = 2.0
 
 

@@ -19,8 +19,9 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
-from holdfast.activities.registry import wrong
+from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.protocol import guard
 from holdfast.protocol.address import segment
@@ -49,17 +50,18 @@ class Interrupt(BaseException):
         state: JSON that `resumed()` returns in the next run, so that work done before the interrupt is not done twice.
     """
 
-    def __init__(self, asked: Any = None, state: Any = None) -> None:
+    def __init__(self, asked: object = None, state: JSON = None) -> None:
         super().__init__("a person is asked")
         self.path = _path.get()
-        self.asked: Asked | None = asked if isinstance(asked, Asked) else _question_about(asked)
-        self.info: Any = None
+        self.asked: Asked | None = asked if isinstance(asked, Asked) else question_about(asked)
+        self.info: JSON = None
         self.state = state
         self.parts: tuple[Interrupt, ...] = ()
         self.ends: Literal["", "denied", "answered"] = ""
+        self.permit = ""
 
     @classmethod
-    def all(cls, parts: Sequence[BaseException | Any], *, info: Any = None, state: Any = None) -> Interrupt:
+    def all(cls, parts: Sequence[object], *, info: JSON = None, state: JSON = None) -> Interrupt:
         """Return one interrupt for several, each of which is a question of its own.
 
         Args:
@@ -163,7 +165,7 @@ def resuming(request: ToolRequest) -> Iterator[None]:
 def interrupted(interrupt: Interrupt, tool: str) -> Interrupted:
     """Return an interrupt for the workflow: its questions with their parents, and the states by path."""
     questions: list[RaisedInterrupt] = []
-    states: dict[str, Any] = {}
+    states: JSONObject = {}
     _collect(interrupt, (), questions, states, tool)
     paths = [question.path for question in questions]
     for path in paths:
@@ -177,7 +179,7 @@ def _collect(
     interrupt: Interrupt,
     parents: tuple[Parent, ...],
     questions: list[RaisedInterrupt],
-    states: dict[str, Any],
+    states: JSONObject,
     tool: str,
 ) -> None:
     """Add an interrupt and its parts to `questions` and `states`."""
@@ -186,18 +188,37 @@ def _collect(
     if interrupt.asked is not None:
         _check_question(interrupt.asked, tool)
         questions.append(
-            RaisedInterrupt(path=interrupt.path, asked=interrupt.asked, parents=list(parents), ends=interrupt.ends)
+            RaisedInterrupt(
+                path=interrupt.path,
+                asked=interrupt.asked,
+                parents=list(parents),
+                ends=interrupt.ends,
+                permit=interrupt.permit,
+            )
         )
     above = (*parents, Parent(path=interrupt.path, info=_json(interrupt.info, tool)))
     for part in interrupt.parts:
         _collect(part, above, questions, states, tool)
 
 
+def translated(tool: Tool, value: object) -> Interrupt | None:
+    """Return the interrupt that an exception or a result of a library stands for, by the tool's table."""
+    translation = tool.translation(value)
+    if translation is None:
+        return None
+    try:
+        asked = translation.question(value)
+    except Exception as error:  # noqa: BLE001 an author's function may raise anything
+        text = f"the question for {type(value).__name__} cannot be made: {type(error).__name__}: {error}"
+        raise wrong("bad_interrupt", f"{tool.name}: {text}") from None
+    return asked if isinstance(asked, Interrupt) else Interrupt(asked)
+
+
 def _check_question(asked: Asked, tool: str) -> None:
     """Refuse a question that no workflow can read, or that no answer could ever fit."""
     if QUESTION_KINDS.get(asked.kind) is not type(asked):
         # Its own fields would be unknown to the kind that it calls itself, and the workflow would wait for ever.
-        text = f"{type(asked).__name__} is no kind of question: give the class a `kind` of its own"
+        text = f"{type(asked).__name__} is not a kind of question: give the class its own `kind`"
         raise wrong("bad_interrupt", f"{tool}: {text}")
     _json(asked.model_dump(), tool)
     if not asked.message.strip():
@@ -205,10 +226,10 @@ def _check_question(asked: Asked, tool: str) -> None:
     try:
         validator(asked.requested_schema)
     except BadSchema as error:
-        raise wrong("bad_interrupt", f"{tool}: the question's schema is no JSON Schema: {error}") from None
+        raise wrong("bad_interrupt", f"{tool}: the question's schema is not a JSON Schema: {error}") from None
 
 
-def _json(value: Any, tool: str) -> Any:
+def _json(value: object, tool: str) -> JSON:
     """Return the value as JSON. Raises a failure `bad_interrupt` for one that is too large or that JSON cannot hold."""
     try:
         # Two checks that pydantic does not make: NaN would come back as null, and a lone surrogate cannot be encoded.
@@ -216,22 +237,22 @@ def _json(value: Any, tool: str) -> Any:
         check_value(plain, guard.DEPLOYMENT.limits.result, "an interrupt")
         check_bytes(len(to_json(plain)), guard.DEPLOYMENT.limits.result)
     except Refusal as refusal:
-        held = "too much" if refusal.code == "too_large" else "something that is no JSON"
+        held = "too much" if refusal.code == "too_large" else "something that is not JSON"
         raise wrong("bad_interrupt", f"{tool}: an interrupt holds {held}: {refusal.message}") from None
     except ValueError as error:
-        raise wrong("bad_interrupt", f"{tool}: an interrupt holds something that is no JSON: {error}") from None
+        raise wrong("bad_interrupt", f"{tool}: an interrupt holds something that is not JSON: {error}") from None
     return plain
 
 
-def _question_about(info: Any) -> Input:
+def question_about(info: object) -> Input:
     """Return a question that shows `info` and takes any answer."""
     try:
-        shown = to_jsonable_python(info, fallback=str)
-        message = shown.get("message") if isinstance(shown, dict) else shown
-        text = message if isinstance(message, str) else text_of(shown)
-        return Input(message="May it go on?" if shown is None or not text.strip() else text, info=shown, optional=True)
+        value = to_jsonable_python(info, fallback=str)
+        message = (value.get("message") or value.get("question")) if isinstance(value, dict) else value
+        text = message if isinstance(message, str) else text_of(value)
+        return Input(message="May it go on?" if value is None or not text.strip() else text, info=value, optional=True)
     except ValueError as error:
-        raise wrong("bad_interrupt", f"an interrupt holds something that is no JSON: {error}") from None
+        raise wrong("bad_interrupt", f"an interrupt holds something that is not JSON: {error}") from None
 
 
 def _inside(path: str, places: Mapping[str, InterruptAnswer] | Sequence[str]) -> bool:

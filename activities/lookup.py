@@ -6,16 +6,23 @@ Clients call it as an activity, and the worker's command `--look-up` without a s
 from __future__ import annotations
 
 import asyncio
-import difflib
 
 from temporalio import activity
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.agents import AgentActivities
 from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.mcp_calls import MCP
 from holdfast.activities.mcp_servers import McpServers
 from holdfast.activities.models import ModelActivities
 from holdfast.activities.registry import nearest_tool, wrong
-from holdfast.activities.tools import MCP, ToolActivities
+from holdfast.activities.tools import ToolActivities
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.people import canonical_name
+from holdfast.protocol.agent_objects import ObjectReference
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, Wanted
 
@@ -25,8 +32,10 @@ UNKNOWN_TOOL = "unknown_tool"
 class LookUpActivities:
     """The activity that looks names up. It calls no tool and no model."""
 
-    def __init__(self, tools: ToolActivities, models: ModelActivities, servers: McpServers) -> None:
-        self._tools, self._models, self._servers = tools, models, servers
+    def __init__(
+        self, tools: ToolActivities, models: ModelActivities, servers: McpServers, agents: AgentActivities
+    ) -> None:
+        self._tools, self._models, self._servers, self._agents = tools, models, servers, agents
 
     @activity.defn(name=LOOK_UP)
     async def look_up(self, request: LookUp) -> LookedUp:
@@ -51,6 +60,12 @@ class LookUpActivities:
                 await self._models.check(wanted.name)
             case "group":
                 _check_group(wanted.name)
+            case "agent":
+                await self._agents.described(_reference_of(wanted))
+            case "agent_tool":
+                await self._agents.check_tool(wanted.about, wanted.name)
+            case "own_workflow":
+                await _check_polled(wanted)
             case _ if wanted.name.startswith(MCP):
                 await self._check_mcp(wanted.name, connect)
             case _:
@@ -64,17 +79,39 @@ class LookUpActivities:
     async def _check_tool(self, wanted: Wanted) -> None:
         try:
             # In a thread: it may import the author's module, and heartbeats go on meanwhile.
-            await asyncio.to_thread(self._tools.check, wanted.name)
+            await asyncio.to_thread(self._tools.check, wanted.name, idempotent=wanted.idempotent)
         except ApplicationError as error:
             replaceable = wanted.kind == "plan_tool" and error.type == UNKNOWN_TOOL
             if not replaceable or nearest_tool(wanted.about, "", missing=wanted.name) is None:
                 raise
 
 
+def _reference_of(wanted: Wanted) -> ObjectReference:
+    """Return the agent with what the blueprint says beside it, as far as a look-up asks for it."""
+    keys = wanted.about.split()
+    model, deps = ("given" if key in keys else None for key in ("model", "deps"))
+    of_turns = [key for key in keys if key != "model"]
+    return ObjectReference(reference=wanted.name, model=model or "", deps=deps, keys=of_turns)
+
+
 def _check_group(name: str) -> None:
-    known = sorted(DEPLOYMENT.groups)
-    if name in known:
+    groups = sorted(DEPLOYMENT.groups)
+    if canonical_name(name) in groups:
         return
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+    hint = did_you_mean(name, groups) or f"known: {', '.join(groups) or 'none'}"
     raise wrong("unknown_group", f"no group {name!r} ({hint}; groups are named in [groups] of holdfast.toml)")
+
+
+async def _check_polled(wanted: Wanted) -> None:
+    """Raise an error if no worker polls the task queue of a workflow; which types it knows cannot be asked."""
+    if not wanted.about or not activity.in_activity():  # the run's own queue, or no server to ask
+        return
+    client = activity.client()
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=wanted.about),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    if not (await client.workflow_service.describe_task_queue(request, retry=True)).pollers:
+        message = f"no worker polls the task queue {wanted.about!r}, for the workflow {wanted.name!r}"
+        raise wrong("no_worker", f"{message}: check its name, or start the worker first")

@@ -15,16 +15,32 @@ import re
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.mcp_callers import AskNow, Callers, Continuation, InputRequired, ask_nobody
 from holdfast.activities.registry import wrong
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.agents import ToolSpec
 
+if TYPE_CHECKING:  # an extra, loaded when it is first used
+    from httpx2 import Request, Response
+    from mcp import Client, MCPError
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+    from mcp.shared.message import SessionMessage
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as McpTool
+
+    Incoming: TypeAlias = SessionMessage | Exception
+    Streams: TypeAlias = tuple[ReadStream[Incoming], WriteStream[SessionMessage]]
+
+Reply = TypeVar("Reply")
 log = logging.getLogger("holdfast.mcp")
 
 OPENING_SECONDS = 60.0
@@ -42,6 +58,11 @@ UNREACHABLE = "mcp_unreachable"
 """Failure type: nothing was sent."""
 LOST = "tool_lost"
 """Failure type: a call was sent, and its result never came."""
+INVALID_PARAMS, HEADER_MISMATCH, URL_REQUIRED = -32602, -32020, -32042
+"""JSON-RPC error codes of servers: of the parameters, among them a state that is no longer taken; of a tool that was
+not listed as it is now; and, of the protocol of 2025-11-25, of a page that a person must open first."""
+STATE_REFUSED = "mcp_state_refused"
+"""Failure type: the server no longer takes the state that it gave out, and has done nothing."""
 FOR_NOW = (408, 425, 429)
 """HTTP statuses of temporary refusals; all other 4xx are final."""
 
@@ -56,6 +77,8 @@ class McpServer:
     """Names of the worker's environment variables that are passed to the command."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
     """HTTP headers for the URL: by name, the environment variable that holds the value."""
+    elicitation: bool = True
+    """False: the server is told that people cannot be asked."""
 
 
 class McpServers:
@@ -71,40 +94,68 @@ class McpServers:
         """Return the tools that a server offers now."""
         return _specs(server, await self._request(server, lambda session: session.tools()))
 
-    async def call(self, server: str, tool: str, args: dict[str, Any]) -> Any:
-        """Return the tool's result as JSON. Nothing is sent twice: a call that is lost fails with `tool_lost`."""
-        return await self._request(server, lambda session: session.call(tool, args))
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        args: JSONObject,
+        continuation: Continuation | None = None,
+        ask: AskNow = ask_nobody,
+    ) -> JSON | InputRequired:
+        """Return the tool's result as JSON, or what the server needs from people first.
+
+        Nothing is sent twice: a call that is lost fails with `tool_lost`.
+
+        Args:
+            continuation: For a call that needed something: what it needed.
+            ask: What a server of an older protocol asks in the middle of the call goes to.
+        """
+        return await self._request(server, lambda session: session.call(tool, args, continuation, ask), is_call=True)
 
     async def close(self) -> None:
         """End every session and its process."""
         self._closed = True
         await asyncio.gather(*(session.close() for session in self._sessions))
 
-    async def _request(self, server: str, send: Callable[[_Session], Awaitable[Any]]) -> Any:
+    async def _request(
+        self, server: str, send: Callable[[_Session], Awaitable[Reply]], *, is_call: bool = False
+    ) -> Reply:
         """Return the server's answer. A session that is dead before anything was sent is replaced, once."""
         try:
-            return await send(await self._session(server))
+            return await self._over_session(server, send, is_call)
         except _NotSentError:
             log.info("MCP server %s: the session was dead, opening a new one", server)
         try:
-            return await send(await self._session(server))
+            return await self._over_session(server, send, is_call)
         except _NotSentError:
-            raise _unreachable(server, "each new session is dead at once") from None
+            raise _unreachable(server, "every new session fails at once") from None
+
+    async def _over_session(self, server: str, send: Callable[[_Session], Awaitable[Reply]], is_call: bool) -> Reply:
+        session = await self._session(server)
+        while is_call and not session.takes_call:  # it became known only as it was opened, or another call was faster
+            session = await self._session(server)
+        session.calls += is_call
+        try:
+            return await send(session)
+        finally:
+            session.calls -= is_call
 
     def check(self, name: str) -> None:
         """Raise the failure of a call if no server has this name. Connects to none."""
         if name not in self._servers:
-            known = ", ".join(sorted(self._servers)) or "none"
-            text = f"no MCP server named {name!r} (known: {known}); a server is a section [mcp.NAME] in holdfast.toml"
+            names = ", ".join(sorted(self._servers)) or "none"
+            text = f"no MCP server named {name!r} (known: {names}); a server is a section [mcp.NAME] in holdfast.toml"
             raise wrong("unknown_tool", text)
 
     async def _session(self, name: str) -> _Session:
+        """Return an open session with the server, one that takes a call if there is one."""
         self.check(name)
         if self._sdk is None:
             self._sdk = await asyncio.to_thread(_import_sdk)  # in a thread, so that heartbeats go on
         if self._closed:
-            raise _unreachable(name, "the worker is leaving")
-        session = next((session for session in self._sessions if session.name == name and session.is_usable), None)
+            raise _unreachable(name, "the worker is shutting down")
+        usable = (session for session in self._sessions if session.name == name and session.is_usable)
+        session = next((session for session in usable if session.takes_call), None)
         if session is None:
             session = _Session(name, self._servers[name], self._sdk)
             self._sessions = [*(session for session in self._sessions if not session.has_ended), session]
@@ -125,13 +176,15 @@ class _Session:
     """
 
     def __init__(self, name: str, server: McpServer, sdk: _Sdk) -> None:
-        self.name = name
+        self.name, self.calls = name, 0
         self._server, self._sdk = server, sdk
-        self._client: Any = None
-        self._failure: tuple[str, bool] = ("the worker is leaving", False)
+        self._client: Client | None = None
+        self._failure: tuple[str, bool] = ("the worker is shutting down", False)
         """Reason why it could not be opened, and whether that is final."""
         self._ready, self._over = asyncio.Event(), asyncio.Event()
         self._waiting = 0
+        self._callers = Callers(name)
+        self._tells_no_caller = False
         self._retired = False
         # An empty context: the session outlives the activity that happens to open it.
         self._task = asyncio.create_task(self._run(), context=Context())
@@ -139,6 +192,11 @@ class _Session:
     @property
     def is_usable(self) -> bool:
         return not (self._retired or self._over.is_set())
+
+    @property
+    def takes_call(self) -> bool:
+        """False if a call is in flight whose questions could not be told from those of another."""
+        return not (self._tells_no_caller and self.calls)
 
     @property
     def has_ended(self) -> bool:
@@ -149,7 +207,7 @@ class _Session:
         if self._client is None:
             raise _unreachable(self.name, *self._failure)
 
-    async def tools(self) -> list[Any]:
+    async def tools(self) -> list[McpTool]:
         async with self._request() as client:
             try:
                 return await _list_tools(client)
@@ -158,20 +216,57 @@ class _Session:
                     raise _NotSentError from None  # a list has no effect, so it may be requested again
                 raise self._without_effect(error) or _unreachable(self.name, self._message(error)) from None
 
-    async def call(self, tool: str, args: dict[str, Any]) -> Any:
+    async def call(
+        self, tool: str, args: JSONObject, continuation: Continuation | None, ask: AskNow
+    ) -> JSON | InputRequired:
         name = f"mcp:{self.name}/{tool}"
         _check_encodable(name, args)
         async with self._request() as client:
             try:
-                result = await client.call_tool(tool, args)
+                with self._callers.one(ask):
+                    result = await self._sent(client, tool, args, continuation)
             except self._sdk.mcp.MCPError as error:
+                if (required := _url_required(error)) is not None:
+                    return required
+                if continuation is not None and continuation.state is not None and error.code == INVALID_PARAMS:
+                    raise wrong(STATE_REFUSED, f"{name}: {self._message(error)}") from None
                 raise self._without_effect(error) or self._failed(name, error) from None
             except (RuntimeError, ValueError) as error:  # the SDK's errors for a result that does not fit its schema
                 first = str(error).partition("\n")[0]
                 raise wrong("tool_error", f"{name}: {self._without_secrets(first)}") from None
+        if isinstance(result, self._sdk.types.InputRequiredResult):
+            requests = {key: _dumped(request) for key, request in (result.input_requests or {}).items()}
+            return InputRequired(requests, result.request_state)
         if result.is_error:
             raise wrong("tool_error", f"{name}: {self._without_secrets(_text(_plain(result)))}")
         return _plain(result)
+
+    async def _sent(self, client: Client, tool: str, args: JSONObject, continuation: Continuation | None) -> Any:
+        """Send a call, and once more if the tool has to be listed again first.
+
+        Not by the client's own `call_tool`: that answers at once what a server needs, and people take their time.
+        """
+        options: JSONObject = {"allow_input_required": True}
+        if continuation is not None:
+            responses = continuation.responses
+            results = {key: self._sdk.types.ElicitResult.model_validate(value) for key, value in responses.items()}
+            options |= {"input_responses": results or None, "request_state": continuation.state}
+        try:
+            return await client.session.call_tool(tool, args, **options)
+        except self._sdk.mcp.MCPError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+        await _list_tools(client)
+        return await client.session.call_tool(tool, args, **options)
+
+    async def _elicit(self, _context: object, params: BaseModel) -> Any:
+        """Answer what the server asks in the middle of a call: whoever made the call says how."""
+        request = {"method": "elicitation/create", "params": _dumped(params)}
+        try:
+            response = await self._callers.ask(request)
+        except ApplicationError as error:
+            return self._sdk.types.ErrorData(code=INVALID_PARAMS, message=error.message)
+        return self._sdk.types.ElicitResult.model_validate(response)
 
     async def close(self) -> None:
         self._over.set()
@@ -183,21 +278,22 @@ class _Session:
             await asyncio.wait(late)
 
     @asynccontextmanager
-    async def _request(self) -> AsyncIterator[Any]:
+    async def _request(self) -> AsyncIterator[Client]:
         """Yield the client for one request. Raises `_NotSentError` if the session is dead, before anything is sent."""
         for _ in range(LOOKS):  # lets the end of a dead process's output through
             await asyncio.sleep(0)
-        if not self.is_usable:
+        client = self._client
+        if client is None or not self.is_usable:
             raise _NotSentError
         self._waiting += 1
         try:
-            yield self._client
+            yield client
         finally:
             self._waiting -= 1
             if self._retired and not self._waiting:
                 self._over.set()
 
-    def _without_effect(self, error: Any) -> Exception | None:
+    def _without_effect(self, error: MCPError) -> Exception | None:
         """Return the failure to raise if the request certainly had no effect, else None."""
         if error.code == FORGOTTEN:
             self._retired = True  # but not over: other callers may still wait for replies
@@ -206,15 +302,15 @@ class _Session:
             return _unreachable(self.name, self._message(error), error.code == REFUSED)
         return None
 
-    def _failed(self, name: str, error: Any) -> ApplicationError:
+    def _failed(self, name: str, error: MCPError) -> ApplicationError:
         # Servers use these codes for errors of their own too. Over stdio the end of the session tells the two apart;
         # over HTTP each request has its own connection, and asking a person in vain is better than a second run.
         if error.code in (CONNECTION_CLOSED, UNREADABLE) and (self._over.is_set() or self._server.url is not None):
-            text = f"{name} was lost in mid-call ({self._message(error)}); it may have taken effect"
+            text = f"the call of {name} was lost ({self._message(error)}); it may have taken effect"
             return wrong(LOST, text)
         return wrong("tool_error", f"{name}: {self._message(error)}")
 
-    def _message(self, error: Any) -> str:
+    def _message(self, error: MCPError) -> str:
         return self._without_secrets(error.message)
 
     async def _run(self) -> None:
@@ -222,7 +318,11 @@ class _Session:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(OPENING_SECONDS):
-                    client = await stack.enter_async_context(self._sdk.mcp.Client(self._transport(), cache=None))
+                    callback = self._elicit if self._server.elicitation else None
+                    made = self._sdk.mcp.Client(self._transport(), cache=None, elicitation_callback=callback)
+                    client = await stack.enter_async_context(made)
+                    is_old = client.session.initialize_result is not None
+                    self._tells_no_caller = is_old and callback is not None and self._server.url is None
                     await _list_tools(client)  # the SDK checks results by it, and would request it after the first call
                 self._client = client
                 self._ready.set()
@@ -236,12 +336,12 @@ class _Session:
             self._ready.set()
 
     @asynccontextmanager
-    async def _transport(self) -> AsyncIterator[tuple[_ReadStream, Any]]:
+    async def _transport(self) -> AsyncIterator[tuple[_ReadStream, WriteStream[SessionMessage]]]:
         async with self._process() if self._server.url is None else self._endpoint(self._server.url) as (read, write):
             yield _ReadStream(read, self._over), write
 
     @asynccontextmanager
-    async def _process(self) -> AsyncIterator[tuple[Any, Any]]:
+    async def _process(self) -> AsyncIterator[Streams]:
         command, *args = self._server.command
         env = {name: self._variable(name) for name in self._server.env}
         # With strict decoding, one invalid byte in a program's output would leave every caller waiting for ever.
@@ -251,7 +351,7 @@ class _Session:
             yield streams
 
     @asynccontextmanager
-    async def _endpoint(self, url: str) -> AsyncIterator[tuple[Any, Any]]:
+    async def _endpoint(self, url: str) -> AsyncIterator[Streams]:
         headers = {header: self._header(name) for header, name in self._server.headers_env.items()}
         # Only connecting has a limit here: a tool may take as long as its activity may.
         timeout = self._sdk.http.Timeout(CONNECTING_SECONDS, read=None)
@@ -269,7 +369,7 @@ class _Session:
     def _header(self, name: str) -> str:
         value = self._variable(name)
         if not value.isascii() or not value.isprintable():  # the HTTP client's own error would contain the value
-            raise ValueError(f"{name} holds characters that no header may have")
+            raise ValueError(f"{name} has characters that are not allowed in a header")
         return value
 
     def _reason(self, error: BaseException) -> tuple[str, bool]:
@@ -296,10 +396,15 @@ class _Session:
 class _ReadStream:
     """The stream of a server's messages. It sets `over` when it ends, so that nothing is sent over a dead session."""
 
-    def __init__(self, stream: Any, over: asyncio.Event) -> None:
+    def __init__(self, stream: ReadStream[Incoming], over: asyncio.Event) -> None:
         self._stream, self._over = stream, over
 
-    async def receive(self) -> Any:
+    @property
+    def last_context(self) -> Context | None:
+        """The context of whoever sent what the last message answers, if the transport keeps it: see `mcp_callers`."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Incoming:
         return await self._stream.receive()
 
     async def aclose(self) -> None:
@@ -308,7 +413,7 @@ class _ReadStream:
     def __aiter__(self) -> _ReadStream:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> Incoming:
         try:
             return await self._stream.__anext__()
         except BaseException:
@@ -319,8 +424,10 @@ class _ReadStream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(self, *error: Any) -> None:
-        await self._stream.__aexit__(*error)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stream.__aexit__(kind, error, trace)
 
 
 class _ErrorReplies:
@@ -329,11 +436,11 @@ class _ErrorReplies:
     The SDK would end the session otherwise, and all other calls with it.
     """
 
-    def __init__(self, http: Any, send: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, http: ModuleType, send: Callable[..., Awaitable[Response]]) -> None:
         self._http, self._send = http, send
         self._unsent = (http.ConnectError, http.ConnectTimeout, http.PoolTimeout, http.ProxyError)
 
-    async def send(self, request: Any, **options: Any) -> Any:
+    async def send(self, request: Request, **options: object) -> Response:
         if request.method != "POST":
             return await self._send(request, **options)
         try:
@@ -346,7 +453,7 @@ class _ErrorReplies:
             return self._reply(request, CONNECTION_CLOSED, str(error) or type(error).__name__)
         return self._refused(request, response) if response.is_error else response
 
-    def _refused(self, request: Any, response: Any) -> Any:
+    def _refused(self, request: Request, response: Response) -> Response:
         status, message = response.status_code, f"HTTP {response.status_code} {response.reason_phrase}"
         if status in (400, 404) and "mcp-session-id" in request.headers:
             return self._reply(request, FORGOTTEN, message)
@@ -356,17 +463,18 @@ class _ErrorReplies:
             return self._reply(request, CONNECTION_CLOSED, message)
         return self._reply(request, UNREACHED if status in FOR_NOW else REFUSED, message)
 
-    def _reply(self, request: Any, code: int, message: str) -> Any:
+    def _reply(self, request: Request, code: int, message: str) -> Response:
         # Without an id: the SDK fills in the request's.
-        reply = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-        return self._http.Response(502, json=reply, request=request)
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+        reply: Response = self._http.Response(502, json=error, request=request)
+        return reply
 
 
-def _has_type(response: Any, media_type: str) -> bool:
+def _has_type(response: Response, media_type: str) -> bool:
     return str(response.headers.get("content-type", "")).lower().startswith(media_type)
 
 
-def _is_error_reply(response: Any) -> bool:
+def _is_error_reply(response: Response) -> bool:
     if not _has_type(response, "application/json"):
         return False
     try:
@@ -380,25 +488,42 @@ def _is_error_reply(response: Any) -> bool:
 class _Sdk:
     """The `mcp` package and the HTTP client that it uses."""
 
-    mcp: Any
-    http: Any
-    connect: Any
+    mcp: ModuleType
+    types: ModuleType
+    http: ModuleType
+    connect: Callable[..., AbstractAsyncContextManager[Streams]]
 
 
 def _import_sdk() -> _Sdk:
     # On first use: the package is an extra, and takes over half a second that a worker without MCP servers can save.
     try:
-        names = ("mcp", "httpx2", "mcp.client.streamable_http")
-        mcp, http, streamable_http = (importlib.import_module(name) for name in names)
+        names = ("mcp", "mcp_types", "httpx2", "mcp.client.streamable_http")
+        mcp, types, http, streamable_http = (importlib.import_module(name) for name in names)
     except ModuleNotFoundError as error:
         text = f"tools of MCP servers need the mcp package ({error}): pip install 'holdfast[mcp]'"
         raise wrong("unknown_tool", text) from None
     for name in ("mcp", "httpx2"):  # at lower levels they log every request, and the ids of sessions
         logging.getLogger(name).setLevel(logging.WARNING)
-    return _Sdk(mcp, http, streamable_http.streamable_http_client)
+    return _Sdk(mcp, types, http, streamable_http.streamable_http_client)
 
 
-def _check_encodable(name: str, args: dict[str, Any]) -> None:
+def _dumped(value: BaseModel) -> JSONObject:
+    dumped: JSONObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
+
+
+def _url_required(error: MCPError) -> InputRequired | None:
+    """Return the pages that a person must open before the call is made again; None for another error."""
+    data = error.error.data
+    if error.code != URL_REQUIRED or not isinstance(data, dict) or not isinstance(data.get("elicitations"), list):
+        return None
+    pages = [page for page in data["elicitations"] if isinstance(page, dict)]
+    requests = {str(page.get("elicitationId") or n): page for n, page in enumerate(pages, 1)}
+    whole = {key: {"method": "elicitation/create", "params": {**page, "mode": "url"}} for key, page in requests.items()}
+    return InputRequired(whole, takes_responses=False) if whole else None
+
+
+def _check_encodable(name: str, args: JSONObject) -> None:
     """Refuse arguments with a lone surrogate, which models can write.
 
     The SDK's writer would fail on it, and that would end the session for all callers.
@@ -406,10 +531,10 @@ def _check_encodable(name: str, args: dict[str, Any]) -> None:
     try:
         json.dumps(args, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise wrong("tool_error", f"{name}: the arguments are no valid text: {error.reason}") from None
+        raise wrong("tool_error", f"{name}: the arguments are not valid text: {error.reason}") from None
 
 
-async def _list_tools(client: Any) -> list[Any]:
+async def _list_tools(client: Client) -> list[McpTool]:
     """Return the tools of all pages."""
     page = await client.list_tools()
     tools = list(page.tools)
@@ -419,7 +544,7 @@ async def _list_tools(client: Any) -> list[Any]:
     return tools
 
 
-def _specs(server: str, tools: list[Any]) -> list[ToolSpec]:
+def _specs(server: str, tools: list[McpTool]) -> list[ToolSpec]:
     names = Counter(_fit(f"{server}_{tool.name}") for tool in tools)
     return [
         ToolSpec(
@@ -452,7 +577,7 @@ def _with_digest(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:55] + "_" + hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
-def _plain(result: Any) -> Any:
+def _plain(result: CallToolResult) -> JSON:
     """Return the structured content of a result; else its text; else its parts as JSON objects, without binary data."""
     if result.structured_content is not None:
         return result.structured_content
@@ -462,7 +587,7 @@ def _plain(result: Any) -> Any:
     return parts
 
 
-def _without_data(part: dict[str, Any]) -> dict[str, Any]:
+def _without_data(part: JSONObject) -> JSONObject:
     """Return a part with the size of its base64 data in bytes instead: neither a history nor a model can use them.
 
     >>> _without_data({"type": "image", "mimeType": "image/png", "data": "aGVsbG8="})
@@ -477,7 +602,7 @@ def _without_data(part: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "bytes": len(blob) * 3 // 4 - blob[-2:].count("=")}
 
 
-def _text(content: Any) -> str:
+def _text(content: JSON) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 

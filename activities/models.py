@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,12 +10,16 @@ from typing import TYPE_CHECKING
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.files import FileActivities
 from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.message_files import with_contents
 from holdfast.activities.outputs import validated
 from holdfast.activities.registry import wrong
 from holdfast.activities.scripted import check_script, reply_from
 from holdfast.activities.sizes import storable
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.protocol import guard
 from holdfast.protocol.agents import ModelReply, ModelRequest
 
@@ -29,20 +32,30 @@ class ModelActivities:
 
     Args:
         aliases: The models of the deployment, by the name that blueprints use.
+        files: Reads the files that models see; None: there are none.
+        agents: The agents of the team's own code; None: none.
     """
 
-    def __init__(self, aliases: Mapping[str, ModelAlias]) -> None:
-        self._aliases = aliases
+    def __init__(
+        self,
+        aliases: Mapping[str, ModelAlias],
+        files: FileActivities | None = None,
+        agents: AgentActivities | None = None,
+    ) -> None:
+        self._aliases, self._files = aliases, files or FileActivities([])
+        self._agents = agents or AgentActivities((), aliases)
         self._models: Models | None = None
 
     @activity.defn(name="call_model")
     async def call_model(self, request: ModelRequest) -> ModelReply:
         """Return the reply, its output checked against the schema. Failures are typed; final ones are not retried."""
         async with heartbeating():
-            reply = await self._reply(request)
+            reply = await self._reply(await with_contents(request, self._files))
         return storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
+        if request.use is not None:
+            return await (await self._agents.objects()).reply(request, request.use)
         alias = self._aliases.get(request.model)
         target = alias or ModelAlias(request.model)
         provider, colon, rest = target.model.partition(":")
@@ -67,9 +80,9 @@ class ModelActivities:
             await (await self._providers()).check(name, target, ours=alias is not None)
 
     def _unknown(self, name: str) -> ApplicationError:
-        close = difflib.get_close_matches(name, self._aliases, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        return wrong("unknown_model", f"no model {name!r}; {hint}this worker knows: {self._known()}")
+        hint = did_you_mean(name, self._aliases)
+        near = f"{hint} " if hint else ""
+        return wrong("unknown_model", f"no model {name!r}; {near}this worker knows: {self._known()}")
 
     def _known(self) -> str:
         kinds = ("provider:NAME (such as openai:gpt-5.2)", "openai-compatible:NAME@URL", "scripted:FILE", "echo")

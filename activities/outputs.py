@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pydantic_core import from_json
 
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol.agents import ModelReply, ToolCall
 
@@ -17,7 +16,7 @@ _RESULT = "result"
 _COMPOSED = ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum")
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
 
-Schema = dict[str, Any]
+Schema = JSONObject
 
 
 def arguments_schema(schema: Schema) -> Schema:
@@ -44,7 +43,7 @@ def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
     results = [call for call in reply.tool_calls if call.name == FINAL_RESULT]
     if len(results) < len(reply.tool_calls):
         return reply
-    output, problem = _output_of(results[0], schema) if results else parsed(reply.output, schema)
+    output, problem = _output_of(results[0], schema) if results else _output_in(reply.output, schema)
     if problem is None:
         return reply.model_copy(update={"output": output, "tool_calls": [], "problem": None})
     return reply.model_copy(update={"output": output, "problem": reply.problem or problem})
@@ -54,7 +53,7 @@ def parsed(output: object, schema: Schema) -> tuple[JSON, str | None]:
     """Return the output, and why it does not fit its schema or None. A text that does not fit is parsed as JSON.
 
     >>> parsed('[1, 2]', {"type": "array"}), parsed("soon", {"type": "array"})
-    (([1, 2], None), ('soon', 'the text is no JSON, and the value must be a list'))
+    (([1, 2], None), ('soon', 'the text is not JSON, and the value must be a list'))
     """
     problem = misfit(schema, output)
     if problem is None or not isinstance(output, str):
@@ -63,8 +62,16 @@ def parsed(output: object, schema: Schema) -> tuple[JSON, str | None]:
     try:
         value = from_json(fenced[1] if fenced else output, allow_inf_nan=False)
     except ValueError:
-        return output, f"the text is no JSON, and {problem.partition(', not ')[0]}"
+        return output, f"the text is not JSON, and {problem.partition(', not ')[0]}"
     return value, misfit(schema, value)
+
+
+def _output_in(text: JSON, schema: Schema) -> tuple[JSON, str | None]:
+    """Return the output in a text; that of a provider's own format is wrapped as the arguments of the tool would be."""
+    output, problem = parsed(text, schema)
+    if problem is not None and _is_wrapped(schema) and isinstance(output, dict) and set(output) == {_RESULT}:
+        return parsed(output[_RESULT], schema)
+    return output, problem
 
 
 def _output_of(call: ToolCall, schema: Schema) -> tuple[JSON, str | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -64,7 +63,7 @@ def _replies_for(file: str, request: ModelRequest) -> list[JSON]:
     return replies
 
 
-def _named(script: dict[Any, Any], file: str, request: ModelRequest) -> JSON:
+def _named(script: dict[object, JSON], file: str, request: ModelRequest) -> JSON:
     for name in (request.step, request.agent):
         if name is not None and name in script:
             return script[name]

@@ -113,7 +113,8 @@ def _all_text(error: BaseException | None) -> str:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        texts += [str(current), *map(str, current.args), *getattr(current, "__notes__", [])]
+        notes = getattr(current, "__notes__", [])  # Python sets them with the first `add_note`
+        texts += [str(current), *map(str, current.args), *notes]
         if isinstance(current, ApplicationError):
             texts += [str(current.type), *map(_json, current.details)]
         waiting += [current.__cause__, current.__context__]

@@ -28,8 +28,8 @@ def check_result(value: object, limit: SizeLimit, name: str) -> None:
         check_bytes(len(to_json(value)), limit)
     except Refusal as refusal:
         if refusal.code == "too_large":
-            raise wrong("too_large", f"{name} gave too much: {refusal.message}") from None
-        raise wrong("tool_output", f"{name} gave something that is no JSON: {refusal.message}") from None
+            raise wrong("too_large", f"{name} returned too much: {refusal.message}") from None
+        raise wrong("tool_output", f"{name} returned something that is not JSON: {refusal.message}") from None
 
 
 def storable(reply: ModelReply, limit: SizeLimit) -> ModelReply:
@@ -66,4 +66,4 @@ def _unfit(value: object, limit: SizeLimit, name: str) -> str | None:
 
 
 def _too_large(refusal: Refusal) -> ApplicationError:
-    return wrong("too_large", f"the model gave too much: {refusal.message}")
+    return wrong("too_large", f"the model returned too much: {refusal.message}")

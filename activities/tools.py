@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,22 +15,33 @@ from pydantic_core import to_jsonable_python
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.agents import AgentActivities
+from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
 from holdfast.activities.heartbeat import heartbeating
-from holdfast.activities.interrupt import APPROVAL, Interrupt, has_approval, interrupted, resuming
-from holdfast.activities.mcp_servers import LOST, UNREACHABLE, McpServers
+from holdfast.activities.interrupt import APPROVAL, Interrupt, has_approval, interrupted, resuming, translated
+from holdfast.activities.mcp_calls import MCP, McpCall
+from holdfast.activities.mcp_servers import LOST, McpServers
+from holdfast.activities.owner_gate import admitted
 from holdfast.activities.registry import Tool, find, nearest_tool, wrong
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.protocol import guard
-from holdfast.protocol.agents import Completed, FindTool, FoundTool, ToolOutcome, ToolRequest, ToolSpec, ToolsRequest
+from holdfast.protocol.agents import (
+    Completed,
+    FindTool,
+    FoundTool,
+    Interrupted,
+    ObjectCall,
+    ToolOutcome,
+    ToolRequest,
+    ToolSpec,
+    ToolsRequest,
+)
 from holdfast.protocol.questions import Input, Permission
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, status_in
 
-MCP = "mcp:"
-UNREACHED_PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds between the attempts to reach a server."""
 _FOREIGN = {
     "pydantic_ai.exceptions.ApprovalRequired": True,
     "pydantic_ai.exceptions.CallDeferred": False,
@@ -45,10 +58,21 @@ class ToolActivities:
     Args:
         allowed: The packages whose functions may be called by `pkg.mod:function`.
         secrets: Stores by the name in references.
+        checkpoints: The store of graphs' checkpoints; None: in memory, for as long as the worker lasts.
+        agents: The agents of the team's own code; None: those of the packages, with their own models.
     """
 
-    def __init__(self, allowed: Sequence[str], servers: McpServers, secrets: Mapping[str, SecretStore]) -> None:
+    def __init__(
+        self,
+        allowed: Sequence[str],
+        servers: McpServers,
+        secrets: Mapping[str, SecretStore],
+        checkpoints: CheckpointStore | None = None,
+        agents: AgentActivities | None = None,
+    ) -> None:
         self._allowed, self._servers, self._secrets = allowed, servers, secrets
+        self._graphs = Graphs(checkpoints or MemoryCheckpoints())
+        self._agents = agents or AgentActivities(allowed, {})
 
     @activity.defn(name="call_tool")
     async def call_tool(self, request: ToolRequest) -> ToolOutcome:
@@ -62,48 +86,76 @@ class ToolActivities:
             return await refuse_leaks(self._call(request), scope, request.tool)
 
     async def _call(self, request: ToolRequest) -> ToolOutcome:
+        if request.of_agent is not None:
+            return await self._call_of_agent(request, request.of_agent)
         tool = find(request.tool, self._allowed)
         idempotent = tool.idempotent if request.idempotent is None else request.idempotent
         idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
-        _refuse_second_attempt(tool.name, idempotent)
+        if tool.is_graph:
+            self._graphs.check(tool, idempotent=idempotent)
+        _refuse_second_attempt(tool.name, idempotent or tool.is_graph and self._graphs.goes_on(tool))
         try:
             async with heartbeating():
+                request = admitted(tool, request)
                 with resuming(request):
-                    result = await _run(tool, request, retryable=idempotent)
+                    result = await self._run(tool, request, retryable=idempotent)
         except Interrupt as interrupt:
             return interrupted(interrupt, tool.name)
         return _completed(result, tool.name)
 
-    async def _call_mcp(self, request: ToolRequest) -> Completed:
-        _refuse_second_attempt(request.tool, request.idempotent or False)
-        server, _, name = request.tool.removeprefix(MCP).partition("/")
+    async def _run(self, tool: Tool, request: ToolRequest, *, retryable: bool) -> object:
+        """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
+        try:
+            result = await (self._graphs.result(tool, request) if tool.is_graph else _called(tool, request))
+        except ApplicationError:
+            raise
+        except BaseExceptionGroup as group:
+            raise _from_group(group, tool, request, retryable) from group
+        except tool.exceptions as error:
+            raise translated(tool, error) or error from error
+        except ValidationError as error:
+            raise self._failure(error, tool, request, retryable) from None
+        except Exception as error:  # noqa: BLE001 a tool may raise anything; it is reported as a typed failure
+            cause = error if _is_encodable(error) else None
+            raise _interrupt_of(error, tool, request) or self._failure(error, tool, request, retryable) from cause
+        if (interrupt := translated(tool, result)) is not None:
+            raise interrupt
+        return result
+
+    def _failure(self, error: BaseException, tool: Tool, request: ToolRequest, retryable: bool) -> ApplicationError:
+        return _failure(error, tool, request, retryable, self._graphs.place_of(error) if tool.is_graph else "")
+
+    async def _call_of_agent(self, request: ToolRequest, call: ObjectCall) -> ToolOutcome:
+        """Return the outcome of a tool of an agent object, or of the check of its output."""
+        idempotent = request.idempotent or False
+        _refuse_second_attempt(request.tool, idempotent)
+        objects = await self._agents.objects()
+
+        async def made() -> Completed:
+            return await objects.call(call, approved=request.consent != "" or has_approval(request))
+
+        name = request.tool.rpartition("/")[2]
         try:
             async with heartbeating():
-                return _completed(await self._send(server, name, request), request.tool)
+                with resuming(request):
+                    completed: JSON = await self._run(Tool(name, made), request, retryable=idempotent)
+        except Interrupt as interrupt:
+            return interrupted(interrupt, name)
+        check_result(completed.model_dump(mode="json"), guard.DEPLOYMENT.limits.result, name)
+        return Completed.model_validate(completed)
+
+    async def _call_mcp(self, request: ToolRequest) -> ToolOutcome:
+        _refuse_second_attempt(request.tool, request.idempotent or False)
+        try:
+            async with heartbeating():
+                outcome = await McpCall(self._servers, request).outcome()
         except ApplicationError as error:
             if error.type != LOST:
                 raise
             unknown = not request.idempotent
             type_ = "outcome_unknown" if unknown else LOST
             raise ApplicationError(error.message, type=type_, non_retryable=unknown) from None
-
-    async def _send(self, server: str, name: str, request: ToolRequest) -> JSON:
-        """Return the server's result.
-
-        A call that certainly was not sent is retried here: a second attempt of the activity could not tell it from one
-        that was lost.
-        """
-        for pause in UNREACHED_PAUSES:
-            try:
-                return await self._servers.call(server, name, request.input or {})
-            except ApplicationError as error:
-                if error.type != UNREACHABLE or error.non_retryable or request.idempotent:
-                    raise
-            await asyncio.sleep(pause)
-        try:
-            return await self._servers.call(server, name, request.input or {})
-        except ApplicationError as error:
-            raise (wrong(UNREACHABLE, error.message) if error.type == UNREACHABLE else error) from None
+        return outcome if isinstance(outcome, Interrupted) else _completed(outcome, request.tool)
 
     @activity.defn(name="describe_tools")
     async def describe_tools(self, request: ToolsRequest) -> list[ToolSpec]:
@@ -129,9 +181,17 @@ class ToolActivities:
             return FoundTool()
         return FoundTool(name=nearest_tool(wanted.service or "", wanted.instruction, among, wanted.missing))
 
-    def check(self, name: str) -> None:
-        """Raise what a call would raise if the worker has no such tool or function."""
-        find(name, self._allowed)
+    def check(self, name: str, *, idempotent: bool = False) -> None:
+        """Raise what a call would raise if the worker has no such tool or function, or cannot run it.
+
+        Args:
+            idempotent: The blueprint says that it may run twice.
+        """
+        tool = find(name, self._allowed)
+        if tool.is_graph:
+            self._graphs.check(tool, idempotent=idempotent or tool.idempotent)
+        elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
+            tool.checked()
 
     async def described(self, name: str) -> list[ToolSpec]:
         """Return the description of a tool, or of all tools of an MCP server, for a model."""
@@ -148,7 +208,8 @@ class ToolActivities:
         tool = find(name, self._allowed)
         # Providers take only these characters, and at most 64 of them.
         fit_name = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.name.rpartition(":")[2])[:64]
-        return [ToolSpec(name=fit_name, description=tool.description, parameters=tool.parameters(), reference=name)]
+        parameters, rule = tool.parameters(), tool.rule
+        return [ToolSpec(name=fit_name, description=tool.description, parameters=parameters, reference=name, rule=rule)]
 
 
 def _check_parameters(spec: ToolSpec) -> None:
@@ -161,35 +222,16 @@ def _check_parameters(spec: ToolSpec) -> None:
 
 def _refuse_second_attempt(name: str, idempotent: bool) -> None:
     if activity.info().attempt > 1 and not idempotent:
-        raise wrong("outcome_unknown", f"{name} was lost in mid-call; it may have taken effect")
+        raise wrong("outcome_unknown", f"the call of {name} was lost; it may have taken effect")
 
 
 def _completed(result: object, name: str) -> Completed:
     try:
         plain = to_jsonable_python(result)
     except ValueError as error:
-        raise wrong("tool_output", f"{name} gave something that is no JSON: {error}") from None
+        raise wrong("tool_output", f"{name} returned something that is not JSON: {error}") from None
     check_result(plain, guard.DEPLOYMENT.limits.result, name)
     return Completed(result=plain)
-
-
-async def _run(tool: Tool, request: ToolRequest, *, retryable: bool) -> JSON:
-    """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
-    args, named = (request.args, {}) if request.args is not None else tool.arguments(request.input, request.by_name)
-    function = tool.function if request.args is not None else tool.checked()
-    try:
-        return await _call(function, args, named)
-    except ApplicationError:
-        raise
-    except BaseExceptionGroup as group:
-        raise _from_group(group, tool, request, retryable) from group
-    except tool.interrupts as error:
-        raise Interrupt(str(error)) from error
-    except ValidationError as error:
-        raise _failure(error, tool, request, retryable) from None
-    except Exception as error:  # noqa: BLE001 a tool may raise anything; it is reported as a typed failure
-        cause = error if _is_encodable(error) else None
-        raise _interrupt_of(error, tool, request) or _failure(error, tool, request, retryable) from cause
 
 
 def _is_encodable(error: BaseException | None) -> bool:
@@ -233,18 +275,23 @@ def _interrupt_of(error: BaseException, tool: Tool, request: ToolRequest) -> Int
     """Return the interrupt that an error is or stands for; None if it is a failure."""
     if isinstance(error, Interrupt):
         return error
-    if isinstance(error, tool.interrupts):
-        return Interrupt(str(error))
+    if (interrupt := translated(tool, error)) is not None:
+        return interrupt
     approval = _requests_approval(error)
-    return None if approval is None else _library_interrupt(tool, request, approval)
+    if approval is None:
+        return None
+    # Its class is known by name only, so that a library that is not installed need not be.
+    return _library_interrupt(tool, request, approval, getattr(error, "metadata", None))
 
 
-def _failure(error: BaseException, tool: Tool, request: ToolRequest, retryable: bool) -> ApplicationError:
+def _failure(
+    error: BaseException, tool: Tool, request: ToolRequest, retryable: bool, place: str = ""
+) -> ApplicationError:
     if isinstance(error, ApplicationError):
         return error
     if isinstance(error, ValidationError):
-        return wrong("tool_input", f"{tool.name}: {_first(error, tool)}")
-    text = _encodable(f"{tool.name}: {type(error).__name__}: {error}")
+        return wrong("tool_input", f"{tool.name}: {place}{_first(error, tool)}")
+    text = _encodable(f"{tool.name}: {place}{type(error).__name__}: {error}")
     type_ = _type_of(error)
     unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
     final = not retryable or unsure or type_ in NEVER_AGAIN
@@ -268,11 +315,11 @@ def _requests_approval(error: BaseException) -> bool | None:
     return next((_FOREIGN[name] for name in names if name in _FOREIGN), None)
 
 
-def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool) -> Interrupt:
+def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool, metadata: object = None) -> Interrupt:
     """Return an interrupt of a library. It brings neither a place nor a question, so it gets those of the call."""
-    info = {"tool": tool.name, "args": request.input}
+    info = {"tool": tool.name, "args": request.input, **({"metadata": metadata} if metadata else {})}
     if not approval:
-        message = f"{tool.name} is done elsewhere: what did it give?"
+        message = f"{tool.name} is done elsewhere: what was its result?"
         deferred = Interrupt(Input(message=message, form=SOMETHING, info={"message": message, **info}))
         deferred.ends = "answered"
         return deferred
@@ -286,19 +333,45 @@ def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool) -> Inte
     return permission
 
 
-async def _call(function: Callable[..., Any], args: list[JSON], named: JSONObject) -> JSON:
-    if inspect.iscoroutinefunction(inspect.unwrap(function)):
-        return await function(*args, **named)
-    result = await _in_thread(function, *args, **named)
-    return await result if inspect.isawaitable(result) else result
+async def _called(tool: Tool, request: ToolRequest) -> object:
+    args, named = (request.args, {}) if request.args is not None else tool.arguments(request.input, request.by_name)
+    function = tool.function if request.args is not None else tool.checked()
+    return await _call(partial(function, *args, **named), tool.name)
 
 
-async def _in_thread(function: Callable[..., Any], *args: object, **named: Any) -> JSON:
+async def _call(call: partial[Any], name: str) -> object:
+    with _exit_refused(name):
+        if inspect.iscoroutinefunction(inspect.unwrap(call.func)):
+            return await call()
+        result = await _in_thread(_collected, call, name)
+        if isinstance(result, AsyncGenerator):
+            return [item async for item in result]
+        return await result if inspect.isawaitable(result) else result
+
+
+def _collected(call: partial[object], name: str) -> object:
+    """Return the result of a call in a thread; that of a generator as a list, as its body must run there too."""
+    with _exit_refused(name):
+        result = call()
+        return list(result) if isinstance(result, Generator) else result
+
+
+@contextmanager
+def _exit_refused(name: str) -> Iterator[None]:
+    """Raise a failure for `sys.exit()` in a tool: left alone, it ends the event loop, and the worker with it."""
+    try:
+        yield
+    except SystemExit as error:
+        text = f"{name}: it called sys.exit({error.code!r}); a tool returns a result or raises an exception"
+        raise wrong("tool_error", text) from None
+
+
+async def _in_thread(function: Callable[..., object], *args: object) -> object:
     """Call the function in a thread. As a thread cannot be stopped, a cancelled activity waits for its end.
 
     It does not wait if the worker shuts down or has lost the activity to another one: nobody would read the result.
     """
-    thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **named))
+    thread = asyncio.ensure_future(asyncio.to_thread(function, *args))
     while not thread.done():
         try:
             await asyncio.wait([thread])
@@ -313,7 +386,8 @@ def _first(error: ValidationError, tool: Tool) -> str:
     """Return the first problem with its path, which begins with the argument's name even if that came by position."""
     first = error.errors(include_url=False, include_input=False)[0]
     path, parameters = list(first["loc"]), tool.parameter_names
-    is_call = error.title == tool.function.__name__  # not an error of a validation that the function itself makes
+    # Not the error of a validation that the function itself makes. A function may be an object without a name.
+    is_call = error.title == getattr(tool.function, "__name__", None)
     if is_call and path and isinstance(path[0], int) and path[0] < len(parameters):
         path[0] = parameters[path[0]]
     return f"{'.'.join(map(str, path))}: {first['msg']}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import cast
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition, ToolDefinitionKind
 from temporalio import activity
@@ -19,8 +20,10 @@ from holdfast.activities.outputs import FINAL_RESULT, arguments_schema
 from holdfast.activities.providers.access import build_model
 from holdfast.activities.providers.conversation import conversation, is_broken_off, reply_of, wire_name
 from holdfast.activities.providers.failures import broken_off, failure, in_background, timed_out
-from holdfast.activities.providers.schemas import strictness, wire_schema
+from holdfast.activities.providers.files import check_files
+from holdfast.activities.providers.schemas import ProviderModel, native_strictness, strictness, wire_schema
 from holdfast.activities.registry import wrong
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.agents import ModelReply, ModelRequest
 
 for _name in ("httpx", "httpx2"):
@@ -36,7 +39,7 @@ class Models:
     """The models of one worker. Each is built once, since it has its own HTTP client, whose connections are reused."""
 
     def __init__(self) -> None:
-        self._models: dict[tuple[ModelAlias, bool], Model[Any]] = {}
+        self._models: dict[tuple[ModelAlias, bool], ProviderModel] = {}
         self._lock = asyncio.Lock()
 
     async def reply(self, request: ModelRequest, alias: ModelAlias, *, ours: bool) -> ModelReply:
@@ -45,10 +48,11 @@ class Models:
         Args:
             ours: The deployment named the model, and not a blueprint.
         """
-        seconds = _time_limit(alias)
+        seconds = time_limit(alias)
         try:
             async with asyncio.timeout(seconds):
-                model = await self._model(request.model, alias, ours)
+                model = await self.model(request.model, alias, ours=ours)
+                check_files(model, request)
                 response = await _response(model, request, seconds)
             if response.state == "suspended":
                 raise in_background(request.model)
@@ -65,16 +69,17 @@ class Models:
 
     async def check(self, name: str, alias: ModelAlias, *, ours: bool) -> None:
         """Raise a typed failure if the worker lacks the provider, its package or its key."""
-        await self._model(name, alias, ours)
+        await self.model(name, alias, ours=ours)
 
-    async def _model(self, name: str, alias: ModelAlias, ours: bool) -> Model[Any]:
+    async def model(self, name: str, alias: ModelAlias, *, ours: bool) -> ProviderModel:
+        """Return the model. Raises a typed failure if the worker lacks the provider, its package or its key."""
         async with self._lock:
             if (alias, ours) not in self._models:
                 self._models[alias, ours] = await asyncio.to_thread(build_model, name, alias, ours)
             return self._models[alias, ours]
 
 
-def _time_limit(alias: ModelAlias) -> float:
+def time_limit(alias: ModelAlias) -> float:
     """Return the seconds for a request: a little less than the attempt has, so that it ends with a failure of ours."""
     info = activity.info()
     timeout = info.start_to_close_timeout or info.schedule_to_close_timeout
@@ -83,16 +88,16 @@ def _time_limit(alias: ModelAlias) -> float:
     return limit if alias.timeout is None else min(limit, alias.timeout)
 
 
-async def _response(model: Model[Any], request: ModelRequest, seconds: float) -> ModelResponse:
+async def _response(model: ProviderModel, request: ModelRequest, seconds: float) -> ModelResponse:
     return await model_request(
         model,
-        conversation(request),
-        model_settings=_settings(model, request, seconds),
+        conversation(request.messages, request.instructions),
+        model_settings=settings_for(model, request, seconds),
         model_request_parameters=_parameters(request, model),
     )
 
 
-def _settings(model: Model[Any], request: ModelRequest, seconds: float) -> ModelSettings:
+def settings_for(model: ProviderModel, request: ModelRequest, seconds: float) -> ModelSettings:
     """Return the author's settings, with a timeout and without the client's own retries.
 
     Temporal retries; with its default, the client made three HTTP requests of each one that got a 429.
@@ -102,10 +107,14 @@ def _settings(model: Model[Any], request: ModelRequest, seconds: float) -> Model
     return cast(ModelSettings, {key: settings[key] for key in supported})
 
 
-def _parameters(request: ModelRequest, model: Model[Any]) -> ModelRequestParameters:
+def _parameters(request: ModelRequest, model: ProviderModel) -> ModelRequestParameters:
     tools = [_definition(wire_name(tool.name), tool.description, tool.parameters, model) for tool in request.tools]
     if request.output_schema is None:
         return ModelRequestParameters(function_tools=tools)
+    if request.native_output:
+        return ModelRequestParameters(
+            function_tools=tools, output_mode="native", output_object=_output_format(request, model)
+        )
     if any(tool.name == FINAL_RESULT for tool in tools):
         raise wrong("model_rejected", f"no tool may be named {FINAL_RESULT}: it is how the model gives its output")
     result = _definition(FINAL_RESULT, _RESULT, arguments_schema(request.output_schema), model, kind="output")
@@ -114,8 +123,21 @@ def _parameters(request: ModelRequest, model: Model[Any]) -> ModelRequestParamet
     )
 
 
+def _output_format(request: ModelRequest, model: ProviderModel) -> OutputObjectDefinition:
+    """Return the format of an output for a provider that has one of its own. Raises `model_rejected`."""
+    if not model.profile.get("supports_json_schema_output", False):
+        text = f"{request.model} has no output format of its own; leave out output_mode: native"
+        raise wrong("model_rejected", text)
+    if request.tools and "google" in model.system and not model.profile.get("google_supports_tool_combination", False):
+        text = f"{request.model} takes no tools beside an output format of its own; leave out output_mode: native"
+        raise wrong("model_rejected", text)
+    assert request.output_schema is not None
+    schema = wire_schema(arguments_schema(request.output_schema))
+    return OutputObjectDefinition(schema, name=FINAL_RESULT, strict=native_strictness(schema, model))
+
+
 def _definition(
-    name: str, description: str, parameters: dict[str, Any], model: Model[Any], kind: ToolDefinitionKind = "function"
+    name: str, description: str, parameters: JSONObject, model: ProviderModel, kind: ToolDefinitionKind = "function"
 ) -> ToolDefinition:
     """Return a tool for pydantic-ai, whose schema says of every free object that it is open.
 
@@ -131,4 +153,4 @@ def _definition(
     )
 
 
-__all__ = ["Models"]
+__all__ = ["Models", "settings_for", "time_limit"]

@@ -11,13 +11,14 @@ from functools import partial
 from typing import Any
 
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models import infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.providers.gateway import gateway_provider
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.providers.failures import display_name, url_in
+from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
 
 _COMPATIBLE = "openai-compatible:"
@@ -30,7 +31,7 @@ _EXTRAS = ("openai", "anthropic", "google")
 """Extras that Holdfast has itself; for other providers those of pydantic-ai are named."""
 
 
-def build_model(name: str, alias: ModelAlias, ours: bool) -> Model[Any]:
+def build_model(name: str, alias: ModelAlias, ours: bool) -> ProviderModel:
     """Return the model, with an HTTP client of its own. Raises `unknown_model` or `model_auth`.
 
     Args:
@@ -60,7 +61,7 @@ def _missing_key(name: str, variables: str) -> ApplicationError:
     return wrong("model_auth", f"{display_name(name)}: {variables} is not set where the worker runs")
 
 
-def _compatible(name: str, alias: ModelAlias, key: str | None, ours: bool) -> Model[Any]:
+def _compatible(name: str, alias: ModelAlias, key: str | None, ours: bool) -> ProviderModel:
     """Return a model of a service that speaks OpenAI's chat completions.
 
     The deployment's OpenAI key goes only to URLs that the deployment itself has configured: a blueprint may name any

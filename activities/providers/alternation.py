@@ -24,8 +24,9 @@ def alternating(messages: Sequence[Message]) -> list[Message]:
     joined: list[Message] = []
     for message in messages:
         if joined and _can_be_joined(joined[-1], message):
-            text = f"{text_of(joined[-1].content)}\n\n{text_of(message.content)}"
-            joined[-1] = joined[-1].model_copy(update={"content": text})
+            before = joined[-1]
+            text = f"{text_of(before.content)}\n\n{text_of(message.content)}".strip()
+            joined[-1] = before.model_copy(update={"content": text, "files": [*before.files, *message.files]})
         else:
             joined.append(message)
     last = [GO_ON] if joined and _is_assistants_text(joined[-1]) else []

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_ai.messages import (
@@ -25,8 +24,10 @@ from pydantic_core import from_json
 
 from holdfast.activities.outputs import FINAL_RESULT
 from holdfast.activities.providers.alternation import alternating
+from holdfast.activities.providers.files import prompt_of
 from holdfast.blueprint.expressions import text_of
-from holdfast.protocol.agents import Finish, Message, ModelReply, ModelRequest, ToolCall, Usage
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.protocol.agents import Finish, Message, ModelReply, ToolCall, Usage
 
 _MADE_UP = "pyd_ai_"
 """Prefix of the random ids that pydantic-ai adds where a provider gives none. They are dropped: ours must replay."""
@@ -39,37 +40,61 @@ _BEGIN = "(Here the conversation begins.)"
 _UNANSWERED = {FINAL_RESULT: "taken"}
 
 
-def conversation(request: ModelRequest) -> list[ModelMessage]:
-    """Return the messages in turns. Every tool call gets exactly one result: providers refuse anything else."""
-    turns: list[ModelMessage] = []
-    waiting: list[_Waiting] = []
-    ids: set[str] = set()
-    results: list[ModelRequestPart] = []
-    prompts: list[ModelRequestPart] = []
+def conversation(messages: Sequence[Message], instructions: str = "", *, open_end: bool = False) -> list[ModelMessage]:
+    """Return the messages in turns. Every tool call gets exactly one result: providers refuse anything else.
 
-    def end_turn() -> None:
-        missing = [_result(call, _UNANSWERED.get(call.tool_name, "no result")) for _, call in waiting]
-        if parts := [*results, *missing, *prompts]:
-            turns.append(RequestMessage(parts=parts, instructions=request.instructions or None))
-        for part in (waiting, results, prompts):
-            part.clear()
+    Args:
+        open_end: The last message is a reply whose calls have no results yet.
+    """
+    turns = _Turns(instructions or None)
+    for message in alternating(messages):
+        turns.add(message)
+    if not open_end:
+        turns.end_request()
+    return turns.done
 
-    for message in alternating(request.messages):
+
+class _Turns:
+    """The turns of a conversation: replies of the model, and between two of them one request."""
+
+    def __init__(self, instructions: str | None) -> None:
+        self.done: list[ModelMessage] = []
+        self._instructions = instructions
+        self._ids: set[str] = set()
+        self._waiting: list[_Waiting] = []
+        self._results: list[ModelRequestPart] = []
+        self._prompts: list[ModelRequestPart] = []
+
+    def add(self, message: Message) -> None:
+        """Add a message to the request of this turn; one of the model ends it."""
         match message.role:
             case "assistant":
-                end_turn()
-                if not turns:  # Anthropic accepts no conversation that the model begins
-                    begin = UserPromptPart(_BEGIN)
-                    turns.append(RequestMessage(parts=[begin], instructions=request.instructions or None))
-                response, calls = _response(message, ids)
-                turns.append(response)
-                waiting += calls
+                self._add_reply(message)
             case "tool":
-                results.append(_result(_take_call(message, waiting), text_of(message.content)))
+                call = _take_call(message, self._waiting)
+                parts = _restored_parts(message.raw, call) or [_result(call, text_of(message.content))]
+                self._results += [part for part in parts if not isinstance(part, UserPromptPart)]
+                self._prompts += [part for part in parts if isinstance(part, UserPromptPart)]
             case "user":
-                prompts.append(UserPromptPart(text_of(message.content)))
-    end_turn()
-    return turns
+                self._prompts += _restored_parts(message.raw) or [UserPromptPart(prompt_of(message))]
+
+    def _add_reply(self, message: Message) -> None:
+        self.end_request()
+        if not self.done:  # Anthropic accepts no conversation that the model begins
+            self._request([UserPromptPart(_BEGIN)])
+        response, calls = _response(message, self._ids)
+        self.done.append(response)
+        self._waiting += calls
+
+    def end_request(self) -> None:
+        """Add the request of this turn, if there is anything in it: results first, with one for every open call."""
+        missing = [_result(call, _UNANSWERED.get(call.tool_name, "no result")) for _, call in self._waiting]
+        if parts := [*self._results, *missing, *self._prompts]:
+            self._request(parts)
+        self._waiting, self._results, self._prompts = [], [], []
+
+    def _request(self, parts: list[ModelRequestPart]) -> None:
+        self.done.append(RequestMessage(parts=parts, instructions=self._instructions))
 
 
 def reply_of(response: ModelResponse, tools: Sequence[str] = ()) -> ModelReply:
@@ -174,7 +199,7 @@ def wire_name(name: str) -> str:
     return f"_{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:54]}_{digest}"
 
 
-def _restored(raw: Any) -> ModelResponse | None:
+def _restored(raw: JSON) -> ModelResponse | None:
     """Return the provider's response, or None if this version cannot read it: after an upgrade during a run."""
     if raw is None:
         return None
@@ -183,6 +208,21 @@ def _restored(raw: Any) -> ModelResponse | None:
     except ValidationError:
         return None
     return response if isinstance(response, ModelResponse) else None
+
+
+def _restored_parts(raw: JSON, call: ToolCallPart | None = None) -> list[ModelRequestPart]:
+    """Return the parts of a request as their library has made them, as results of this call; [] as above."""
+    if not isinstance(raw, list):
+        return []
+    try:
+        [request] = ModelMessagesTypeAdapter.validate_python([{"kind": "request", "parts": raw}])
+    except ValidationError:
+        return []
+    parts = list(request.parts) if isinstance(request, RequestMessage) else []
+    for part in parts if call is not None else ():
+        if isinstance(part, ToolReturnPart) and call is not None:
+            part.tool_name, part.tool_call_id = call.tool_name, call.tool_call_id
+    return parts
 
 
 def _built(message: Message) -> ModelResponse:
@@ -213,7 +253,7 @@ def _call(part: ToolCallPart, names: Mapping[str, str]) -> ToolCall:
     return ToolCall(id=id_, name=name, args=args, unreadable=unreadable)
 
 
-def _args(raw: str | dict[str, Any] | None) -> tuple[dict[str, Any], str | None]:
+def _args(raw: str | JSONObject | None) -> tuple[JSONObject, str | None]:
     """Return the arguments, and why they cannot be read or None."""
     if not raw:
         return {}, None

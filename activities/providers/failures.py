@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_ai.exceptions import (
@@ -44,12 +43,16 @@ _SHORTEST_SECRET = 6
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w*.-]{6,}|\bAIza[\w-]{20,}|(?i:\bbearer\s+)\S+")
 
 
-def failure(error: Exception, model: str, alias: ModelAlias) -> ApplicationError:
+def failure(error: Exception, model: str, alias: ModelAlias, *, own_code: bool = False) -> ApplicationError:
     """Return the failure for Temporal, with the provider's reason in short and the delay that it asks for.
 
     Args:
         model: Name of the model in the blueprint, for the message.
+        own_code: The error may be one of the team's own functions: `agent_failed`.
     """
+    if own_code:
+        text = f"{display_name(model)}: {type(error).__name__}: {_without_secrets(str(error), alias)}"
+        return ApplicationError(text, type="agent_failed")
     kind = _kind(error)
     delay = None
     if isinstance(error, ModelAPIError) and error.retry_after is not None:
@@ -133,7 +136,7 @@ def _reason(error: Exception) -> str:
             return f"cannot be reached: {error.message}"
         case AgentRunError() | UserError():
             return error.message
-    return f"what came back makes no sense: {type(error).__name__}: {error}"
+    return f"the reply cannot be parsed: {type(error).__name__}: {error}"
 
 
 def _message_in(body: object) -> str:
@@ -164,6 +167,6 @@ def _secrets(alias: ModelAlias) -> Iterator[str]:
             yield value
 
 
-def _brief(text: Any) -> str:
+def _brief(text: object) -> str:
     line = " ".join(str(text).split())
     return line if len(line) <= _SHORT else f"{line[:_SHORT]}…"

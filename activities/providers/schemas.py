@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_ai.models import Model
 
-Schema = dict[str, Any]
+from holdfast.blueprint.json_values import JSON, JSONObject
+
+Schema = JSONObject
+ProviderModel: TypeAlias = Model[Any]
+"""A model of any provider: the parameter is the class of its client."""
 
 _SUBSCHEMAS = ("additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames")
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -45,7 +49,7 @@ def wire_schema(schema: Schema) -> Schema:
     return opened
 
 
-def strictness(schema: Schema, model: Model[Any]) -> bool | None:
+def strictness(schema: Schema, model: ProviderModel) -> bool | None:
     """Return None if the provider may enforce the schema, False if that would change its meaning.
 
     Gemini enforces any schema as it is, but then returns `{}` for a free object.
@@ -53,6 +57,16 @@ def strictness(schema: Schema, model: Model[Any]) -> bool | None:
     if model.profile.get("google_supports_strict_tool_definition"):
         return False if any(_is_free(node) for node in _nodes(schema)) else None
     return None if all(_fits_strict(node) for node in _nodes(schema)) else False
+
+
+def native_strictness(schema: Schema, model: ProviderModel) -> bool | None:
+    """Return the same as `strictness` for an output in the provider's own format.
+
+    Anthropic has no loose form of it, and closes free objects only.
+    """
+    if model.system == "anthropic":
+        return False if any(_is_free(node) for node in _nodes(schema)) else None
+    return strictness(schema, model)
 
 
 def _resolved(node: Schema, root: Schema) -> Schema:
@@ -67,7 +81,7 @@ def _resolved(node: Schema, root: Schema) -> Schema:
 
 
 def _target(reference: str, root: Schema) -> Schema:
-    node: Any = root
+    node: JSON = root
     for part in reference.removeprefix("#").split("/")[1:]:
         part = part.replace("~1", "/").replace("~0", "~")
         node = node.get(part) if isinstance(node, dict) else None
@@ -99,7 +113,7 @@ def _plain_root(schema: Schema) -> Schema:
 
 def _united(branches: list[Schema]) -> Schema:
     """Return the properties of all branches; one that differs between them may have any of its forms."""
-    forms: dict[str, list[Any]] = {}
+    forms: dict[str, list[JSON]] = {}
     for branch in branches:
         for name, form in branch.get("properties", {}).items():
             if form not in forms.setdefault(name, []):
@@ -107,7 +121,7 @@ def _united(branches: list[Schema]) -> Schema:
     return {name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in forms.items()}
 
 
-def _opened(node: Any, *, is_free: bool | None = None) -> Any:
+def _opened(node: JSON, *, is_free: bool | None = None) -> JSON:
     """Return the node with free objects explicitly open, their required keys listed, and a type for every enum."""
     if not isinstance(node, dict):
         return node
@@ -128,7 +142,7 @@ def _type_of_values(node: Schema) -> Schema:
     return {"type": kinds[0] if len(kinds) == 1 else kinds}
 
 
-def _opened_keyword(key: str, value: Any) -> Any:
+def _opened_keyword(key: str, value: JSON) -> JSON:
     match value:
         case dict() if key in _MAPS:
             return {name: _opened(part) for name, part in value.items()}
@@ -147,11 +161,11 @@ def _is_unsaid(node: Schema) -> bool:
     return not properties or any(key not in properties for key in node.get("required", ()))
 
 
-def _is_free(node: Any) -> bool:
+def _is_free(node: JSON) -> bool:
     return isinstance(node, dict) and "object" in _types(node) and node.get("additionalProperties", False) is not False
 
 
-def _fits_strict(node: Any) -> bool:
+def _fits_strict(node: JSON) -> bool:
     """Return whether OpenAI's strict mode accepts a node, its parts aside, without changing its meaning."""
     if not isinstance(node, dict) or not node.keys() <= _STRICT or not node.keys() & {"type", "anyOf", "$ref"}:
         return False
@@ -170,7 +184,7 @@ def _types(node: Schema) -> list[str]:
     return types if isinstance(types, list) else [types]
 
 
-def _nodes(node: Any) -> Iterator[Any]:
+def _nodes(node: JSON) -> Iterator[JSON]:
     """Yield every schema in a schema, itself first."""
     yield node
     for key, value in node.items() if isinstance(node, dict) else ():
@@ -178,7 +192,7 @@ def _nodes(node: Any) -> Iterator[Any]:
             yield from _nodes(part)
 
 
-def _parts(key: str, value: Any) -> list[Any]:
+def _parts(key: str, value: JSON) -> list[JSON]:
     match value:
         case dict() if key in _MAPS:
             return list(value.values())

@@ -1,0 +1,79 @@
+"""The check of a worker: clock, keys, and the stores that its activities use. `holdfast doctor` calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from holdfast.activities.cache import CacheStore
+from holdfast.activities.secrets import SecretStore
+from holdfast.protocol.agents import CacheEntry
+from holdfast.protocol.checkup import CHECK_WORKER, CheckWorker, WorkerState, proof_of
+from holdfast.protocol.guard import DEPLOYMENT
+from holdfast.protocol.secrets import DIRECTORY
+
+PROBE = "holdfast-doctor"
+"""The key, in the cache, of the value that the check writes."""
+NOBODYS = "0" * 32
+"""The id of a secret that no store has."""
+
+
+class CheckActivities:
+    """The activity that checks the worker it runs on. It calls no tool and no model."""
+
+    def __init__(
+        self,
+        cache: CacheStore,
+        secrets: Mapping[str, SecretStore],
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cache, self._secrets, self._clock = cache, secrets, clock
+
+    @activity.defn(name=CHECK_WORKER)
+    async def check(self, request: CheckWorker) -> WorkerState:
+        """Return the state of this worker."""
+        keys = {key.id: key for key in DEPLOYMENT.keys}
+        shared = [id_ for id_ in request.proofs if id_ in keys]
+        return WorkerState(
+            now=self._clock(),
+            keys=sorted(keys),
+            unproved=[
+                id_
+                for id_ in shared
+                if not hmac.compare_digest(request.proofs[id_], proof_of(keys[id_], request.nonce))
+            ],
+            troubles=[*await self._check_cache(), *await asyncio.to_thread(self._check_secrets)],
+            secret=await asyncio.to_thread(self._reads, request.secret),
+            filler=request.filler[::-1],
+        )
+
+    async def _check_cache(self) -> list[str]:
+        try:
+            await self._cache.put(CacheEntry(key=PROBE, value=True, ttl=60.0))
+            await self._cache.get(PROBE)
+        except ApplicationError as error:
+            return [f"cache: {error.message}"]
+        return []
+
+    def _reads(self, id_: str | None) -> bool | None:
+        store = self._secrets.get(DIRECTORY)
+        if id_ is None or store is None:
+            return None
+        try:
+            return store.read(id_) is not None
+        except (OSError, ValueError):
+            return False
+
+    def _check_secrets(self) -> list[str]:
+        troubles: list[str] = []
+        for name, store in self._secrets.items():
+            try:
+                store.read(NOBODYS)
+            except OSError as error:
+                troubles.append(f"secrets: the store '{name}' cannot be read: {error}")
+        return troubles

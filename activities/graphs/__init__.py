@@ -1,0 +1,105 @@
+"""Graphs of LangGraph as tools: what a worker can run, and each call from its last checkpoint on. Used by the tools."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from types import ModuleType
+
+from pydantic_core import to_json
+from temporalio import activity
+
+from holdfast.activities.graphs.store import CheckpointStore, MemoryCheckpoints, NoCheckpoints
+from holdfast.activities.registry import Tool, wrong
+from holdfast.protocol.agents import ToolRequest
+
+__all__ = ["CheckpointStore", "Graphs", "MemoryCheckpoints", "NoCheckpoints"]
+
+
+class Graphs:
+    """The graphs of a worker.
+
+    Args:
+        store: The store of their checkpoints.
+    """
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._store = store
+
+    def check(self, tool: Tool, *, idempotent: bool) -> None:
+        """Raise `not_allowed` for a graph that could not go on where it was cut off, unless it may run twice."""
+        if not _has_checkpointer(tool):
+            if not idempotent:
+                text = (
+                    "the graph has no checkpointer, so a lost call would run finished nodes again; compile it "
+                    "with one (InMemorySaver() will do: Holdfast's takes its place), or say idempotent: true"
+                )
+                raise wrong("not_allowed", f"{tool.name}: {text}")
+        elif _running().is_in_memory(tool.function) and self._store.problem:
+            way = "or compile the graph with a checkpointer that lasts, such as PostgresSaver"
+            raise wrong("not_allowed", f"{tool.name}: {self._store.problem}, {way}")
+
+    def goes_on(self, tool: Tool) -> bool:
+        """Return whether a second attempt of a call goes on where the first was cut off."""
+        return _has_checkpointer(tool)
+
+    async def result(self, tool: Tool, request: ToolRequest) -> object:
+        """Return what a call of a graph gives. Raises `Interrupt` where it waits for people."""
+        _check_input(tool, request)
+        running, graph, thread = _running(), tool.function, _thread(request)
+        if running.is_in_memory(graph):
+            saver = _saver().StoredSaver(thread, self._store, _codec(), graph.checkpointer.serde)
+            await saver.load()
+            graph = running.with_saver(graph, saver)
+        return await running.GraphCall(graph, tool, request, thread).result()
+
+    def place_of(self, error: BaseException) -> str:
+        """Return the node in which an error was raised, as the beginning of a message; empty if it is not known."""
+        place = _running().place_in(error)
+        return f"node {place}: " if place else ""
+
+
+def _has_checkpointer(tool: Tool) -> bool:
+    # Not by its type, which would import LangGraph into every worker; a tool that is no graph has none.
+    return getattr(tool.function, "checkpointer", None) not in (None, False, True)
+
+
+def _running() -> ModuleType:
+    return importlib.import_module("holdfast.activities.graphs.running")
+
+
+def _saver() -> ModuleType:
+    return importlib.import_module("holdfast.activities.graphs.saver")
+
+
+def _codec() -> object:
+    """Return the codec of the worker's payloads, which encrypts them where that is configured."""
+    return activity.client().data_converter.payload_codec
+
+
+def _thread(request: ToolRequest) -> str:
+    """Return the thread of a call: the same for each of its attempts, and for those after its questions.
+
+    It is of one run of one workflow, as no call outlasts a continue-as-new; and of its input, as a person who edits the
+    input wants another run of the graph.
+    """
+    info = activity.info()
+    place = request.address or info.activity_id
+    digest = hashlib.sha256(to_json([place, request.tool, request.input])).hexdigest()
+    return f"{info.workflow_run_id}/{digest[:32]}"
+
+
+def _check_input(tool: Tool, request: ToolRequest) -> None:
+    """Raise `tool_input` for keys that the graph's state does not have: LangGraph would drop them in silence."""
+    if request.args is not None:
+        raise wrong("not_allowed", f"{tool.name} is a graph, and cannot be a condition or a mapper")
+    schema = tool.parameters()
+    keys = schema.get("properties")
+    if schema.get("type") != "object" or not keys or schema.get("additionalProperties"):
+        return
+    listed = ", ".join(keys)
+    if not isinstance(request.input, dict):
+        kind = type(request.input).__name__
+        raise wrong("tool_input", f"{tool.name} takes an object with keys of its state ({listed}), not {kind}")
+    if unknown := [key for key in request.input if key not in keys]:
+        raise wrong("tool_input", f"{tool.name} has no key {unknown[0]!r} in its state (it has: {listed})")

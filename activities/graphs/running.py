@@ -1,0 +1,327 @@
+"""One call of a graph of LangGraph: it goes on from its last checkpoint, and its interrupts become questions.
+
+Imported with the first graph that is called, as only then LangGraph is certain to be installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.constants import END
+from langgraph.errors import GraphDrained, GraphRecursionError, is_invalid_resume
+from langgraph.pregel import Pregel
+from langgraph.runtime import RunControl
+from langgraph.types import Command, PregelTask, StateSnapshot
+from langgraph.types import Interrupt as GraphInterrupt
+from temporalio import activity
+
+from holdfast.activities.interrupt import Interrupt, question_about, translated
+from holdfast.activities.registry import Tool, wrong
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.protocol.address import segment
+from holdfast.protocol.agents import ToolRequest
+from holdfast.protocol.questions import Asked, Input
+
+Graph = Pregel[Any, Any, Any, Any]
+
+_ID = re.compile(r"[0-9a-f]{32}")
+"""An interrupt's id, by which LangGraph tells a map of answers from one answer that is an object."""
+_ALL = "*"
+
+
+def is_in_memory(graph: Graph) -> bool:
+    """Return whether a graph's checkpoints would die with the process, so that ours take their place."""
+    return isinstance(graph.checkpointer, InMemorySaver)
+
+
+def with_saver(graph: Graph, saver: BaseCheckpointSaver[Any]) -> Graph:
+    """Return the graph with another checkpointer, which its subgraphs inherit."""
+    return graph.copy({"checkpointer": saver})
+
+
+def place_in(error: BaseException) -> str:
+    """Return the nodes in which an error was raised, from the outermost in, by the notes that LangGraph adds."""
+    notes = getattr(error, "__notes__", ())  # Python sets them with the first `add_note`
+    matches = [re.match(r"(?:During|Before) task with name '(.+?)' and ", note) for note in notes]
+    names = [match[1] for match in matches if match]
+    return " > ".join(reversed(names))
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A place at which a graph waits for an answer: an interrupt, or a breakpoint that its author has set."""
+
+    path: str
+    id: str
+    """Id of the interrupt, or of the checkpoint at the breakpoint."""
+    interrupt: GraphInterrupt[Any] | None = None
+
+
+class GraphCall:
+    """A call of a graph, to its end or to its next questions.
+
+    Args:
+        graph: With the checkpointer that this call uses; without one the call may run twice.
+        tool: What its owner says of it: how its interrupts become questions, and its context.
+        request: The input, and the answers so far.
+        thread: The thread of its checkpoints: the same for every attempt of the call.
+    """
+
+    def __init__(self, graph: Graph, tool: Tool, request: ToolRequest, thread: str) -> None:
+        self._graph, self._tool, self._request = graph, tool, request
+        self._config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        self._thread = thread
+        self._kept: JSONObject = request.states.get("") or {}
+        self._saver = graph.checkpointer if isinstance(graph.checkpointer, BaseCheckpointSaver) else None
+        # A checkpointer without async methods needs a thread, as LangGraph has it.
+        self._sync = self._saver is not None and type(self._saver).aget_tuple is BaseCheckpointSaver.aget_tuple
+
+    async def result(self) -> object:
+        """Return what the graph gives. Raises `Interrupt` where it waits for answers."""
+        state = await self._state()
+        if state is not None and not state.next and self._is_new_call:
+            # A person has this step run once more, after it had ended: that is another run of the graph.
+            await self._forget()
+            state = None
+        if state is None:
+            return await self._until_stop(self._request.input)
+        answers = self._answers(state)
+        stop = None if state.interrupts else await self._breakpoint(state)
+        if stop is not None and not self._is_passed(stop):
+            raise self._asking([stop])
+        return await self._until_stop(self._resumption(answers))
+
+    @property
+    def _is_new_call(self) -> bool:
+        return activity.info().attempt == 1 and not self._request.states
+
+    def _resumption(self, answers: Mapping[str, JSON]) -> Command[Any] | None:
+        """Return what the graph is resumed with; None lets it go on where it was cut off."""
+        if not answers:
+            return None
+        if all(_ID.fullmatch(id_) for id_ in answers):
+            return Command(resume=dict(answers))
+        return Command(resume=next(iter(answers.values())))  # an id of the author's own: LangGraph takes one at a time
+
+    def _answers(self, state: StateSnapshot) -> dict[str, JSON]:
+        """Return the answers to interrupts that still wait: an attempt before this one may have used some."""
+        pending = {interrupt.id: interrupt for interrupt in state.interrupts}
+        asked: JSONObject = self._kept.get("asked", {})
+        return {
+            asked[path]: self._answer(pending[asked[path]], answer.content)
+            for path, answer in self._request.given.items()
+            if asked.get(path) in pending
+        }
+
+    def _answer(self, interrupt: GraphInterrupt[Any], content: JSON) -> JSON:
+        translation = self._tool.translation(interrupt)
+        if translation is None or translation.answer is None:
+            return content
+        return cast(JSON, translation.answer(interrupt, content))
+
+    async def _until_stop(self, graph_input: object) -> object:
+        """Run the graph and return its output. Raises `Interrupt` where it stops, and typed failures."""
+        try:
+            output = await self._invoke(graph_input)
+        except GraphRecursionError as error:
+            text = f"{self._tool.name}: {str(error).partition(chr(10))[0]}"
+            way = "graph.with_config(recursion_limit=…) raises it"
+            # Another attempt would only go on from here with a new count, for ever.
+            raise wrong("graph_recursion", f"{text} {way}") from None
+        except Exception as error:
+            if is_invalid_resume(error):
+                raise await self._asking_again(error) from None
+            raise
+        if self._saver is None:
+            return self._unasked(output)
+        state = await self._state()
+        if state is not None and (stops := await self._stops(state)):
+            raise self._asking(stops)
+        return output
+
+    def _unasked(self, output: object) -> object:
+        if isinstance(output, dict) and "__interrupt__" in output:
+            text = "it interrupts, but has no checkpointer to go on from: compile it with one (InMemorySaver() will do)"
+            raise wrong("bad_interrupt", f"{self._tool.name}: {text}")
+        return output
+
+    async def _stops(self, state: StateSnapshot) -> list[Stop]:
+        if state.interrupts:
+            return list(self._interrupts(await self._state_with_subgraphs()))
+        stop = await self._breakpoint(state)
+        return [] if stop is None else [stop]
+
+    def _interrupts(self, state: StateSnapshot) -> Iterator[Stop]:
+        """Yield the interrupts that wait, each at a place by the names of its nodes, which it keeps."""
+        paths = {id_: path for path, id_ in self._kept.get("asked", {}).items()}
+        taken = set(paths.values())
+        for path, interrupt in _pending(state, ""):
+            place, n = paths.get(interrupt.id, path), 1
+            while interrupt.id not in paths and place in taken:
+                n += 1
+                place = f"{path}~{n}"
+            taken.add(place)
+            paths[interrupt.id] = place
+            yield Stop(place, interrupt.id, interrupt)
+
+    async def _breakpoint(self, state: StateSnapshot) -> Stop | None:
+        """Return the breakpoint of the author (`interrupt_before`, `interrupt_after`) at which the graph stands."""
+        if not state.next:
+            return None
+        before = _among(state.next, self._graph.interrupt_before_nodes)
+        after: Sequence[str] = ()
+        if not before and self._graph.interrupt_after_nodes and state.parent_config is not None:
+            earlier = await self._get_state(state.parent_config)
+            after = _among(earlier.next, self._graph.interrupt_after_nodes)
+        names = [*before, *after]
+        if not names:
+            return None
+        path = segment("level", "+".join(names))
+        return Stop(path, str(state.config["configurable"]["checkpoint_id"]))
+
+    def _is_passed(self, stop: Stop) -> bool:
+        """Return whether a person has let the graph go on from a breakpoint."""
+        answered = stop.path in self._request.given and self._kept.get("asked", {}).get(stop.path) == stop.id
+        return answered or stop.id in self._kept.get("passed", ())
+
+    def _asking(self, stops: Sequence[Stop], problem: str = "") -> Interrupt:
+        """Return an interrupt with a question for each stop, and what the next attempt must know of them."""
+        asked: JSONObject = self._kept.get("asked", {})
+        passed = {*self._kept.get("passed", ()), *(asked[path] for path in self._request.given if path in asked)}
+        parts = [self._question(stop, problem) for stop in stops]
+        kept = {"asked": {stop.path: stop.id for stop in stops}, "passed": sorted(passed)}
+        return Interrupt.all(parts, state=kept)
+
+    async def _asking_again(self, error: Exception) -> Interrupt:
+        """Return the same questions once more: an answer does not fit the schema that a node demands."""
+        state = await self._state_with_subgraphs()
+        return self._asking(list(self._interrupts(state)), f"The answer does not fit ({_first_line(error)}). ")
+
+    def _question(self, stop: Stop, problem: str) -> Interrupt:
+        if stop.interrupt is None:
+            names = stop.path.partition(":")[2]
+            question = Interrupt(question_about(f"{self._tool.name} stops at {names}: may it go on?"))
+        else:
+            question = translated(self._tool, stop.interrupt) or Interrupt(_asked(stop.interrupt))
+        if problem and question.asked is not None:
+            question.asked = question.asked.model_copy(update={"message": problem + question.asked.message})
+        question.path = stop.path
+        return question
+
+    async def _invoke(self, graph_input: Any) -> object:
+        context = self._tool.context() if self._tool.context is not None else None
+        control = RunControl()
+        # Nothing of the next step may happen before this one is kept.
+        options: dict[str, Any] = {"context": context, "control": control, "durability": "sync"}
+        if self._saver is None:
+            del options["durability"]
+        invoke: Callable[..., Any] = self._graph.invoke
+        call = asyncio.to_thread(invoke, graph_input, self._config, **options) if self._sync else None
+        task = asyncio.ensure_future(call or self._graph.ainvoke(graph_input, self._config, **options))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await self._end(task, control)
+            raise
+
+    async def _end(self, task: asyncio.Future[Any], control: RunControl) -> None:
+        """End a graph that is cancelled. A node in a thread cannot be stopped, so its end is waited for."""
+        details = activity.cancellation_details()
+        is_asked = details is not None and details.cancel_requested and not activity.is_worker_shutdown()
+        if is_asked and (self._sync or await self._runs_in_threads()):
+            control.request_drain("cancelled")
+        else:
+            task.cancel()
+        if is_asked or not self._sync:
+            with suppress(asyncio.CancelledError, GraphDrained, Exception):
+                await task
+
+    async def _runs_in_threads(self) -> bool:
+        state = await self._state()
+        running = self._graph.nodes if state is None else state.next
+        return any(_is_plain_node(self._graph, name) for name in running)
+
+    async def _state(self) -> StateSnapshot | None:
+        """Return where the graph stands; None if it has not begun, or keeps no checkpoints."""
+        if self._saver is None:
+            return None
+        state = await self._get_state(self._config)
+        return None if state.created_at is None else state
+
+    async def _state_with_subgraphs(self) -> StateSnapshot:
+        return await self._get_state(self._config, subgraphs=True)
+
+    async def _get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        if self._sync:
+            return await asyncio.to_thread(self._graph.get_state, config, subgraphs=subgraphs)
+        return await self._graph.aget_state(config, subgraphs=subgraphs)
+
+    async def _forget(self) -> None:
+        assert self._saver is not None
+        if self._sync:
+            await asyncio.to_thread(self._saver.delete_thread, self._thread)
+        else:
+            await self._saver.adelete_thread(self._thread)
+
+
+def _asked(interrupt: GraphInterrupt[Any]) -> Asked:
+    """Return the question of an interrupt: one of ours as it is, a form by its schema, else any answer will do."""
+    if isinstance(interrupt.value, Asked):
+        return interrupt.value
+    asked = question_about(interrupt.value)
+    if isinstance(interrupt.response_schema, dict):
+        return Input(message=asked.message, form=interrupt.response_schema, info=asked.info)
+    return asked
+
+
+def _pending(state: StateSnapshot, above: str) -> Iterator[tuple[str, GraphInterrupt[Any]]]:
+    """Yield the interrupts that wait with the path of their node, also those of nodes in subgraphs."""
+    waiting = {interrupt.id for interrupt in state.interrupts}
+    for task in state.tasks:
+        path = f"{above};{segment('level', task.name)}" if above else segment("level", task.name)
+        inner = list(_pending(task.state, path)) if isinstance(task.state, StateSnapshot) else []
+        yield from inner
+        seen = {interrupt.id for _, interrupt in inner}
+        yield from ((path, interrupt) for interrupt in _unseen(task, seen) if interrupt.id in waiting)
+
+
+def _unseen(task: PregelTask, seen: set[str]) -> list[GraphInterrupt[Any]]:
+    return [interrupt for interrupt in task.interrupts if interrupt.id not in seen]
+
+
+def _among(names: Sequence[str], chosen: str | Sequence[str]) -> list[str]:
+    """Return the names at which an author has set breakpoints."""
+    if chosen == _ALL:
+        return [name for name in names if name != END and not name.startswith("__")]
+    return [name for name in names if name in chosen]
+
+
+def _is_plain_node(graph: Graph, name: str) -> bool:
+    """Return whether a node, or a node of its subgraph, is no coroutine, so that it runs in a thread."""
+    if name not in graph.nodes:
+        return False
+    bound = graph.nodes[name].bound
+    inner = [cast(Graph, subgraph) for key, subgraph in graph.get_subgraphs() if key == name]
+    return any(_is_plain(step) for step in getattr(bound, "steps", [bound])) or any(
+        _is_plain_node(subgraph, node) for subgraph in inner for node in subgraph.nodes
+    )
+
+
+def _is_plain(step: Any) -> bool:
+    # What a node runs may be any runnable; those that LangGraph makes of functions have `func` and `afunc`.
+    function: Callable[..., Any] | None = getattr(step, "func", None)
+    return function is not None and getattr(step, "afunc", None) is None and not inspect.iscoroutinefunction(function)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    return "; ".join(lines[1:3]) or type(error).__name__

@@ -1,0 +1,140 @@
+"""Questions of MCP servers in the middle of a call, within the activity that holds it.
+
+The workflow is told by a signal, and asked by query whether somebody has answered: a query costs no event, and needs
+none of the few updates that may be in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from temporalio import activity
+from temporalio.client import WorkflowHandle, WorkflowQueryFailedError, WorkflowQueryRejectedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from holdfast.activities.elicitation import BadElicitation, bad_elicitation, path_of, question_of, response_to
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.protocol.agents import InterruptAnswer, ToolRequest
+from holdfast.protocol.elicitations import (
+    ELICIT,
+    ELICITATION_SECONDS,
+    ELICITED,
+    Elicited,
+    ElicitedQuery,
+    PutElicitation,
+)
+from holdfast.protocol.questions import Asked
+
+LOOK_SECONDS = 0.5
+"""The pause between two looks at whether somebody has answered."""
+GRACE = 15.0
+"""Seconds that this waits longer than the workflow, whose deadline is the one that people see."""
+CANCEL = InterruptAnswer(action="cancel")
+
+
+class CallClock:
+    """The time limit of an attempt. It stands still while people are asked, for at most `ELICITATION_SECONDS`.
+
+    The activity's own limit is later by that time, so that this one counts.
+    """
+
+    def __init__(self) -> None:
+        whole = activity.info().start_to_close_timeout
+        self.seconds = None if whole is None else whole.total_seconds() - ELICITATION_SECONDS
+        self._limit = asyncio.timeout(self.seconds)
+        self._rest = 0.0
+        self._stopped_at: float | None = None
+        self._open = 0
+        self._stopped = 0.0
+        self._is_over = False
+
+    @property
+    def left_for_people(self) -> float:
+        """Return the seconds that people have left in this call."""
+        since = 0.0 if self._stopped_at is None else asyncio.get_running_loop().time() - self._stopped_at
+        return ELICITATION_SECONDS - self._stopped - since
+
+    async def __aenter__(self) -> CallClock:
+        await self._limit.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over = True
+        await self._limit.__aexit__(kind, error, trace)
+
+    def stop(self) -> None:
+        """Stop the clock until `go_on` was called as often."""
+        self._open += 1
+        if self._open == 1:
+            self._stopped_at = asyncio.get_running_loop().time()
+            self._rest = (self._limit.when() or self._stopped_at) - self._stopped_at
+            if not self._is_over:
+                self._limit.reschedule(None)
+
+    def go_on(self) -> None:
+        """Let the clock go on."""
+        self._open -= 1
+        if self._open == 0 and self._stopped_at is not None:
+            now = asyncio.get_running_loop().time()
+            self._stopped += now - self._stopped_at
+            self._stopped_at = None
+            if self.seconds is not None and not self._is_over and not self._limit.expired():
+                self._limit.reschedule(now + self._rest)
+
+
+class MidCallQuestions:
+    """The questions of one call."""
+
+    def __init__(self, request: ToolRequest, clock: CallClock) -> None:
+        self._request, self._clock = request, clock
+        # Now: a server's question is handled in a task that knows of no activity.
+        info = activity.info()
+        self._workflow: WorkflowHandle[object, object] = activity.client().get_workflow_handle(
+            info.workflow_id or "", run_id=info.workflow_run_id
+        )
+        self._asked = 0
+        self.failure: ApplicationError | None = None
+        """Set once the server has asked something that people cannot be asked."""
+
+    async def ask(self, request: JSONObject) -> JSONObject:
+        """Return the response to what the server asks. Raises the failure for what people cannot be asked."""
+        self._asked += 1
+        key = str(self._asked)
+        try:
+            asked = question_of(self._request.tool, request)
+        except BadElicitation as error:
+            self.failure = bad_elicitation(self._request.tool, key, error)
+            raise self.failure from None
+        self._clock.stop()
+        try:
+            return response_to(asked, await self._answer(path_of(key), asked))
+        finally:
+            self._clock.go_on()
+
+    async def _answer(self, path: str, asked: Asked) -> InterruptAnswer:
+        """Return what people answer; `cancel` if nobody does in time, or nobody can be asked."""
+        if (seconds := self._clock.left_for_people) <= 0 or not self._request.address:
+            return CANCEL
+        put = PutElicitation(call=self._request.address, path=path, asked=asked, seconds=seconds)
+        try:
+            async with asyncio.timeout(seconds + GRACE):
+                await self._workflow.signal(ELICIT, put)
+                return await _answered(self._workflow, ElicitedQuery(call=put.call, path=path))
+        except (TimeoutError, RPCError):
+            return CANCEL
+
+
+async def _answered(workflow: WorkflowHandle[object, object], query: ElicitedQuery) -> InterruptAnswer:
+    """Return the answer once there is one; `cancel` if the workflow does not know the question."""
+    while True:
+        try:
+            elicited = await workflow.query(ELICITED, query, result_type=Elicited)
+        except (WorkflowQueryFailedError, WorkflowQueryRejectedError, RPCError):  # no worker now, or a busy one
+            elicited = Elicited(status="open")
+        if elicited.status != "open":
+            return elicited.answer or CANCEL
+        await asyncio.sleep(LOOK_SECONDS)
