@@ -1,0 +1,54 @@
+"""The lease that makes one process the recorder, and one the notifier, of all that share a record."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from sqlalchemy import delete, insert, or_, update
+from sqlalchemy.exc import IntegrityError
+
+from holdfast.client.record.engine import writing
+from holdfast.client.record.store import RecordStore
+from holdfast.client.record.tables import LEASES
+
+SECONDS = 15.0
+"""The time that a lease is good for: so long nobody works after its holder was killed."""
+
+
+@dataclass
+class Lease:
+    """A lease of one name; `hold` it again well within its seconds.
+
+    Two holders at the same time, after one was stopped for longer than the lease, do no harm to the record: an entry is
+    recorded once. Clocks of the processes are expected to agree within some seconds.
+    """
+
+    store: RecordStore
+    name: str
+    seconds: float = SECONDS
+    holder: str = field(default_factory=lambda: uuid4().hex)
+
+    def hold(self) -> bool:
+        """Take or renew the lease; return whether it is ours. Blocks; see `RecordStore`."""
+        now = time.time()
+        ours = or_(LEASES.c.holder == self.holder, LEASES.c.until < now)
+        values = {"holder": self.holder, "until": now + self.seconds}
+        try:
+            with writing(self.store.engine) as connection:
+                changed = connection.execute(update(LEASES).where(LEASES.c.name == self.name, ours).values(**values))
+                if changed.rowcount:
+                    return True
+                taken = connection.execute(update(LEASES).where(LEASES.c.name == self.name).values(name=self.name))
+                if taken.rowcount:
+                    return False
+                connection.execute(insert(LEASES).values(name=self.name, **values))
+        except IntegrityError:  # another process was first with a new name
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give the lease up, so that another process need not wait for its end."""
+        with writing(self.store.engine) as connection:
+            connection.execute(delete(LEASES).where(LEASES.c.name == self.name, LEASES.c.holder == self.holder))

@@ -1,0 +1,208 @@
+"""Read one workflow into the record: its new events, its questions as they are shown, the end of its run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from temporalio.service import RPCError
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.embedded.home import ServerUnreachable
+from holdfast.client.events import Reading, read_chain
+from holdfast.client.history import started_blueprint
+from holdfast.client.outcomes import final_outcome
+from holdfast.client.record.entries import CHANGED, ENDED, GAP, REFUSED, RecordedRun, RecordEntry, event_entry
+from holdfast.client.record.progress import Progress, WorkflowProgress
+from holdfast.client.record.store import RecordStore
+from holdfast.client.states import Outcome
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.workers import Unanswered
+from holdfast.protocol.events import QuestionAsked
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import SHOWN, RefusedSignal, WorkflowView
+
+log = logging.getLogger(__name__)
+
+AT_A_TIME = 1_000
+"""Entries of one transaction: others write between two."""
+LARGEST_END = 1 << 20
+"""Characters of JSON: a larger outcome is left out of the last entry of its run, and stays with Temporal."""
+
+
+@dataclass(frozen=True)
+class ReadWorkflow:
+    """The result of reading a workflow."""
+
+    recorded: int
+    """The number of new entries."""
+    progress: WorkflowProgress
+    view: WorkflowView
+
+
+class Reader:
+    """Reads workflows into a store.
+
+    Args:
+        tree: Access to the workflows.
+        store: The record.
+    """
+
+    def __init__(self, tree: Tree, store: RecordStore) -> None:
+        self._tree, self._store = tree, store
+        self._progress = Progress(store, tree.client.namespace)
+        self._with_blueprint: set[str] = set()
+        """The open runs whose blueprint needs no further look."""
+
+    async def read(self, progress: WorkflowProgress) -> ReadWorkflow:
+        """Record what a workflow has new.
+
+        Raises `UnknownRun` if Temporal has forgotten it, and `NoWorker`.
+        """
+        read = await read_chain(self._tree, progress.workflow, progress.temporal_run, progress.next_offset)
+        entries = [
+            *_gap(progress, read),
+            *_events(progress.workflow, read, await self._closed_since(progress.workflow, read)),
+            *await self._changed(progress.run, read.view),
+            *(_refusal(read.view, refused) for refused in read.view.refused),
+        ]
+        recorded = await self.append(progress.run, entries) + await self._keep_blueprint(progress)
+        moved = replace(progress, next_offset=read.view.next_offset)
+        await asyncio.to_thread(self._progress.keep, moved)
+        return ReadWorkflow(recorded, moved, read.view)
+
+    async def _keep_blueprint(self, progress: WorkflowProgress) -> int:
+        """Record the blueprint of a run, once; return the number of new entries."""
+        run = progress.run
+        if progress.workflow != run.run or run.first_run in self._with_blueprint:
+            return 0
+        recorded = 0
+        if not await asyncio.to_thread(self._store.has_blueprint, run):
+            try:
+                started = await started_blueprint(self._tree.client, run.run, progress.temporal_run)
+            except (RPCError, ServerUnreachable) as error:  # its events are recorded all the same
+                log.warning("the blueprint of run %s could not be recorded yet: %s", run.run, error)
+                return 0
+            if started is not None:
+                recorded = await asyncio.to_thread(self._store.keep_blueprint, run, started.document, started.at)
+        self._with_blueprint.add(run.first_run)
+        return recorded
+
+    async def _closed_since(self, workflow: str, read: Reading) -> list[Question]:
+        """Return the questions that were asked and closed since the last look, as their workflow still knows them."""
+        open_ = {question.id for question in read.view.questions}
+        asked: dict[str | None, list[str]] = {}
+        for event in read.events:
+            if isinstance(event.data, QuestionAsked) and event.data.id not in open_:
+                asked.setdefault(read.run_of(event), []).append(event.data.id)
+        return [question for run, ids in asked.items() for question in await self._shown(workflow, run, ids)]
+
+    async def _shown(self, workflow: str, run: str | None, ids: Sequence[str]) -> list[Question]:
+        questions: dict[str, Question] = {}
+        while missing := [id_ for id_ in ids if id_ not in questions]:
+            try:
+                more = await self._tree.query(workflow, SHOWN, missing, list[Question], run)
+            except (Unanswered, UnknownRun) as error:
+                log.info("questions of %s are recorded without their full text: %s", workflow, error)
+                break
+            if not more:  # they were closed too long ago
+                break
+            questions |= {question.id: question for question in more}
+        return list(questions.values())
+
+    async def append(self, run: RecordedRun, entries: Sequence[RecordEntry]) -> int:
+        """Append entries, some at a time; return the number of new ones."""
+        counts = [
+            await asyncio.to_thread(self._store.append, run, entries[start : start + AT_A_TIME])
+            for start in range(0, len(entries), AT_A_TIME)
+        ]
+        return sum(counts)
+
+    async def _changed(self, run: RecordedRun, view: WorkflowView) -> list[RecordEntry]:
+        """Return entries for open questions whose form has changed since it was recorded."""
+        if not view.questions:
+            return []
+        digests = await asyncio.to_thread(self._store.shown_digests, run, [question.id for question in view.questions])
+        changed = [
+            question for question in view.questions if digests.get(question.id, question.digest) != question.digest
+        ]
+        return [_change(question) for question in changed]
+
+    async def end(self, progress: WorkflowProgress, closed: datetime, view: WorkflowView | None = None) -> int:
+        """Record the end of a run with its outcome, once; return the number of entries. Raises as `read` does."""
+        described = await self._tree.describe(progress.workflow)
+        outcome = await final_outcome(self._tree, described)
+        how = "" if described.status is None else described.status.name.lower()
+        entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, view))
+        recorded = await self.append(progress.run, [entry])
+        await asyncio.to_thread(self._progress.close, progress.run, closed)
+        return recorded
+
+    async def note_loss(self, progress: WorkflowProgress, at: datetime) -> int:
+        """Record that the rest of a workflow's events was gone before it was read; return the number of entries."""
+        return await self.append(progress.run, [_lost(progress, at, None)])
+
+    async def finish(self, progress: WorkflowProgress) -> None:
+        """Note that a closed workflow needs no further look."""
+        self._with_blueprint.discard(progress.run.first_run)
+        await asyncio.to_thread(self._progress.keep, replace(progress, complete=True))
+
+
+def _gap(progress: WorkflowProgress, read: Reading) -> list[RecordEntry]:
+    """Return an entry for events that are missing before those that were read."""
+    first = read.events[0].offset if read.events else read.view.next_offset
+    if first <= progress.next_offset:
+        return []
+    at = read.events[0].time if read.events else progress.closed
+    return [_lost(progress, at, first)] if at is not None else []
+
+
+def _lost(progress: WorkflowProgress, at: datetime, until: int | None) -> RecordEntry:
+    data = {"first": progress.next_offset, "until": until}
+    key = f"gap:{progress.next_offset}"
+    return RecordEntry(progress.workflow, key, GAP, "", at, {"data": data})
+
+
+def _events(workflow: str, read: Reading, closed: Sequence[Question]) -> list[RecordEntry]:
+    """Return the entries of events; of a question as it is shown now, or was shown last."""
+    questions = {question.id: question for question in (*closed, *read.view.questions)}
+    entries: list[RecordEntry] = []
+    for event in read.events:
+        question = questions.get(event.data.id) if isinstance(event.data, QuestionAsked) else None
+        entries.append(
+            event_entry(workflow, event, question=None if question is None else question.model_dump(mode="json"))
+        )
+    return entries
+
+
+def _change(question: Question) -> RecordEntry:
+    data: JSONObject = {"id": question.id, "kind": question.kind, "message": question.message}
+    return RecordEntry(
+        workflow=question.owner,
+        key=f"changed:{question.id}:{question.digest}",
+        type=CHANGED,
+        address=question.address,
+        at=question.asked_at,
+        content={"data": data, "question": question.model_dump(mode="json")},
+        question=question.id,
+    )
+
+
+def _refusal(view: WorkflowView, refused: RefusedSignal) -> RecordEntry:
+    data = {"code": refused.code, "message": refused.message, "by": refused.by, "via": "signal"}
+    key = f"refused:{refused.at.isoformat()}:{refused.code}"
+    return RecordEntry(view.workflow, key, REFUSED, view.address, refused.at, {"data": data})
+
+
+def _end(outcome: Outcome, how: str, view: WorkflowView | None) -> JSONObject:
+    """Return the content of the last entry of a run: its status, and its outcome if that is not too large."""
+    error = None if outcome.error is None else outcome.error.model_dump(mode="json")
+    last = None if view is None else view.model_dump(mode="json")
+    whole = {"output": outcome.output, "context": outcome.context, "error": error, "view": last}
+    if len(json.dumps(whole, ensure_ascii=False)) > LARGEST_END:
+        return {"data": {"status": outcome.status, "how": how}}
+    return {"data": {"status": outcome.status, "how": how}, "outcome": whole}
