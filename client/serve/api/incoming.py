@@ -1,0 +1,44 @@
+"""The call by which other systems send events."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.client.serve.api.bodies import WebInput
+from holdfast.client.serve.api.calls import ApiCall, Exchange
+from holdfast.protocol.incoming import LONGEST_KEY, EventReceipt, read_event
+from holdfast.protocol.runs import LONGEST_RUN_ID
+
+
+class EventInput(WebInput):
+    """An event of another system."""
+
+    name: str = Field(min_length=1, max_length=100, description="As steps wait `for` it.")
+    key: str = Field(min_length=1, max_length=LONGEST_KEY, description="What tells it from others of its name.")
+    payload: JSON = None
+    id: str = Field(min_length=1, max_length=150, description="The same each time that the event is sent.")
+    run: str | None = Field(
+        None, min_length=1, max_length=LONGEST_RUN_ID, description="The run, which keeps an event that comes early."
+    )
+
+
+async def send_event(exchange: Exchange) -> list[EventReceipt]:
+    """Send an event to the run that is named, or to all that wait for it. A token of a service will do."""
+    body: EventInput = exchange.body
+    if body.run is not None:
+        return [await exchange.runs.send_event(body.run, body.name, body.key, body.payload, id=body.id)]
+    return await exchange.site.delivery.deliver(exchange.runs, read_event(body.model_dump(exclude={"run"})))
+
+
+INCOMING_CALLS = [
+    ApiCall(
+        "POST",
+        "/events",
+        send_event,
+        list[EventReceipt],
+        scope="answer",
+        body=EventInput,
+        problems=(404, 409, 410, 422, 503),
+    ),
+]

@@ -1,0 +1,260 @@
+// What the pages do beyond forms and links: keys, live updates. Everything works without it.
+"use strict";
+
+(() => {
+  const keys = document.getElementById("keys");
+  for (const opener of document.querySelectorAll("[data-opens=keys]")) {
+    opener.hidden = false;
+    opener.addEventListener("click", () => keys.showModal());
+  }
+
+  const isTyping = (target) =>
+    target.isContentEditable || (target.matches("input, textarea, select") && !target.matches("[type=checkbox], [type=radio]"));
+
+  // Links marked `data-item` are what j and k go through, on every page that has a list.
+  const items = () => [...document.querySelectorAll("[data-item]")].filter((item) => item.offsetParent !== null);
+
+  const focusedItem = () => document.activeElement?.closest("li")?.querySelector("[data-item]");
+
+  const step = (by) => {
+    const all = items();
+    if (!all.length) return;
+    let index = all.indexOf(focusedItem());
+    if (index < 0) index = all.findIndex((item) => item.hasAttribute("aria-current"));
+    const next = index < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(index + by, 0), all.length - 1);
+    all[next].focus();
+  };
+
+  // A form that is folded away and has a key of its own; Ctrl+Enter in it sends it.
+  const openForm = (name) => {
+    const form = document.querySelector(`form[data-writes=${name}]`);
+    form?.closest("details").setAttribute("open", "");
+    form?.querySelector("textarea").focus();
+  };
+
+  const actions = {
+    j: () => step(1),
+    k: () => step(-1),
+    x: () => focusedItem()?.closest("li").querySelector("input[type=checkbox]")?.click(),
+    "/": () => document.querySelector("input[type=search]")?.focus(),
+    c: () => openForm("comment"),
+    t: () => openForm("tell"),
+    "?": () => keys.showModal(),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.target.closest("form[data-writes]")?.requestSubmit();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
+    if (event.key === "Escape") {
+      const back = document.querySelector("[data-back]");
+      if (isTyping(event.target)) event.target.blur();
+      else if (document.activeElement?.closest("main") && back) document.querySelector("[data-item][aria-current]")?.focus();
+      return;
+    }
+    const action = actions[event.key];
+    if (!action || isTyping(event.target)) return;
+    event.preventDefault();
+    action();
+  });
+
+  // After a refusal: to the first field that was refused, or to the reason.
+  const refused = document.querySelector("[aria-invalid=true]") || document.querySelector(".note.bad[role=alert]");
+  if (refused) {
+    refused.setAttribute("tabindex", refused.matches(".note") ? "-1" : "0");
+    refused.focus();
+  }
+
+  const list = document.querySelector("[data-list]");
+  list?.querySelector("[data-item][aria-current]")?.scrollIntoView({ block: "nearest" });
+  document.querySelector(".diff")?.scrollIntoView({ block: "center" });
+
+  // Live updates: the server tells that something has changed, and the page fetches what it shows.
+  const question = document.querySelector("[data-question]");
+  const closed = document.querySelector("[data-run]");
+  const announce = (text) => { document.getElementById("live").textContent = text; };
+
+  const fetched = async (address) => {
+    const response = await fetch(address, { headers: { Accept: "text/html" } });
+    if (response.redirected || !response.ok) throw new Error(`${response.status}`);
+    return new DOMParser().parseFromString(await response.text(), "text/html");
+  };
+
+  // A comment that was refused leaves its own address in the bar.
+  const place = location.pathname.replace(/\/comments$/, "");
+
+  const listAddress = () => {
+    const query = new URLSearchParams(location.search);
+    query.set("part", "list");
+    if (question) query.set("current", question.dataset.id);
+    return `/?${query}`;
+  };
+
+  // What has the focus in the list, so that it is found again after the list was replaced.
+  const selectorOf = (element) => {
+    if (element.matches("[data-item]")) return `[data-item][href="${CSS.escape(element.getAttribute("href"))}"]`;
+    if (element.matches("input[type=checkbox]")) return `input[value="${CSS.escape(element.value)}"]`;
+    return element.matches("a[rel]") ? `a[rel=${element.rel}]` : ".batch button";
+  };
+
+  const replaceContent = (part, fresh) => {
+    if (part.innerHTML === fresh.innerHTML) return;
+    const link = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    part.replaceChildren(...fresh.childNodes);
+    if (link) part.querySelector(`a[href="${CSS.escape(link)}"]`)?.focus({ preventScroll: true });
+  };
+
+  // What a person is doing in the list stays: what is checked, what has the focus, how far it is scrolled. The search
+  // and the filters are not touched: an element that is put in again loses the focus, and what is being composed.
+  const refreshList = async () => {
+    if (!list) return;
+    const fresh = (await fetched(listAddress())).body;
+    const checked = new Set([...list.querySelectorAll(".questions input:checked")].map((box) => box.value));
+    const before = new Set([...list.querySelectorAll("[data-item]")].map((item) => item.pathname));
+    const tools = list.querySelector(".tools");
+    const focused = list.contains(document.activeElement) && !tools.contains(document.activeElement) && document.activeElement;
+    const index = focused ? items().indexOf(focusedItem()) : -1;
+    const top = list.scrollTop;
+    fresh.querySelector(".tools")?.remove();
+    while (tools.nextSibling) tools.nextSibling.remove();
+    tools.after(...fresh.childNodes);
+    for (const box of list.querySelectorAll(".questions input")) box.checked = checked.has(box.value);
+    const now = [...list.querySelectorAll("[data-item]")];
+    list.scrollTop = top;
+    const again = focused && (list.querySelector(selectorOf(focused)) || now[Math.min(Math.max(index, 0), now.length - 1)]);
+    if (again) again.focus({ preventScroll: true });
+    else if (focused) document.getElementById("main").focus();
+    if (now.some((item) => !before.has(item.pathname))) announce(document.getElementById("live").dataset.news);
+    list.dataset.updates = String(Number(list.dataset.updates || 0) + 1);
+  };
+
+  const refreshQuestion = async () => {
+    if (!question) return;
+    const gone = question.querySelector("[data-gone]");
+    const state = await fetched(`${place}/part?part=state`);
+    if (!gone.firstChild && state.body.firstElementChild) {
+      gone.replaceChildren(...state.body.childNodes);
+      for (const button of question.querySelectorAll("[data-answer] button")) button.disabled = true;
+    }
+    replaceContent(question.querySelector("[data-story]"), (await fetched(`${place}/part?part=story`)).body);
+    replaceContent(question.querySelector("[data-comments]"), (await fetched(`${place}/part?part=comments`)).body);
+  };
+
+  const refreshClosed = async () => {
+    if (!closed) return;
+    const fresh = await fetched(place + location.search);
+    for (const part of ["[data-next]", "[data-comments]"]) {
+      const now = fresh.querySelector(part);
+      if (now) replaceContent(closed.querySelector(part), now);
+    }
+  };
+
+  // What is typed outlasts a session that has expired, a network that was gone and the way back: it stays in this tab
+  // until the form is taken. Passwords, files and what the server keeps in hidden fields are left out.
+  const owner = document.body.dataset.user;
+  const draftKey = (form) => `draft ${form.getAttribute("action").split("?")[0]}`;
+  const fieldsOf = (form) =>
+    [...form.elements].filter((field) => field.name && field.matches("input:not([type=hidden], [type=password], [type=file]), textarea, select"));
+  const drafts = [...document.querySelectorAll("form[data-draft]")];
+
+  const keepDraft = (form) => {
+    const values = fieldsOf(form).map((field) => [field.name, field.type, field.value, field.checked ?? null]);
+    sessionStorage.setItem(draftKey(form), JSON.stringify({ owner, values }));
+  };
+
+  const takeDraft = (form) => {
+    const draft = JSON.parse(sessionStorage.getItem(draftKey(form)) || "null");
+    if (!draft || draft.owner !== owner) return;
+    const fields = fieldsOf(form);
+    const isSame = fields.length === draft.values.length && fields.every((field, n) => field.name === draft.values[n][0]);
+    if (!isSame) return;
+    fields.forEach((field, n) => {
+      const [, type, value, checked] = draft.values[n];
+      if (/^(checkbox|radio)$/.test(type)) { if (field.value === value) field.checked = checked; } else field.value = value;
+    });
+    for (const field of fields) if (!/^(checkbox|radio)$/.test(field.type) && field.value) field.closest("details")?.setAttribute("open", "");
+  };
+
+  const dropDrafts = (isKept) => {
+    for (const key of Object.keys(sessionStorage)) if (key.startsWith("draft ") && !isKept(key)) sessionStorage.removeItem(key);
+  };
+
+  if (owner) {
+    dropDrafts((key) => JSON.parse(sessionStorage.getItem(key)).owner === owner);
+    if (closed) sessionStorage.removeItem(`draft ${place}`);
+    if (place.startsWith("/runs/")) dropDrafts((key) => !key.startsWith("draft /start/"));
+    for (const form of drafts) {
+      if (!refused) takeDraft(form); // a page that was refused has what was typed
+      form.addEventListener("input", () => keepDraft(form));
+      form.addEventListener("change", () => keepDraft(form));
+    }
+    document.querySelector("form[action='/sign-out']")?.addEventListener("submit", () => dropDrafts(() => false));
+  }
+
+  // After an item was added to a list of a form: to its first field. After one was removed: to the button that adds one.
+  const changed = JSON.parse(sessionStorage.getItem("changed") || "null");
+  sessionStorage.removeItem("changed");
+  const changedList = changed && document.getElementById(changed.list);
+  if (changedList && !refused) {
+    const items = changedList.querySelectorAll(":scope > .item");
+    const added = changed.isAdded && items[items.length - 1]?.querySelector("input:not([type=hidden]), textarea, select");
+    (added || changedList.querySelector(":scope > p > button")).focus();
+  }
+  addEventListener("submit", (event) => {
+    if (event.submitter?.name !== "change") return;
+    const list = event.submitter.closest("fieldset").id;
+    sessionStorage.setItem("changed", JSON.stringify({ list, isAdded: event.submitter.value.startsWith("add:") }));
+  });
+
+  // A form that is on its way is not sent a second time by a double click. After a while, and when the page is shown
+  // again, it may be: the server takes the same answer once, by its key.
+  addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+    setTimeout(() => delete form.dataset.sent, 3000);
+  });
+  addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
+
+  // One refresh at a time; news that come meanwhile make one more.
+  const serial = (refresh) => {
+    let running = false;
+    let again = false;
+    return async () => {
+      again = true;
+      if (running) return;
+      running = true;
+      while (again) {
+        again = false;
+        try { await refresh(); } catch { /* the next news try again */ }
+      }
+      running = false;
+    };
+  };
+
+  if (list || question || closed) {
+    const run = question?.dataset.question || closed?.dataset.run;
+    const news = new EventSource(run ? `/live?run=${encodeURIComponent(run)}` : "/live");
+    const onQuestions = serial(refreshList);
+    const onRun = serial(async () => { await refreshQuestion(); await refreshClosed(); });
+    let wasCut = false;
+    const cut = document.getElementById("cut");
+    news.addEventListener("open", () => {
+      document.documentElement.dataset.live = "on";
+      cut.replaceChildren();
+      if (wasCut) { onQuestions(); onRun(); }
+    });
+    // A browser gives up when the server refuses, as after the end of a session, and tries again when it is not there.
+    news.addEventListener("error", () => {
+      wasCut = true;
+      document.documentElement.dataset.live = "off";
+      cut.textContent = news.readyState === EventSource.CLOSED ? cut.dataset.refused : cut.dataset.lost;
+    });
+    news.addEventListener("questions", () => { onQuestions(); onRun(); });
+    news.addEventListener("run", onRun);
+    addEventListener("pagehide", () => news.close());
+  }
+})();

@@ -1,0 +1,252 @@
+"""The open questions of the site: a page of them from visibility, their texts from a cache. Pages and API use it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from holdfast.client.listing import PageStarts, WaitingFilter, has_more_behind, waiting_page
+from holdfast.client.runs import Runs
+from holdfast.client.states import Waiting
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.address import in_order
+from holdfast.protocol.people import ANYONE, MANY, Groups, concerns, names_of
+from holdfast.protocol.questions import Question
+
+PAGE_ROWS = 50
+"""The workflows on a page."""
+MOST_CACHED = 5_000
+"""The workflows whose questions are kept."""
+MOST_QUERIES = 16
+"""The workflows that are queried at a time."""
+FRESH_SECONDS = 60.0
+"""How long the questions of a workflow are shown without a query while its search attributes stay the same."""
+FRESH_QUORUM_SECONDS = 3.0
+"""The same for questions that several people answer: an acceptance changes no search attribute."""
+SILENT_SECONDS = 5.0
+"""How long a workflow that did not answer is not queried again."""
+
+PATIENCE_SECONDS = 2.0
+"""How long a list waits for a workflow; the query goes on, and the next list has its questions."""
+
+Whose = Literal["me", "mine", "groups", "anyone", "all"]
+"""`me` is all that I may answer; `mine`, `groups` and `anyone` are parts of it; `all` is what everybody may answer."""
+Order = Literal["newest", "oldest", "deadline", "blueprint"]
+
+
+@dataclass(frozen=True)
+class QuestionsWanted:
+    """The questions to list. All but `text` and `order` is evaluated by visibility; those two within the page."""
+
+    whose: Whose = "me"
+    blueprint: str | None = None
+    since: datetime | None = None
+    """Only workflows with a question that was asked at this time or before."""
+    deadline: datetime | None = None
+    """Only workflows with a deadline at this time or before."""
+    text: str = ""
+    order: Order = "newest"
+    page: int = 1
+
+
+@dataclass(frozen=True)
+class ListedQuestion:
+    """A question in a list."""
+
+    question: Question
+    blueprint: str
+
+    @property
+    def searchable(self) -> str:
+        """Return the text that a search looks at."""
+        question = self.question
+        words = [question.message, question.address, question.run, self.blueprint, *question.assignees]
+        words += [question.label] if question.label else []
+        return "\n".join(words).casefold()
+
+
+@dataclass(frozen=True)
+class QuestionPage:
+    """The questions of one page of workflows."""
+
+    questions: list[ListedQuestion] = field(default_factory=list)
+    hidden: int = 0
+    """How many questions of the page the search for text left out."""
+    silent: list[Waiting] = field(default_factory=list)
+    """Workflows that wait, whose questions no worker tells now."""
+    has_more: bool = False
+    """True if there is another page."""
+
+
+@dataclass
+class _Kept:
+    """The questions of a workflow, with the row of visibility that they belong to."""
+
+    row: Waiting
+    questions: list[Question] | None
+    """None: no worker answered."""
+    at: float
+
+    def is_fresh(self, row: Waiting, now: float) -> bool:
+        age = now - self.at
+        if self.questions is None:
+            return age < SILENT_SECONDS
+        same = (row.questions, row.waiting_for, row.deadline) == (
+            self.row.questions,
+            self.row.waiting_for,
+            self.row.deadline,
+        )
+        if not same or not row.questions or MANY in row.questions:
+            return False
+        if {question.id for question in self.questions} != set(row.questions):
+            return False
+        quorum = any(question.quorum > 1 for question in self.questions)
+        return age < (FRESH_QUORUM_SECONDS if quorum else FRESH_SECONDS)
+
+
+class OpenQuestionCache:
+    """The open questions of workflows, queried only where visibility shows ids that are not known.
+
+    Args:
+        tree: The access to the workflows.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.starts = PageStarts()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._queries: dict[str, asyncio.Future[_Kept]] = {}
+        self._turns = asyncio.Semaphore(MOST_QUERIES)
+
+    async def of(self, row: Waiting) -> list[Question] | None:
+        """Return the open questions of a workflow; None if no worker can be asked."""
+        kept = self._kept.get(row.owner)
+        if kept is None or not kept.is_fresh(row, time.monotonic()):
+            try:
+                kept = await asyncio.wait_for(self._queried_once(row), PATIENCE_SECONDS)
+            except TimeoutError:  # without a worker a query takes many seconds to fail
+                return None
+        return kept.questions
+
+    def forget(self, owner: str) -> None:
+        """Query a workflow anew next time: something was sent to it."""
+        self._kept.pop(owner, None)
+
+    def known(self, run: str, id: str) -> Question | None:
+        """Return a question as it was seen last, by its run and id; None if it was not seen, or is closed."""
+        open_ = [question for kept in self._kept.values() if kept.row.run == run for question in kept.questions or ()]
+        return next((question for question in open_ if question.id == id), None)
+
+    async def _queried_once(self, row: Waiting) -> _Kept:
+        """Query a workflow, or wait for the query that is under way."""
+        if (query := self._queries.get(row.owner)) is None:
+            query = self._queries[row.owner] = asyncio.ensure_future(self._query(row))
+            query.add_done_callback(lambda _: self._queries.pop(row.owner, None))
+        return await asyncio.shield(query)
+
+    async def _query(self, row: Waiting) -> _Kept:
+        async with self._turns:
+            try:
+                view = await self.tree.view(row.owner, unless_ended=True)
+                kept = _Kept(row, view.questions, time.monotonic())
+            except UnknownRun:
+                kept = _Kept(row, [], time.monotonic())
+            except NoWorker:
+                kept = _Kept(row, None, time.monotonic())
+        self._kept[row.owner] = kept
+        self._kept.move_to_end(row.owner)
+        while len(self._kept) > MOST_CACHED:
+            self._kept.popitem(last=False)
+        return kept
+
+
+def names_for(whose: Whose, runs: Runs, user: str) -> list[str]:
+    """Return the values of the search attribute to look for; [] for everybody's questions."""
+    groups = groups_of(runs, user)
+    match whose:
+        case "all":
+            return []
+        case "mine":
+            return [user, MANY]
+        case "groups":
+            return [*groups, MANY]
+        case "anyone":
+            return [ANYONE]
+    return [user, *groups, ANYONE, MANY]
+
+
+def groups_of(runs: Runs, user: str) -> list[str]:
+    """Return the groups of a user: those that the sign-in proved, else those of the configuration."""
+    sender = runs.answering.sender
+    if sender is not None and sender.user == user and sender.groups:
+        return list(sender.groups)
+    return names_of(user, runs.answering.groups)[1:]
+
+
+async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted: QuestionsWanted) -> QuestionPage:
+    """Return a page of open questions.
+
+    Args:
+        cache: The cache of their texts.
+        runs: The runs as this person commands them.
+        user: The person who looks, such as `user:ana`.
+        wanted: Which questions, in which order.
+    """
+    names = names_for(wanted.whose, runs, user)
+    if wanted.whose == "groups" and names == [MANY]:
+        return QuestionPage()
+    filter_ = WaitingFilter(names, wanted.blueprint, wanted.since, wanted.deadline)
+    rows, place = await waiting_page(runs.client, filter_, wanted.page, PAGE_ROWS, cache.starts)
+    has_more, lists = await asyncio.gather(
+        has_more_behind(runs.client, filter_, place), asyncio.gather(*(cache.of(row) for row in rows))
+    )
+    silent = [row for row, open_ in zip(rows, lists, strict=True) if open_ is None]
+    listed = [
+        ListedQuestion(question, row.blueprint)
+        for row, open_ in zip(rows, lists, strict=True)
+        for question in open_ or ()
+        if waits_for(question, user, wanted.whose, groups_of(runs, user), runs.answering.groups)
+    ]
+    matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]
+    hidden = len(listed) - len(matching)
+    return QuestionPage(_ordered(matching, wanted.order), hidden, silent, has_more)
+
+
+def waits_for(question: Question, user: str, whose: Whose, own_groups: Sequence[str], groups: Groups) -> bool:
+    """Return whether a question is among those of `whose` for this person."""
+    if whose == "all":
+        return True
+    people, proved = question.people, {name.partition(":")[2]: [user] for name in own_groups}
+    if user in question.accepted_by or not concerns(people, user, {**groups, **proved}):
+        return False
+    match whose:
+        case "mine":
+            return user in people.assignees
+        case "groups":
+            return any(name in people.assignees for name in own_groups)
+        case "anyone":
+            return not people.assignees
+    return True
+
+
+def _ordered(items: list[ListedQuestion], order: Order) -> list[ListedQuestion]:
+    by_place = sorted(items, key=lambda item: in_order(item.question.address))  # those of one moment
+    by_age = sorted(by_place, key=lambda item: item.question.asked_at, reverse=order == "newest")
+    match order:
+        case "deadline":
+            return sorted(by_age, key=lambda item: _deadline_key(item.question))
+        case "blueprint":
+            return sorted(by_age, key=lambda item: (item.blueprint, in_order(item.question.address)))
+    return by_age
+
+
+def _deadline_key(question: Question) -> tuple[bool, float]:
+    """Return a key that puts questions without a deadline last."""
+    deadline = question.deadline
+    return (deadline is None, 0.0 if deadline is None else deadline.timestamp())
