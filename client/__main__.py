@@ -1,15 +1,21 @@
-"""Entry point of the `holdfast` command: run the command line, flush the output, exit."""
+"""Entry point of the `holdfast` command: run the command line, flush the output, exit. Nothing else imports it."""
 
 from __future__ import annotations
+
+import signal
+
+# Until a command is at work, Ctrl-C ends the process as the system does. An interrupted import would show a traceback,
+# or an error of pydantic's, or go on in spite of it.
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
-from holdfast.client.cli.app import BROKEN_PIPE, command_line
+from holdfast.client.cli.app import BROKEN_PIPE, run_command
 
 
 def main() -> NoReturn:
@@ -20,17 +26,6 @@ def main() -> NoReturn:
     code = _flush(run_command(sys.argv[1:]))
     # A plain exit may abort in the SDK's threads (sdk-python issue 300), and would wait for its server connection.
     os._exit(code)
-
-
-def run_command(words: Sequence[str]) -> int:
-    """Run the command line in this process, and return its exit code."""
-    try:
-        command_line()(list(words), prog_name="holdfast")
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except KeyboardInterrupt:
-        return 130
-    return 0
 
 
 def _flush(code: int) -> int:

@@ -19,27 +19,40 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
-from holdfast.client.replies import EarlierReply, closes, find_reply, has_key, refusal_of_closed, refuse_closed
+from holdfast.client.replies import (
+    EarlierReply,
+    closed_by_its_end,
+    closes,
+    find_reply,
+    has_key,
+    receipts_by_history,
+    refusal_of_closed,
+    refusal_of_ended,
+    update_id,
+)
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
-from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
 from holdfast.client.workers import Busy, NoWorker, last_poll
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
+from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
 from holdfast.protocol.door import SizeLimits, check_value
 from holdfast.protocol.events import (
     QuestionAccepted,
     QuestionClosed,
 )
-from holdfast.protocol.guard import Key, Scope, sign
-from holdfast.protocol.people import who_may
+from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
+from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent
+from holdfast.protocol.people import SIGN_IN, user_of, who_may
 from holdfast.protocol.questions import InvalidAnswer, Question
 from holdfast.protocol.runs import ANSWER, WorkflowView
-from holdfast.protocol.values import Value
+from holdfast.protocol.values import Value, digest_of
 
 Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)
@@ -64,6 +77,27 @@ class OpenQuestions:
     has_ended: bool = False
     silence: str | None = None
     """Why no worker could be asked: the questions are those seen last, and may be closed by now."""
+    events: list[Question] = field(default_factory=list)
+    """The events of other systems that are waited for: a person may answer one by its name, in place of the system."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The person for whom a client sends, as a sign-in has proved it."""
+
+    user: str
+    """Such as `user:ana`."""
+    groups: tuple[str, ...] = ()
+    """The groups that the sign-in proved, such as `group:editors`; they are sent with a key that proves persons, and
+    count in place of those of the worker's file. Empty: it proved none, and the file counts."""
+    proof: Proof = "client"
+    """What proves the user: a sign-in, a link in a message, a token that somebody holds, an assistant's elicitation;
+    `service` for the token of a program."""
+
+    @property
+    def is_service(self) -> bool:
+        """True for a program: workflows take no consent from it."""
+        return self.proof == "service"
 
 
 @dataclass(frozen=True)
@@ -71,7 +105,9 @@ class Answering:
     """The way a client sends answers and commands: with which keys, limits and secret store."""
 
     keys: Sequence[Key] = ()
-    """The keys that sign commands; without one, commands carry no token."""
+    """The keys of the configuration, which sign commands; without one, commands need no token."""
+    inbox: Key | None = None
+    """The key of the embedded set's inbox: it signs for a `sender` alone, and proves persons."""
     memory: QuestionMemory = field(default_factory=QuestionMemory)
     """The questions seen last, so that they can be answered when no worker is there to ask."""
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -80,6 +116,33 @@ class Answering:
     """The store that keeps the values of secrets; what is sent holds references only."""
     limits: SizeLimits = SizeLimits()
     """The limits of what is sent from here; a run and its worker have limits of their own."""
+    sender: Sender | None = None
+    """The person for whom everything is sent, whoever a command names as `by`; None: whom it names."""
+
+    @property
+    def proves_persons(self) -> bool:
+        """True if commands of somebody who has signed in can prove it: a key is here whose tokens may say so."""
+        return any(key.may_prove("person") for key in self._keys_for_senders)
+
+    @property
+    def inbox_problem(self) -> str | None:
+        """The reason why an inbox cannot work with these keys, with the way out; None if it can.
+
+        Without any key it can, and its answers prove nothing.
+        """
+        if not self.keys or self.proves_persons:
+            return None
+        keys = ", ".join(key.id for key in self.keys)
+        return (
+            f"[answers] keys: none of the keys that are set here ({keys}) proves a person; "
+            'add {id = "inbox", env = "HOLDFAST_INBOX_KEY", proves = "person"}, '
+            "and set the variable here and for the workers"
+        )
+
+    def sender_of(self, by: str | None) -> str | None:
+        """Return who sends a command: the person for whom everything is sent, else who it names."""
+        name = by if self.sender is None else self.sender.user
+        return None if name is None else canonical_name(name)
 
     async def open_questions(
         self, tree: Tree, described: WorkflowExecutionDescription, *, patient: bool = True
@@ -107,24 +170,33 @@ class Answering:
             return OpenQuestions(run, self.memory.of(run), ended, str(error))
         questions = questions_of(views)
         self.memory.keep(questions)
-        return OpenQuestions(run, questions, ended)
+        return OpenQuestions(run, questions, ended, events=events_of(views))
 
     async def answer(
-        self, tree: Tree, found: OpenQuestions, batch: Answers, *, signal: bool = False, owner: str | None = None
+        self,
+        tree: Tree,
+        open_questions: OpenQuestions,
+        batch: Answers,
+        *,
+        signal: bool = False,
+        owner: str | None = None,
     ) -> list[Receipt | Sent]:
         """Send a batch of answers to questions that a walk of the run's tree has found; see `Runs.answer`."""
+        batch = batch.model_copy(update={"by": self.sender_of(batch.by)})
         check_batch(batch, self.limits.answer)
-        if found.silence is None and not signal:
+        if open_questions.silence is None and not signal:
             try:
-                return list(await self._by_update(tree, found, batch))
+                return list(await self._by_update(tree, open_questions, batch))
             except NoWorker as error:  # it polled a moment ago, but is gone: leave the answer for the next one
                 if isinstance(error, Busy) and error.is_alive:
                     raise
-                found = replace(found, questions=self.memory.of(found.run), silence=str(error))
-        reason = found.silence or "no worker answers"
+                open_questions = replace(
+                    open_questions, questions=self.memory.of(open_questions.run), silence=str(error)
+                )
+        reason = open_questions.silence or "no worker answers"
         if self.keys:
             raise NothingSent(f"{reason}; a guarded run takes no signals: nothing was sent. Start a worker.")
-        return list(await self._by_signal(tree, batch, owner, found.questions, reason))
+        return list(await self._by_signal(tree, batch, owner, open_questions.questions, reason))
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
         """Return the id of the question that was answered under this key, or None."""
@@ -133,16 +205,16 @@ class Answering:
 
     # By update
 
-    async def _by_update(self, tree: Tree, found: OpenQuestions, batch: Answers) -> list[Receipt]:
-        run = found.run
-        if found.has_ended:  # perhaps by this very answer, sent for the second time
+    async def _by_update(self, tree: Tree, open_questions: OpenQuestions, batch: Answers) -> list[Receipt]:
+        run = open_questions.run
+        if open_questions.has_ended:  # perhaps by this very answer, sent for the second time
             return await self._receipts_of_ended(tree, run, batch)
         # Per owner the pairs of an answer as the caller gave it and as it is sent, with references for secrets.
         unsent: dict[str, list[tuple[Answer, Answer]]] = defaultdict(list)
         receipts: list[Receipt] = []
         try:
             for answer in batch.answers:
-                owner, sendable = await self._prepared(tree, found, answer, batch.key)
+                owner, sendable = await self._prepared(tree, open_questions, answer, batch.key)
                 unsent[owner].append((answer, sendable))
             for owner in list(unsent):
                 answers = [sendable for _, sendable in unsent[owner]]
@@ -154,23 +226,27 @@ class Answering:
             raise
         return receipts
 
-    async def _prepared(self, tree: Tree, found: OpenQuestions, answer: Answer, key: str | None) -> tuple[str, Answer]:
+    async def _prepared(
+        self, tree: Tree, open_questions: OpenQuestions, answer: Answer, key: str | None
+    ) -> tuple[str, Answer]:
         """Return the id of the workflow that asks, and the answer as it is sent: with the question's id.
 
         Raises `Refusal` for an answer that the workflow would refuse, before anything is sent.
         """
-        question = find_question(found.questions, answer.question)
+        question = find_question([*open_questions.questions, *open_questions.events], answer.question)
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
             if question.asked.hidden and answer.action == "accept":
                 answer = kept(question.asked, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
-        closing = await find_reply(tree, found.run, closes(answer.question))
+        closing = await find_reply(tree, open_questions.run, closes(answer.question))
         if closing is not None:  # perhaps a retry of the same answer: its owner decides
             return closing.workflow, self._repeated(answer, closing, key)
-        names = ", ".join(f"{question.id} ({question.address})" for question in found.questions[:20]) or "none"
-        raise Refusal("unknown_question", f"no question {answer.question!r} is open in {found.run}; open: {names}")
+        names = ", ".join(f"{question.id} ({question.address})" for question in open_questions.questions[:20]) or "none"
+        raise Refusal(
+            "unknown_question", f"no question {answer.question!r} is open in {open_questions.run}; open: {names}"
+        )
 
     def _repeated(self, answer: Answer, reply: EarlierReply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
@@ -187,25 +263,25 @@ class Answering:
         return answer.model_copy(update={"content": before.content})
 
     async def _update(self, tree: Tree, run: str, owner: str, batch: Answers) -> list[Receipt]:
-        id_ = f"{batch.key}:{batch.digest}"
-        argument = self._signed("answer", run, owner, ANSWER, json.loads(batch.model_dump_json(exclude={"token"})))
+        payload = json.loads(batch.model_dump_json(exclude={"token", "groups"}))
+        argument = self._signed("answer", SignedCommand(run, owner, ANSWER, payload))
         try:
-            receipts: list[Receipt] = await tree.update(owner, ANSWER, argument, list[Receipt], id=id_)
+            receipts: list[Receipt] = await tree.update(owner, ANSWER, argument, list[Receipt], id=update_id(batch))
             return receipts
-        except UnknownRun as ended:
+        except UnknownRun:
+            # The update may have been taken all the same: a busy server loses the way back once the workflow has ended.
             try:
                 return await self._receipts_of_ended(tree, owner, batch)
-            except NoWorker:  # its events cannot be read; but an update that never reached it was not accepted
-                if ended.tried:
-                    raise
-                raise Refusal("run_closed", f"{owner} has ended; it has no open questions") from None
+            except NoWorker:  # its events cannot be read
+                return await receipts_by_history(tree, owner, batch)
 
     async def _receipts_of_ended(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
         """Return the receipts if the workflow, which has ended, accepted this batch; else raise `Refusal`."""
         if receipts := await self._earlier_receipts(tree, workflow, batch):
             return receipts
-        await refuse_closed(tree, workflow, batch)
-        raise Refusal("run_closed", f"{workflow} has ended; it has no open questions")
+        if (refusal := await refusal_of_ended(tree, workflow, batch)) is not None:
+            raise refusal
+        return await receipts_by_history(tree, workflow, batch)
 
     async def _earlier_receipts(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
         """Return the receipts of a batch that was accepted before under its key; [] if none was.
@@ -226,18 +302,101 @@ class Answering:
         )
         return [Receipt(question=answer.question, status=status, by=data.by, at=reply.at) for answer in answers]
 
-    def _signed(self, scope: Scope, run: str, owner: str, command: str, payload: JSONObject) -> JSONObject:
+    # Events of other systems
+
+    async def send_event(self, tree: Tree, views: Sequence[WorkflowView], event: SystemEvent) -> EventReceipt:
+        """Send an event to the workflow of a run whose step waits for it, else to the run, which keeps it.
+
+        Args:
+            tree: The access to the run.
+            views: The run's workflows; none if it has ended.
+            event: The event; under an id that came before it gets the receipt of then.
+
+        Raises:
+            Refusal: The event was refused.
+            TakenByAnother: The step has gone on in the meantime: look at the run again.
+        """
+        if early := await self._earlier_event(tree, event, views):
+            return early
+        waiting = [candidate for candidate in events_of(views) if candidate.asked.awaits == (event.name, event.key)]
+        kept = any(hint.id == event.id for hint in views[0].kept)
+        if not waiting or kept:
+            return await self._keep_event(tree, event, views[0].run)
+        question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))
+        batch = _batch_of(event, question.id)
+        check_batch(batch, self.limits.answer)
+        check(question, batch.answers[0])
+        try:
+            [receipt] = await self._update(tree, question.run, question.owner, batch)
+        except Refusal as refusal:
+            if refusal.code in ("unknown_question", "already_answered", "run_closed"):
+                raise TakenByAnother from None
+            raise
+        return EventReceipt(event=event.id, run=question.run, status="taken", question=receipt.question, at=receipt.at)
+
+    async def _earlier_event(
+        self, tree: Tree, event: SystemEvent, views: Sequence[WorkflowView]
+    ) -> EventReceipt | None:
+        """Return the receipt of an event that a step of the run has taken before under this id."""
+        run = views[0].run
+        reply = await find_reply(tree, views[0].workflow, has_key(event.answer_key))
+        if reply is None:
+            return None
+        if _batch_of(event, reply.data.id).digest != reply.data.digest:
+            raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
+        return EventReceipt(event=event.id, run=run, status="taken", question=reply.data.id, at=reply.at)
+
+    async def _keep_event(self, tree: Tree, event: SystemEvent, run: str) -> EventReceipt:
+        payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
+        check_value(payload, self.limits.answer, "the event")
+        argument = self._signed("answer", SignedCommand(run, run, SEND_EVENT, payload))
+        try:
+            return await tree.update(run, SEND_EVENT, argument, EventReceipt, id=f"{event.answer_key}:{event.digest}")
+        except UnknownRun:
+            raise Refusal("run_closed", f"{run} has ended; it takes no events") from None
+
+    async def signal_event(self, tree: Tree, run: str, event: SystemEvent) -> EventReceipt:
+        """Send an event to a run by signal, for when a worker is there. Raises `NothingSent` where keys are set."""
+        if self.keys:
+            raise NothingSent("no worker answers; a guarded run takes no signals: nothing was sent. Start a worker.")
+        payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
+        check_value(payload, self.limits.answer, "the event")
+        await tree.client.get_workflow_handle(run).signal(SEND_EVENT, payload)
+        return EventReceipt(event=event.id, run=run, status="sent", at=datetime.now(UTC))
+
+    @property
+    def _keys_for_senders(self) -> list[Key]:
+        return [*self.keys, *([self.inbox] if self.inbox else [])]
+
+    def _signed(self, scope: Scope, command: SignedCommand) -> JSONObject:
         """Return the argument of a command with a token that proves its origin; without keys as it is.
 
         Args:
-            payload: The argument as JSON has it, so that the workflow verifies the very value that was signed.
+            scope: The scope that the key needs.
+            command: Its payload is the argument as JSON has it: the workflow verifies the very value that was signed.
         """
-        key = next((key for key in self.keys if scope in key.scope), None)
-        key = key or next(iter(self.keys), None)  # no key has the scope: the workflow refuses it with the reason
+        proof: Proof = "client" if self.sender is None else self.sender.proof
+        key = self._key_for(scope, proof)
         if key is None:
-            return payload
+            return dict(command.payload)
+        payload = dict(command.payload)
+        if self.sender is not None and self.sender.groups and key.proves == "person":
+            payload["groups"] = list(self.sender.groups)
         expiry = datetime.now(UTC) + TOKEN_LIFE
-        return {**payload, "token": sign(key, run=run, owner=owner, command=command, payload=payload, expiry=expiry)}
+        return {**payload, "token": sign(key, replace(command, payload=payload), expiry, proof)}
+
+    def _key_for(self, scope: Scope, proof: Proof) -> Key | None:
+        """Return the key that signs a command; None if there is none. Raises `NothingSent` if none may prove this."""
+        keys = list(self.keys) if self.sender is None else self._keys_for_senders
+        proving = [key for key in keys if key.may_prove(proof)]
+        if keys and not proving:
+            raise NothingSent(
+                f"no key of this client may prove a {proof}: nothing was sent. {self.inbox_problem or ''}"
+            )
+        if self.sender is not None:  # only a key that proves persons carries the groups that a sign-in proved
+            proving.sort(key=lambda key: key.proves != "person")
+        # Without a key of the scope another one: the workflow refuses it with the reason.
+        return next((key for key in proving if scope in key.scope), next(iter(proving), None))
 
     # Steering
 
@@ -251,11 +410,41 @@ class Answering:
         argument = self.steering(run, owner, command=command, payload=payload)
         return await tree.update(owner, command, argument, type_, id=f"{command}:{argument['key']}")
 
+    async def assign(self, tree: Tree, open_questions: OpenQuestions, command: AssignmentCommand) -> AssignmentReceipt:
+        """Send a command that changes whom a question waits for to the workflow that asks, and return its receipt.
+
+        Raises `Refusal`; or `NothingSent` if no worker answers, as only an update is checked.
+        """
+        if open_questions.silence is not None:
+            raise NothingSent(
+                f"{open_questions.silence}; who sends a {command.name} is checked by a worker. Start one."
+            )
+        question = find_question(open_questions.questions, command.question)
+        if question is None:
+            names = (
+                ", ".join(f"{question.id} ({question.address})" for question in open_questions.questions[:20]) or "none"
+            )
+            raise Refusal(
+                "unknown_question", f"no question {command.question!r} is open in {open_questions.run}; open: {names}"
+            )
+        command = command.model_copy(update={"question": question.id, "by": self.sender_of(command.by)})
+        payload = command.model_dump(mode="json", exclude={"token", "groups"}, exclude_none=True)
+        check_value(payload, self.limits.answer, command.name)
+        scope: Scope = "steer" if command.steers else "answer"
+        argument = self._signed(scope, SignedCommand(open_questions.run, question.owner, command.name, payload))
+        id_ = f"{command.name}:{command.key}:{digest_of(payload)}"
+        try:
+            return await tree.update(question.owner, command.name, argument, AssignmentReceipt, id=id_)
+        except UnknownRun:
+            raise closed_by_its_end(question.owner) from None
+
     def steering(self, run: str, owner: str, *, command: str, payload: Mapping[str, JSON]) -> JSONObject:
         """Return the argument of a command to one workflow: with a new idempotency key, signed if there are keys."""
-        argument = {**payload, "key": secrets.token_hex(8)}
+        by = payload.get("by")
+        sender = self.sender_of(by if isinstance(by, str) else None)
+        argument = {**payload, "by": sender, "key": secrets.token_hex(8)}
         check_value(argument, self.limits.answer, command)
-        return self._signed("steer", run, owner, command, argument)
+        return self._signed("steer", SignedCommand(run, owner, command, argument))
 
     # By signal
 
@@ -267,7 +456,7 @@ class Answering:
         for answer in batch.answers:
             question = find_question(questions, answer.question)
             if question is not None:
-                _check_signal(question)
+                _check_signal(question, batch.by)
                 check(question, answer)
                 answer = answer.model_copy(update={"question": question.id})
             workflow = owner or (question.owner if question else None)
@@ -285,6 +474,16 @@ class Answering:
             for workflow, answers in by_owner.items()
             for answer in answers
         ]
+
+
+class TakenByAnother(Exception):
+    """The step that waited for an event has gone on before the event reached it."""
+
+
+def _batch_of(event: SystemEvent, question: str) -> Answers:
+    """Return the answer that an event is to a question."""
+    answer = Answer(question=question, content=event.content)
+    return Answers(answers=[answer], by=event.by, key=event.answer_key)
 
 
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
@@ -312,14 +511,40 @@ def check(question: Question, answer: Answer) -> None:
         raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
 
 
-def _check_signal(question: Question) -> None:
+def must_be_seen(question: Question) -> bool:
+    """Return whether an answer must carry the digest of what was shown: it is a consent, or goes on from a stop."""
+    return question.asked.consents or question.asked.is_breakpoint
+
+
+def content_problems(question: Question, content: JSON) -> list[tuple[str, str]]:
+    """Return what a question would refuse in the content of an answer, each with its path; [] if it accepts it."""
+    asked = question.asked
+    try:
+        asked.secret_values(content) if asked.hidden else asked.accept(content)
+    except InvalidAnswer as error:
+        first = (error.path, error.reason)
+    except BadSchema as error:
+        return [("", str(error))]
+    else:
+        return []
+    # The kind stops at the first problem; where it comes from the schema, there may be more.
+    every = [] if asked.hidden else problems_of(question.requestedSchema, content)
+    return every if first in every else [first]
+
+
+def _check_signal(question: Question, by: str | None) -> None:
     """Raise `NothingSent` if the workflow would refuse a signal: it could not report that later."""
     if refusal := question.asked.signal_refusal:
         reason = f"question {question.id}: {refusal}"
         raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
+    if question.proof is not None:
+        raise NothingSent(f"question {question.id}: {SIGN_IN}; nothing was sent.")
     if question.people.restricted:
         reason = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
         raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
+    claimant = question.claimant(datetime.now(UTC))
+    if claimant is not None and claimant != user_of(by):
+        raise NothingSent(f"question {question.id} is claimed by {claimant}; nothing was sent.")
 
 
 async def _views(tree: Tree, run: str, looks: int) -> list[WorkflowView]:
@@ -365,7 +590,6 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
         await tree.client.get_workflow_handle(workflow).signal(ANSWER, batch)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
-            raise Refusal(
-                "run_closed", f"{workflow} has ended, or there is no such workflow; nothing was sent"
-            ) from None
+            await receipts_by_history(tree, workflow, batch)  # taken by update before, or refused
+            return
         raise

@@ -8,43 +8,42 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeNamespaceResponse
 from temporalio.client import Client
-from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, ToJsonOptions
-from temporalio.converter import (
-    CompositePayloadConverter,
-    DataConverter,
-    DefaultPayloadConverter,
-    JSONPlainPayloadConverter,
-)
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from holdfast.client import embedded as local
+from holdfast.client.attributes import ATTRIBUTE_KEYS, missing_search_attributes, register_search_attributes
 from holdfast.client.config import Config, ConfigError, load_config
+from holdfast.client.converters import DATA_CONVERTER, encrypting
 from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.embedded.server import NAMESPACE, find_server
+from holdfast.client.encryption import KeyRing, key_ring
 from holdfast.client.payloads import directory, folder_of, storage
-from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
-from holdfast.protocol.values import Value
+from holdfast.protocol.runs import ATTRIBUTE_TYPES
 
 __all__ = [
+    "ATTRIBUTE_KEYS",
     "DATA_CONVERTER",
     "Connection",
     "ServerUnreachable",
+    "check_namespace",
     "check_search_attributes",
     "connect",
+    "connect_if_running",
     "converter",
     "ensure_search_attributes",
     "missing_search_attributes",
     "names_server",
     "payload_place",
+    "registering",
 ]
 
 log = logging.getLogger(__name__)
@@ -53,48 +52,15 @@ PATIENCE = 5.0
 """Seconds that a connection attempt may take: the SDK's own limit is 30."""
 LAG = 15.0
 """Seconds that a new namespace or search attribute may take to reach the server's caches."""
-ATTRIBUTES = {
-    BLUEPRINT_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    WAITING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-}
 
 
-class SparseJson(PydanticJSONPlainPayloadConverter):
-    """The converter for JSON by pydantic that omits default fields in values of the protocol.
+def converter(place: str, *, store: bool = True, ring: KeyRing | None = None) -> DataConverter:
+    """Return a converter that encrypts with a ring of keys, and keeps large payloads in a store (see `Config.place`).
 
-    A model of an author's own keeps them: a default may be needed on the wire, such as a union's discriminator.
+    Without `store` it only reads.
     """
-
-    def __init__(self) -> None:
-        super().__init__(ToJsonOptions())
-
-    def to_payload(self, value: object) -> Payload | None:
-        """See base class."""
-        if not _is_ours(value):
-            return super().to_payload(value)
-        data = self._schema_serializer.to_json(value, exclude_defaults=True)
-        return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
-
-
-def _is_ours(value: object) -> bool:
-    return isinstance(value, Value) or (isinstance(value, list) and any(isinstance(item, Value) for item in value))
-
-
-class HoldfastPayloads(CompositePayloadConverter):
-    """Temporal's payload converters, with `SparseJson` in place of plain JSON."""
-
-    def __init__(self) -> None:
-        usual = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*(SparseJson() if isinstance(item, JSONPlainPayloadConverter) else item for item in usual))
-
-
-DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)
-"""The converter without external storage: every value is kept in Temporal."""
-
-
-def converter(place: str, *, store: bool = True) -> DataConverter:
-    """Return a converter that keeps large payloads in a store (see `Config.place`); without `store` it only reads."""
-    return replace(DATA_CONVERTER, external_storage=storage(place, store=store))
+    large = replace(DATA_CONVERTER, external_storage=storage(place, store=store, ring=ring))
+    return encrypting(large, ring or KeyRing())
 
 
 def payload_place(config: Config) -> str:
@@ -132,15 +98,34 @@ async def connect(
     profile, ui_url = _profile(), None
     embedded = embedded and not _is_configured(profile)
     place = config.place(embedded=embedded)
-    data_converter = converter(place)
+    data_converter = converter(place, ring=key_ring(config))
     if embedded:
         server = await local.ensure(config, tell)
         profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
     client = await _open(profile, data_converter)
-    namespace = await _check_namespace(client)
-    if namespace and (folder := folder_of(place)):
-        directory.enter(folder, namespace, f"{client.namespace} at {client.service_client.config.target_host}")
+    namespace = await check_namespace(client)
+    if namespace is not None and (folder := folder_of(place)):
+        directory.enter(
+            folder, namespace.namespace_info.id, f"{client.namespace} at {client.service_client.config.target_host}"
+        )
     return Connection(client, config, config.worker.task_queue, ui_url, embedded)
+
+
+async def connect_if_running(config: Config) -> Client | None:
+    """Return a client of the configured server, else of the embedded one if it runs; nothing is started.
+
+    Raises:
+        ConfigError: The configuration cannot be used.
+        ServerUnreachable: The server does not answer.
+    """
+    profile = _profile()
+    embedded = not _is_configured(profile)
+    if embedded:
+        server = find_server(config.home)
+        if server is None:
+            return None
+        profile = ClientConfigProfile(address=server.address, namespace=NAMESPACE)
+    return await _open(profile, converter(config.place(embedded=embedded), ring=key_ring(config)))
 
 
 def _profile() -> ClientConfigProfile:
@@ -165,6 +150,7 @@ def _is_configured(profile: ClientConfigProfile) -> bool:
 async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
     """Return a connected client. Raises ConfigError or ServerUnreachable."""
     address = profile.address or "localhost:7233"
+    _check_address(address)
     tls = _tls(profile)
     try:
         async with asyncio.timeout(PATIENCE):
@@ -198,6 +184,13 @@ def _reason(error: RuntimeError) -> str:
     return next((plain for cause, plain in common.items() if cause in text), text)
 
 
+def _check_address(address: str) -> None:
+    """Raise `ConfigError` for a URL: Temporal takes HOST:PORT, and the SDK warns of the rest in a Python warning."""
+    _, separator, place = address.partition("://")
+    if separator:
+        raise ConfigError(f"TEMPORAL_ADDRESS or the Temporal profile: {address!r} is a URL; write HOST:PORT: {place}")
+
+
 def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str:
     origin = "as TEMPORAL_ADDRESS or the Temporal profile says" if profile.address else "the default: no address is set"
     return (
@@ -206,8 +199,11 @@ def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str
     )
 
 
-async def _check_namespace(client: Client) -> str | None:
-    """Return the namespace's id; None if the key may not read it. Raises ServerUnreachable if it does not exist."""
+async def check_namespace(client: Client) -> DescribeNamespaceResponse | None:
+    """Return what the server says of the namespace; None if the key may not read it.
+
+    Raises ServerUnreachable if it does not exist.
+    """
     # Without this check, a command in a namespace that does not exist would report a missing run.
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:
@@ -224,14 +220,7 @@ async def _check_namespace(client: Client) -> str | None:
         if error.status != RPCStatusCode.PERMISSION_DENIED:  # a key for runs alone may not describe
             raise ServerUnreachable(f"the server at {client.service_client.config.target_host}: {error}") from error
         return None
-    return reply.namespace_info.id
-
-
-async def missing_search_attributes(client: Client, namespace: str) -> list[str]:
-    """Return the names of our search attributes that are not registered in a namespace, or have another type."""
-    request = ListSearchAttributesRequest(namespace=namespace)
-    reply = await client.operator_service.list_search_attributes(request, retry=True)
-    return [name for name, kind in ATTRIBUTES.items() if reply.custom_attributes.get(name) != kind]
+    return reply
 
 
 async def check_search_attributes(client: Client) -> None:
@@ -254,26 +243,27 @@ async def ensure_search_attributes(client: Client, namespace: str) -> None:
     Raises ServerUnreachable if they cannot be registered.
     """
     deadline = asyncio.get_running_loop().time() + LAG
-    while missing := await _register(client, namespace):
+    while missing := await register_search_attributes(client, namespace):
         if asyncio.get_running_loop().time() > deadline:
+            wanted = ", ".join(f"{name} must be {ATTRIBUTE_TYPES[name]}" for name in missing)
             raise ServerUnreachable(
                 f"search attributes {', '.join(missing)} are not registered in namespace '{namespace}', or have "
-                f"another type: {BLUEPRINT_ATTRIBUTE} must be Keyword, {WAITING_ATTRIBUTE} KeywordList"
+                f"another type: {wanted}"
             )
         await asyncio.sleep(0.1)
 
 
-async def _register(client: Client, namespace: str) -> list[str]:
-    """Register the attributes that are missing, and return those that still are: the caches of the server lag."""
+@contextmanager
+def registering(namespace: str) -> Iterator[None]:
+    """Raise `ServerUnreachable` with the way out where search attributes may not be registered by this client."""
     try:
-        missing = await missing_search_attributes(client, namespace)
-        if missing:
-            wanted = {name: ATTRIBUTES[name] for name in missing}
-            request = AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted)
-            await client.operator_service.add_search_attributes(request, retry=True)
-            missing = await missing_search_attributes(client, namespace)
+        yield
     except RPCError as error:
-        if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.UNAVAILABLE):
+        if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
             raise
-        return list(ATTRIBUTES)
-    return missing
+        flags = " ".join(f"--search-attribute {name}={type_}" for name, type_ in ATTRIBUTE_TYPES.items())
+        raise ServerUnreachable(
+            f"search attributes cannot be registered in namespace '{namespace}' from here: {error.message}. "
+            f"On Temporal Cloud: tcld namespace search-attributes add --namespace {namespace} {flags}; "
+            "elsewhere ask an administrator"
+        ) from error

@@ -21,7 +21,7 @@ class RunExists(ValueError):
     """A run id that is taken."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"run {run!r} exists; choose another --id, or go on with it: holdfast attach {run}")
+        super().__init__(f"run {run!r} already exists; choose another --id, or continue it with: holdfast attach {run}")
 
 
 class BadInput(ValueError):
@@ -30,6 +30,14 @@ class BadInput(ValueError):
 
 class Ambiguous(LookupError):
     """A name or prefix that several things match."""
+
+
+class RecordError(Exception):
+    """The record cannot be used; the message says where it is and what to do."""
+
+
+class NoRecord(RecordError):
+    """No record runs here."""
 
 
 class NothingSent(RuntimeError):

@@ -7,15 +7,20 @@ for every reader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import base64
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.archive import ArchivedEvents
+from holdfast.client.errors import BadInput
+from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
     ChildStarted,
     Event,
+    ItemStarted,
     LoopIteration,
     LoopStarted,
     MapStarted,
@@ -30,11 +35,21 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class _Source:
-    """A workflow of the run: when its parent recorded its start, and the next offset to read."""
+    """A workflow of the run: its place in the order, and the next offset to read."""
 
     workflow: str
-    born: datetime = NEVER
+    earliest: datetime = NEVER
+    """No event of it stands before this time: its parent recorded its start then, or a cursor is behind it."""
+    is_announced: bool = True
+    """False until the event by which its parent recorded its start was returned."""
     next: int = 0
+    returned: int = 0
+    """The offset after the last event that was returned."""
+    is_begun: bool = False
+    """True once the archive has been asked for its events."""
+    has_ended: bool = False
+    is_drained: bool = False
+    """True if it has ended and every event of it was read."""
 
 
 @dataclass(frozen=True, order=True)
@@ -47,7 +62,56 @@ class _Placed:
     event: Event = field(compare=False)
 
 
-async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int | None = None) -> list[Event]:
+@dataclass(frozen=True)
+class Reading:
+    """The events of a workflow from an offset on, as far back as they are retained, with the view of its latest run."""
+
+    view: WorkflowView
+    events: list[Event]
+    runs: Mapping[int, str] = field(default_factory=dict)
+    """Temporal's ids of the runs of the chain that were read, by their first offsets."""
+
+    def run_of(self, event: Event) -> str | None:
+        """Return Temporal's id of the run that an event is of."""
+        firsts = [first for first in self.runs if first <= event.offset]
+        return self.runs[max(firsts)] if firsts else None
+
+
+async def read_chain(tree: Tree, workflow: str, run: str, start: int) -> Reading:
+    """Return a workflow's events from `start` on, up to one run of its continue-as-new chain.
+
+    Runs of the chain that Temporal has forgotten are left out: the first offset shows it.
+
+    Args:
+        tree: The run's workflows.
+        workflow: The workflow's id.
+        run: Temporal's id of the run to begin with, the latest of the chain.
+        start: The first offset.
+
+    Raises:
+        UnknownRun: That run is forgotten.
+        NoWorker: No worker answers.
+    """
+    latest = view = await tree.view(workflow, run)
+    runs = {view.first_offset: view.temporal_run}
+    spans = [await _span(tree, view, max(start, view.first_offset))]
+    while view.first_offset > start and view.previous_run is not None:
+        try:
+            view = await tree.view(workflow, view.previous_run)
+        except UnknownRun:
+            break
+        runs[view.first_offset] = view.temporal_run
+        spans.append(await _span(tree, view, max(start, view.first_offset)))
+    return Reading(latest, [event for events in reversed(spans) for event in events], runs)
+
+
+async def chain(
+    tree: Tree,
+    workflow: str,
+    start: int = 0,
+    last_iterations: int | None = None,
+    view: WorkflowView | None = None,
+) -> list[Event]:
     """Return a workflow's events over its continue-as-new chain, oldest first.
 
     Args:
@@ -55,37 +119,130 @@ async def chain(tree: Tree, workflow: str, start: int = 0, last_iterations: int 
         workflow: The workflow's id.
         start: The first offset.
         last_iterations: Stop going back in the chain once so many iterations of the loop are covered.
+        view: The view of the workflow, where it has just been queried: events up to then are enough.
 
     Raises:
         UnknownRun: There is no such workflow.
         NoWorker: No worker answers.
     """
+    archived = await _archived(tree, workflow, start, last_iterations)
+    if archived.closed:
+        return archived.events
+    try:
+        view = view or await tree.view(workflow)
+        return archived.events + await _earlier(tree, view, archived.next_offset, last_iterations)
+    except UnknownRun:
+        if archived.events:  # Temporal has forgotten the rest
+            return archived.events
+        raise
+
+
+async def _archived(tree: Tree, workflow: str, start: int, last_iterations: int | None = None) -> ArchivedEvents:
+    """Return the events of a workflow that the archive has; none where there is no archive."""
+    if tree.archive is None:
+        return ArchivedEvents(next_offset=start)
+    return await tree.archive.events(workflow, start, last_iterations)
+
+
+async def _earlier(tree: Tree, view: WorkflowView, start: int, last_iterations: int | None = None) -> list[Event]:
+    """Return the events of a chain, back from the run whose view this is; see `chain`."""
     spans: list[list[Event]] = []
-    run: str | None = None
     seen = 0
     while True:
-        view = await tree.view(workflow, run)
         span = await _span(tree, view, max(start, view.first_offset))
         spans.append(span)
         seen += sum(isinstance(event.data, LoopIteration) for event in span)
         done = view.first_offset <= start or (last_iterations is not None and seen >= last_iterations)
         if done or view.previous_run is None:
             return [event for events in reversed(spans) for event in events]
-        run = view.previous_run
+        view = await tree.view(view.workflow, view.previous_run)
 
 
-async def below(tree: Tree, workflow: str, last_iterations: int | None = None) -> list[Event]:
-    """Return a workflow's events, with those of each child after the event that records its start."""
+async def below(
+    tree: Tree,
+    workflow: str,
+    last_iterations: int | None = None,
+    view: WorkflowView | None = None,
+    paged: PagedMap | None = None,
+) -> list[Event]:
+    """Return a workflow's events, with those of each child after the event that records its start; see `chain`.
+
+    With `last_iterations`, a map that runs in pages is read from its last page back, until so many of its items were
+    met. Its pages run one after the other, so whatever was not read is over. `paged` is the map that the workflow runs.
+    """
     try:
-        own = await chain(tree, workflow, last_iterations=last_iterations)
+        own = await chain(tree, workflow, last_iterations=last_iterations, view=view)
     except UnknownRun:  # its retention has ended
         return []
+    inner: dict[int, list[Event]] = {}
+    wanted = None if paged is None else paged.wanted
+    for place, event in reversed(list(enumerate(own))):
+        if not isinstance(event.data, ChildStarted):
+            continue
+        is_page = paged is not None and event.address == paged.address
+        if is_page and wanted is not None and wanted <= 0:
+            continue
+        most = wanted if is_page else last_iterations
+        map_ = PagedMap(event.address, most) if isinstance(event.data, MapStarted) else None
+        inner[place] = await below(tree, event.data.workflow, last_iterations, paged=map_)
+        if is_page and wanted is not None:
+            wanted -= _count_items(inner[place], event.address)
+    return [event for place, first in enumerate(own) for event in (first, *inner.get(place, ()))]
+
+
+@dataclass(frozen=True)
+class PagedMap:
+    """A map that a workflow of its own runs, or a page of it: its pages stand at the address of the map."""
+
+    address: str
+    wanted: int | None
+    """How many of its items are to be read; None: all."""
+
+
+def _count_items(events: Sequence[Event], map_: str) -> int:
+    return sum(isinstance(event.data, ItemStarted) and event.address.rpartition(":")[0] == map_ for event in events)
+
+
+async def iterations(tree: Tree, workflow: str, first: int, before: int) -> list[Event]:
+    """Return the events of some iterations of a loop, with those of the children that they started.
+
+    Args:
+        tree: The run's workflows.
+        workflow: The loop's workflow.
+        first: The first iteration, from 1.
+        before: The iteration to end before.
+
+    Raises:
+        UnknownRun: There is no such workflow.
+        NoWorker: No worker answers.
+    """
+    own = None if tree.archive is None else await tree.archive.iterations(workflow, first, before)
+    if own is None:
+        later = await last_iteration(tree, workflow) - first + 1
+        own = _between(await chain(tree, workflow, last_iterations=max(later, 1)), first, before)
     events: list[Event] = []
     for event in own:
         events.append(event)
         if isinstance(event.data, ChildStarted):
-            events += await below(tree, event.data.workflow, last_iterations)
+            events += await below(tree, event.data.workflow)
     return events
+
+
+async def last_iteration(tree: Tree, workflow: str) -> int:
+    """Return the number of the last iteration of a loop that its workflow has begun; 0 if there is none."""
+    events = await chain(tree, workflow, last_iterations=1)
+    return max((event.data.iteration for event in events if isinstance(event.data, LoopIteration)), default=0)
+
+
+def _between(events: Sequence[Event], first: int, before: int) -> list[Event]:
+    """Return the events of some iterations among those of a loop's workflow."""
+    kept, number = [], 0
+    for event in events:
+        if isinstance(event.data, LoopIteration):
+            number = event.data.iteration
+        if first <= number < before:
+            kept.append(event)
+    return kept
 
 
 def last_at_work(run: str, events: Sequence[Event]) -> str:
@@ -147,6 +304,47 @@ async def _span(tree: Tree, view: WorkflowView, offset: int) -> list[Event]:
     return events
 
 
+@dataclass(frozen=True)
+class Cursor:
+    """A position in the events of a run: a reader that goes on from it reads no event again."""
+
+    run: str
+    count: int = 0
+    """Number of events before it."""
+    at: datetime = NEVER
+    """The time of the last event before it: those behind it are not sorted before it."""
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """The next offset of each workflow that may have more events; {} before the first event."""
+
+    def __str__(self) -> str:
+        """Return it as an opaque word."""
+        offsets = {workflow.removeprefix(self.run): offset for workflow, offset in self.offsets.items()}
+        text = json.dumps([self.count, self.at.isoformat(), offsets], separators=(",", ":"))
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, run: str, word: str) -> Cursor:
+        """Return the cursor for an opaque word. Raises `BadInput` for one that is not of this run."""
+        try:
+            padded = word + "=" * (-len(word) % 4)
+            count, time, offsets = json.loads(base64.b64decode(padded, "-_", validate=True))
+            at = datetime.fromisoformat(time)
+            is_one = (
+                _is_offset(count)
+                and at.tzinfo is not None
+                and all(name[:1] in ("", "/") and _is_offset(offset) for name, offset in offsets.items())
+            )
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            is_one = False
+        if not is_one:
+            raise BadInput(f"{word[:80]!r} is not a cursor of the events of {run}; use one that came with an event")
+        return cls(run, count, at, {run + name: offset for name, offset in offsets.items()})
+
+
+def _is_offset(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
 class Stream:
     """A reader of a run's events, round by round.
 
@@ -154,15 +352,23 @@ class Stream:
     the event that an offset stands for, are the same for every reader at any time.
     """
 
-    def __init__(self, tree: Tree, run: str) -> None:
-        self._tree = tree
-        self._sources = {run: _Source(run)}
+    def __init__(self, tree: Tree, run: str, after: Cursor | None = None) -> None:
+        self._tree, self._run = tree, run
+        offsets = after.offsets if after is not None and after.offsets else {run: 0}
+        self._at = after.at if after is not None else NEVER
+        self._sources = {
+            name: _Source(name, self._at, next=offset, returned=offset) for name, offset in offsets.items()
+        }
         self._held: list[_Placed] = []
         self._sure = NEVER
-        self._next_offset = 0
+        self._next_offset = after.count if after is not None else 0
 
     async def round(self, *, closed: bool = False) -> list[Event]:
         """Read every workflow once and return the events that are due, numbered over the whole run; all if `closed`."""
+        return [event for event, _ in await self.placed_round(closed=closed)]
+
+    async def placed_round(self, *, closed: bool = False) -> list[tuple[Event, Cursor]]:
+        """Return the events of a round, each with the cursor behind it; see `round`."""
         latest = self._sure
         fresh = list(self._sources.values())
         while fresh:
@@ -173,28 +379,61 @@ class Stream:
         ready = sorted(placed for placed in self._held if closed or placed.at <= self._sure)
         self._held = [placed for placed in self._held if not (closed or placed.at <= self._sure)]
         self._sure = latest
-        return [self._numbered(placed.event) for placed in ready]
+        return [(self._numbered(placed), self.cursor) for placed in ready]
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position behind the last event that was returned."""
+        announced = [source for source in self._sources.values() if source.is_announced]
+        live = [source for source in announced if not source.is_drained or source.returned < source.next]
+        return Cursor(self._run, self._next_offset, self._at, {source.workflow: source.returned for source in live})
 
     async def _read(self, source: _Source) -> list[_Placed]:
-        try:
-            events = await chain(self._tree, source.workflow, source.next)
-        except UnknownRun:
+        if source.is_drained:
             return []
+        events = await self._read_archive(source) + await self._read_live(source)
         if events:
             source.next = events[-1].offset + 1
-        return [_Placed(max(event.time, source.born), source.workflow, event.offset, event) for event in events]
+        return [_Placed(max(event.time, source.earliest), source.workflow, event.offset, event) for event in events]
+
+    async def _read_archive(self, source: _Source) -> list[Event]:
+        """Return the events that the archive has, at the first look."""
+        if source.is_begun:
+            return []
+        source.is_begun = True
+        archived = await _archived(self._tree, source.workflow, source.next)
+        source.is_drained, source.next = archived.closed, archived.next_offset
+        return archived.events
+
+    async def _read_live(self, source: _Source) -> list[Event]:
+        if source.is_drained:
+            return []
+        try:
+            view = await self._tree.view(source.workflow)
+            events = await _earlier(self._tree, view, source.next)
+        except UnknownRun:
+            return []
+        # It may say so before its last events: a second look that finds nothing new is sure.
+        source.is_drained, source.has_ended = source.has_ended and not events, view.status in CLOSED
+        return events
 
     def _new_sources(self, events: list[_Placed]) -> list[_Source]:
         """Add and return the workflows whose start is among these events."""
         started = [(placed.event.data, placed.at) for placed in events]
-        born = [_Source(data.workflow, at) for data, at in started if isinstance(data, ChildStarted)]
+        born = [
+            _Source(data.workflow, at, is_announced=False) for data, at in started if isinstance(data, ChildStarted)
+        ]
         fresh = [source for source in born if source.workflow not in self._sources]
         self._sources |= {source.workflow: source for source in fresh}
         return fresh
 
-    def _numbered(self, event: Event) -> Event:
+    def _numbered(self, placed: _Placed) -> Event:
+        self._sources[placed.workflow].returned = placed.offset + 1
+        if isinstance(placed.event.data, ChildStarted):
+            self._sources[placed.event.data.workflow].is_announced = True
         self._next_offset += 1
-        return event.model_copy(update={"offset": self._next_offset - 1})
+        self._at = placed.at
+        return placed.event.model_copy(update={"offset": self._next_offset - 1})
 
 
 async def all_events(tree: Tree, run: str) -> list[Event]:
@@ -202,19 +441,20 @@ async def all_events(tree: Tree, run: str) -> list[Event]:
     return await Stream(tree, run).round(closed=True)
 
 
-async def follow(tree: Tree, run: str, after: int, closed_after: AsyncIterator[bool]) -> AsyncIterator[Event]:
-    """Yield the events with offsets above `after` as they come.
+async def follow(
+    tree: Tree, run: str, after: Cursor | None, closed_after: AsyncIterator[bool]
+) -> AsyncIterator[tuple[Event, Cursor]]:
+    """Yield the events behind a cursor as they come, each with the cursor behind it.
 
     Args:
         tree: The run's workflows.
         run: The run's id.
-        after: The offset of the last event that is not wanted; -1 for all.
+        after: The place to go on from; None: from the first event.
         closed_after: Yields once a round, at the pace of reading: whether the run has closed.
     """
-    stream = Stream(tree, run)
+    stream = Stream(tree, run, after)
     async for closed in closed_after:
-        for event in await stream.round(closed=closed):
-            if event.offset > after:
-                yield event
+        for event, cursor in await stream.placed_round(closed=closed):
+            yield event, cursor
         if closed:
             return

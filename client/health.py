@@ -1,4 +1,4 @@
-"""The worker's health check over HTTP: the worker serves it, `--health` asks it."""
+"""Small answers over HTTP of workers and their supervisor: health and metrics. `--health` asks for the first."""
 
 from __future__ import annotations
 
@@ -6,30 +6,83 @@ import asyncio
 import logging
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from holdfast.client.config import ConfigError
 
 log = logging.getLogger("holdfast.worker")
 
+LOOPBACK = "127.0.0.1"
+ALIVE, READY = "/healthz", "/readyz"
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """An answer: its status and its text."""
+
+    status: HTTPStatus
+    text: str
+    type: str = "text/plain; charset=utf-8"
+
+    def encoded(self) -> bytes:
+        """Return the answer as it is sent."""
+        body = self.text.encode()
+        head = f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\nContent-Type: {self.type}\r\n"
+        return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+Routes = Mapping[str, Callable[[], Awaitable[HttpReply]]]
+
+
+def checked(is_well: bool, problem: str) -> HttpReply:
+    """Return 200, or 503 with the problem."""
+    return HttpReply(HTTPStatus.OK, "ok\n") if is_well else HttpReply(HTTPStatus.SERVICE_UNAVAILABLE, f"{problem}\n")
+
 
 @asynccontextmanager
-async def serve_health(port: int) -> AsyncIterator[None]:
-    """Answer `GET /healthz` on this port; 0: nowhere."""
+async def serve_routes(variable: str, port: int, routes: Routes, host: str | None = None) -> AsyncIterator[None]:
+    """Answer GET of these paths on this port; 0: nowhere. Raises `ConfigError`, with the variable that names the port.
+
+    Args:
+        host: The address to listen on; None: all of this machine.
+    """
     if not port:
         yield
         return
-    async with await asyncio.start_server(_answer, port=port):
+    try:
+        server = await _start(port, routes, host)
+    except OSError as error:
+        raise ConfigError(f"{variable}={port}: cannot listen there: {error.strerror}") from None
+    try:
         yield
+    finally:
+        server.close()
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    request = await reader.readline()
-    status = "200 OK" if request.startswith(b"GET /healthz ") else "404 Not Found"
-    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-    await writer.drain()
-    writer.close()
+@asynccontextmanager
+async def serve_privately(routes: Routes) -> AsyncIterator[int]:
+    """Answer GET of these paths to processes of this machine alone, and yield the port."""
+    server = await _start(0, routes, LOOPBACK)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+# Servers are closed and not awaited: from Python 3.12 on that waits for each open connection, which may send nothing.
+async def _start(port: int, routes: Routes, host: str | None) -> asyncio.Server:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readline()
+        route = next((route for path, route in routes.items() if request.startswith(f"GET {path} ".encode())), None)
+        reply = await route() if route else HttpReply(HTTPStatus.NOT_FOUND, "")
+        writer.write(reply.encoded())
+        await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(answer, host, port)
 
 
 def is_healthy(port: int) -> bool:
@@ -37,7 +90,7 @@ def is_healthy(port: int) -> bool:
     if not port:
         raise ConfigError("HOLDFAST_HEALTH_PORT is not set; set it for the worker and for the health check alike")
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5):
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}{ALIVE}", timeout=5):  # the scheme is ours  # nosec B310
             return True
     except urllib.error.URLError as error:
         log.error("no worker answers on port %d: %s", port, error.reason)

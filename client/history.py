@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.answers import Answers, Refusal, read_answers
-from holdfast.protocol.runs import ANSWER
+from holdfast.client.errors import BadInput
+from holdfast.protocol.answers import Answers, Receipt, Refusal, read_answers
+from holdfast.protocol.guard import UNPROVED, proof_in
+from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class AnswerRecord:
     via: str
     workflow: str
     comment: str | None
+    proved_by: str = UNPROVED
+    """What proves `by`: see `guard.Proof`; `nothing` without a token."""
 
     def to_json(self) -> JSONObject:
         """Return the record as the command prints it with `--json`."""
@@ -62,11 +67,61 @@ async def _chain(client: Client, workflow: str) -> list[WorkflowHistory]:
 
 
 def _children(events: Iterable[HistoryEvent]) -> list[str]:
-    return [
-        event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
-        for event in events
-        if event.HasField("child_workflow_execution_started_event_attributes")
-    ]
+    """Return the ids of the children that are part of the run: those of a step of kind `workflow` are not."""
+    own: set[int] = set()
+    children: list[str] = []
+    for event in events:
+        initiated = event.start_child_workflow_execution_initiated_event_attributes
+        if OWN_MEMO in initiated.memo.fields:
+            own.add(event.event_id)
+        if event.HasField("child_workflow_execution_started_event_attributes"):
+            started = event.child_workflow_execution_started_event_attributes
+            if started.initiated_event_id not in own:
+                children.append(started.workflow_execution.workflow_id)
+    return children
+
+
+@dataclass(frozen=True)
+class StartedBlueprint:
+    """The blueprint that a run was started with, as JSON: one of another version is read, too."""
+
+    document: JSONObject
+    at: datetime
+    """The time of the start."""
+
+
+async def started_blueprint(client: Client, run: str, temporal_run: str) -> StartedBlueprint | None:
+    """Return the blueprint that a run was started with; None for a workflow of an author's own.
+
+    Raises `RPCError` if Temporal does not have the run, and `ServerUnreachable` if its payloads cannot be read.
+    """
+    first = await anext(client.get_workflow_handle(run, run_id=temporal_run).fetch_history_events(page_size=1))
+    started = first.workflow_execution_started_event_attributes
+    if started.workflow_type.name != PIPELINE_WORKFLOW:
+        return None
+    definition: JSONObject = (await client.data_converter.decode(started.input.payloads[:1]))[0]
+    return StartedBlueprint(definition["blueprint"], first.event_time.ToDatetime(UTC))
+
+
+async def started_with(client: Client, described: WorkflowExecutionDescription) -> Definition:
+    """Return the definition that a run was started with. Raises `BadInput` for a workflow of an author's own."""
+    if described.workflow_type != PIPELINE_WORKFLOW:
+        raise BadInput(f"{described.id} is a workflow of its author's own: it has no blueprint")
+    definition: Definition = (await _arguments(client, described.id, [Definition]))[0]
+    return definition
+
+
+async def input_of(client: Client, run: str) -> PipelineState:
+    """Return the input that a run was started with, and who started it."""
+    state: PipelineState = (await _arguments(client, run, [Definition, PipelineState]))[1]
+    return state
+
+
+async def _arguments(client: Client, run: str, types: list[type]) -> list[Any]:
+    """Return as many of the arguments that a run was started with as there are types."""
+    first = await anext(client.get_workflow_handle(run).fetch_history_events(page_size=1))
+    payloads = first.workflow_execution_started_event_attributes.input.payloads
+    return await client.data_converter.decode(payloads[: len(types)], types)
 
 
 async def answers_given(client: Client, run: str) -> list[AnswerRecord]:
@@ -90,6 +145,18 @@ async def _records(client: Client, history: WorkflowHistory) -> list[AnswerRecor
     return records
 
 
+async def receipts_given(client: Client, workflow: str, update_id: str) -> list[Receipt] | None:
+    """Return the receipts that a workflow gave for an update of answers; None if it did not take it."""
+    for history in await _chain(client, workflow):
+        for event in history.events:
+            completed = event.workflow_execution_update_completed_event_attributes
+            if completed.meta.update_id == update_id and completed.outcome.HasField("success"):
+                payloads = completed.outcome.success.payloads
+                receipts: list[Receipt] = (await client.data_converter.decode(payloads, [list[Receipt]]))[0]
+                return receipts
+    return None
+
+
 def _failed_updates(events: Iterable[HistoryEvent]) -> set[int]:
     """Return the ids of the acceptance events of updates that failed: the validator let them in, another came first."""
     completed = [event.workflow_execution_update_completed_event_attributes for event in events]
@@ -103,7 +170,18 @@ async def _read(client: Client, payloads: Payloads, event: HistoryEvent, via: st
         batch: Answers = read_answers((await client.data_converter.decode(payloads.payloads))[0])
     except (Refusal, IndexError):
         return []
+    proved_by = proof_in(batch.token) if via == "update" else UNPROVED
     return [
-        AnswerRecord(answer.question, answer.content, answer.action, batch.by, at, via, workflow, batch.comment)
+        AnswerRecord(
+            question=answer.question,
+            content=answer.content,
+            action=answer.action,
+            by=batch.by,
+            at=at,
+            via=via,
+            workflow=workflow,
+            comment=batch.comment,
+            proved_by=proved_by,
+        )
         for answer in batch.answers
     ]

@@ -2,25 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from base64 import b64decode, urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Hashable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
+from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.errors import Ambiguous
+from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
+from holdfast.protocol.incoming import label_of
+from holdfast.protocol.people import MANY
 from holdfast.protocol.runs import (
     BLUEPRINT_ATTRIBUTE,
+    DEADLINE_ATTRIBUTE,
+    EVENTS_ATTRIBUTE,
     PAUSED_MEMO,
-    PIPELINE_WORKFLOW,
+    QUESTIONS_ATTRIBUTE,
+    SINCE_ATTRIBUTE,
     WAITING_ATTRIBUTE,
     Status,
 )
+from holdfast.protocol.values import digest_of
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
-ALL_RUNS = f"WorkflowType = '{PIPELINE_WORKFLOW}'"
+QUESTIONS_KEY = SearchAttributeKey.for_keyword_list(QUESTIONS_ATTRIBUTE)
+SINCE_KEY = SearchAttributeKey.for_datetime(SINCE_ATTRIBUTE)
+DEADLINE_KEY = SearchAttributeKey.for_datetime(DEADLINE_ATTRIBUTE)
+ALL_RUNS = f"{BLUEPRINT_ATTRIBUTE} IS NOT NULL AND ParentWorkflowId IS NULL"
+"""Runs, and authors' own workflows once they have asked; a workflow inside one of them has a parent."""
+OURS = f"({BLUEPRINT_ATTRIBUTE} IS NOT NULL OR {WAITING_ATTRIBUTE} IS NOT NULL)"
+"""Every workflow of a run, children too."""
+OPEN = f"{OURS} AND ExecutionStatus = 'Running'"
+PLACE_SECONDS = 60.0
+"""How long the place of a page is remembered: meanwhile runs begin before it."""
+MOST_PLACES = 10_000
+LARGEST_PAGE = 1_000
+"""Rows that visibility is asked for at a time."""
+CALM_PAGE = 100
+"""Rows that are asked for at a time where nobody waits for them: the embedded server answers one query after the other,
+and took more than a second for 1,000 rows, in which no page of the inbox could be made."""
+CHUNK = 50
+"""Runs that one query asks for what they wait for."""
+SEAL_LENGTH = 8
+"""Characters of a cursor that are the digest of its list and its place."""
+NO_CURSOR = "no cursor of this list: take the `after` of a `Link` header, with the same filters, or leave it out"
+_EXECUTION_STATUSES: dict[Status, str] = {
+    "running": "'Running'",
+    "waiting": "'Running'",
+    "paused": "'Running'",
+    "completed": "'Completed'",
+    "failed": "'Failed', 'Terminated', 'TimedOut'",
+    "cancelled": "'Canceled'",
+}
+"""Temporal's statuses of a run, as a query has them."""
 
 
 async def listed_runs(client: Client, blueprint: str | None, *, waiting: bool) -> list[Listed]:
@@ -43,9 +84,126 @@ def _status(execution: WorkflowExecution, has_questions: bool) -> Status:
     """Return the status of a run as far as visibility has it."""
     if execution.status in STATUSES:
         return STATUSES[execution.status]
-    if PAUSED_MEMO in execution.raw_info.memo.fields:
+    if _is_paused(execution):
         return "paused"
     return "waiting" if has_questions else "running"
+
+
+def _is_paused(execution: WorkflowExecution) -> bool:
+    return PAUSED_MEMO in execution.raw_info.memo.fields
+
+
+@dataclass(frozen=True)
+class RunsFilter:
+    """The runs to list. Visibility evaluates all of it but whether a run waits or is paused."""
+
+    blueprint: str | None = None
+    status: Status | None = None
+
+    @property
+    def query(self) -> str:
+        """Return the query in the language of Temporal's visibility."""
+        if self.status is None:
+            return _of(self.blueprint)
+        return f"{_of(self.blueprint)} AND ExecutionStatus IN ({_EXECUTION_STATUSES[self.status]})"
+
+    @property
+    def is_whole(self) -> bool:
+        """True if visibility evaluates all of it."""
+        return self.status not in ("running", "waiting", "paused")
+
+    async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Listed]]:
+        """Return the runs of a part of visibility's list that fit, each with its index there."""
+        asking = [
+            execution.id
+            for execution in chunk
+            if execution.status not in STATUSES and (self.status != "paused" or _is_paused(execution))
+        ]
+        awaited = await _awaited_by(client, asking)
+        rows = [_row(execution, awaited) for execution in chunk]
+        return [(index, row) for index, row in enumerate(rows) if self.status in (None, row.status)]
+
+
+async def runs_behind(
+    client: Client, wanted: RunsFilter, place: bytes | None, size: int
+) -> tuple[list[Listed], bytes | None]:
+    """Return the runs behind a place in visibility's list, newest first, and the place behind them.
+
+    Args:
+        client: A connected client.
+        wanted: Which runs.
+        place: A place that an earlier call named; None: the beginning.
+        size: The most runs to return.
+
+    Returns:
+        The runs, and the place behind the last one; None if no run that fits comes after it.
+    """
+    rows: list[Listed] = []
+    while len(rows) < size:
+        chunk, after = await _part(client, wanted.query, place, CHUNK)
+        fitting = await wanted.fitting(client, chunk)
+        taken = fitting[: size - len(rows)]
+        rows += [row for _, row in taken]
+        if len(taken) < len(fitting):
+            # Visibility names places only behind what it gives: it is asked for so much of this part once more.
+            return rows, (await _part(client, wanted.query, place, taken[-1][0] + 1))[1]
+        if after is None:
+            return rows, None
+        place = after
+    return rows, place if await _any_behind(client, wanted, place) else None
+
+
+async def _any_behind(client: Client, wanted: RunsFilter, place: bytes | None) -> bool:
+    size = 1 if wanted.is_whole else CHUNK
+    while place is not None:
+        chunk, place = await _part(client, wanted.query, place, size)
+        if await wanted.fitting(client, chunk):
+            return True
+    return False
+
+
+async def runs_place(client: Client, wanted: RunsFilter, first: int) -> tuple[bytes | None, bool]:
+    """Return the place behind the first so many runs, and whether there are as many; all of them are read."""
+    if wanted.is_whole or not first:
+        return await _place_behind(client, wanted.query, None, first)
+    _, place = await runs_behind(client, wanted, None, first)
+    return place, place is not None
+
+
+async def _place_behind(client: Client, query: str, place: bytes | None, count: int) -> tuple[bytes | None, bool]:
+    """Return the place so many rows behind another one, and whether there is one."""
+    while count > 0:
+        chunk, place = await _part(client, query, place, min(count, LARGEST_PAGE))
+        count -= len(chunk)
+        if place is None:  # the next page would be the first one again
+            return None, False
+    return place, True
+
+
+async def _part(
+    client: Client, query: str, place: bytes | None, size: int
+) -> tuple[Sequence[WorkflowExecution], bytes | None]:
+    """Return a part of a list of visibility's, and the place behind it. Raises `BadInput` for a place of none."""
+    listed = client.list_workflows(query, next_page_token=place)
+    try:
+        await listed.fetch_next_page(page_size=size)
+    except RPCError as error:
+        if place is None or error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        raise BadInput(NO_CURSOR) from None
+    return listed.current_page or (), listed.next_page_token
+
+
+async def _awaited_by(client: Client, runs: Sequence[str]) -> dict[str, set[str]]:
+    """Return whom each of some runs waits for, with one query; runs that wait for nobody are left out."""
+    awaited: dict[str, set[str]] = {}
+    if runs:
+        inside = " OR ".join(f"WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/'" for run in runs)
+        wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running' AND ({inside})"
+        async for execution in client.list_workflows(wanted):
+            names = execution.typed_search_attributes.get(WAITING_KEY) or []
+            awaited.setdefault(execution.id.partition("/")[0], set()).update(names)
+    return {run: names for run, names in awaited.items() if names}
 
 
 async def running_runs(client: Client, blueprint: str | None) -> list[str]:
@@ -54,10 +212,15 @@ async def running_runs(client: Client, blueprint: str | None) -> list[str]:
     return [execution.id async for execution in client.list_workflows(wanted)]
 
 
+async def runs_beginning(client: Client, prefix: str, limit: int) -> list[str]:
+    """Return the ids of the newest runs that begin with `prefix`, at most so many."""
+    wanted = f"WorkflowId STARTS_WITH '{quoted(prefix)}' AND {ALL_RUNS}"
+    return [execution.id async for execution in client.list_workflows(wanted if prefix else ALL_RUNS, limit=limit)]
+
+
 async def only_match(client: Client, prefix: str) -> str:
     """Return the id of the only run whose id starts with `prefix`. Raises `UnknownRun` or `Ambiguous`."""
-    wanted = f"WorkflowId STARTS_WITH '{_quoted(prefix)}' AND {ALL_RUNS}"
-    matches = sorted({execution.id async for execution in client.list_workflows(wanted, limit=20)})
+    matches = sorted(set(await runs_beginning(client, prefix, 20)))
     if not matches:
         raise UnknownRun(prefix)
     if len(matches) > 1:
@@ -65,25 +228,182 @@ async def only_match(client: Client, prefix: str) -> str:
     return matches[0]
 
 
+@dataclass(frozen=True)
+class WaitingFilter:
+    """The workflows with open questions to list; visibility evaluates all of it."""
+
+    names: Sequence[str] = ()
+    """Only those that wait for one of these: users, groups, `anyone`, `many`."""
+    blueprint: str | None = None
+    since: datetime | None = None
+    """Only those with a question that was asked at this time or before."""
+    deadline: datetime | None = None
+    """Only those with a question whose deadline is at this time or before."""
+    question: str | None = None
+    """Only those that may ask the question of this id: that have it, or more than are listed."""
+
+    @property
+    def key(self) -> Hashable:
+        """Return what filters have in common that list the same but for some seconds."""
+        times = [None if at is None else round(at.timestamp() / 60) for at in (self.since, self.deadline)]
+        return (*self.names, None, self.blueprint, *times, self.question)
+
+    @property
+    def query(self) -> str:
+        """Return the query in the language of Temporal's visibility."""
+        conditions = [f"{WAITING_ATTRIBUTE} IS NOT NULL", "ExecutionStatus = 'Running'"]
+        if self.names:
+            listed = ", ".join(f"'{quoted(name)}'" for name in self.names)
+            conditions.append(f"{WAITING_ATTRIBUTE} IN ({listed})")
+        if self.blueprint is not None:
+            conditions.append(f"{BLUEPRINT_ATTRIBUTE} = '{quoted(self.blueprint)}'")
+        if self.since is not None:
+            conditions.append(f"{SINCE_ATTRIBUTE} <= '{_stamp(self.since)}'")
+        if self.deadline is not None:
+            conditions.append(f"{DEADLINE_ATTRIBUTE} <= '{_stamp(self.deadline)}'")
+        if self.question is not None:
+            conditions.append(f"{QUESTIONS_ATTRIBUTE} IN ('{quoted(self.question)}', '{MANY}')")
+        return " AND ".join(conditions)
+
+
 async def waiting_workflows(
-    client: Client, limit: int | None = None, names: Sequence[str] = ()
+    client: Client, limit: int | None = None, wanted: WaitingFilter | None = None
 ) -> AsyncIterator[Waiting]:
-    """Yield the workflows with open questions, newest first; with `names` only those that wait for one of them."""
-    wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
-    if names:
-        listed = ", ".join(f"'{_quoted(name)}'" for name in names)
-        wanted += f" AND {WAITING_ATTRIBUTE} IN ({listed})"
-    async for execution in client.list_workflows(wanted, limit=limit):
-        awaited = execution.typed_search_attributes.get(WAITING_KEY) or []
-        if awaited:
-            run, since = execution.id.partition("/")[0], execution.execution_time or execution.start_time
-            yield Waiting(run, execution.id, list(awaited), since)
+    """Yield the workflows with open questions, newest first."""
+    query = (wanted or WaitingFilter()).query
+    async for execution in client.list_workflows(query, limit=limit, page_size=CALM_PAGE):
+        if (row := _waiting(execution)) is not None:
+            yield row
+
+
+def _waiting(execution: WorkflowExecution) -> Waiting | None:
+    attributes = execution.typed_search_attributes
+    if not (awaited := attributes.get(WAITING_KEY)):
+        return None
+    return Waiting(
+        run=execution.id.partition("/")[0],
+        owner=execution.id,
+        waiting_for=list(awaited),
+        since=attributes.get(SINCE_KEY) or execution.execution_time or execution.start_time,
+        questions=list(attributes.get(QUESTIONS_KEY) or ()),
+        deadline=attributes.get(DEADLINE_KEY),
+        blueprint=attributes.get(BLUEPRINT_KEY) or "",
+    )
+
+
+def cursor_of(place: bytes, wanted: RunsFilter | WaitingFilter) -> str:
+    """Return the text by which a program goes on from a place in a list; it is good for this list alone."""
+    text = urlsafe_b64encode(place).decode().rstrip("=")
+    return f"{_seal(text, wanted)}{text}"
+
+
+def place_of(cursor: str, wanted: RunsFilter | WaitingFilter) -> bytes:
+    """Return the place that a cursor names. Raises `BadInput` for one of another list, and for one that was changed.
+
+    Temporal's server takes a place that it cannot read for trouble of its own, and its client repeats the request.
+    """
+    text = cursor[SEAL_LENGTH:]
+    if not text or cursor[:SEAL_LENGTH] != _seal(text, wanted):
+        raise BadInput(NO_CURSOR)
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise BadInput(NO_CURSOR) from None
+
+
+def _seal(text: str, wanted: RunsFilter | WaitingFilter) -> str:
+    return digest_of(type(wanted).__name__, wanted.query, text)[:SEAL_LENGTH]
+
+
+class PageStarts:
+    """The places in visibility's lists where pages begin, for a minute each.
+
+    Visibility only goes on from a place that it has named itself: without it page 200 has to read the 199 before.
+    """
+
+    def __init__(self) -> None:
+        self._places: OrderedDict[tuple[Hashable, int], tuple[bytes, float]] = OrderedDict()
+
+    def before(self, wanted: WaitingFilter, page: int) -> tuple[int, bytes | None]:
+        """Return the last page up to this one whose place is known, with that place; None for the first page."""
+        key, oldest = wanted.key, time.monotonic() - PLACE_SECONDS
+        for known_page in range(page, 1, -1):
+            place, at = self._places.get((key, known_page), (b"", oldest))
+            if at > oldest:
+                return known_page, place
+        return 1, None
+
+    def note(self, wanted: WaitingFilter, page: int, place: bytes) -> None:
+        """Remember where a page begins."""
+        self._places[wanted.key, page] = place, time.monotonic()
+        self._places.move_to_end((wanted.key, page))
+        while len(self._places) > MOST_PLACES:
+            self._places.popitem(last=False)
+
+
+async def waiting_page(
+    client: Client, wanted: WaitingFilter, page: int, size: int, starts: PageStarts
+) -> tuple[list[Waiting], bytes | None]:
+    """Return a page of the workflows with open questions, newest first, and the place behind it.
+
+    The place is None after the last page; a full last page names one, too (see `has_more_behind`).
+    """
+    known_page, place = starts.before(wanted, page)
+    place, is_there = await _place_behind(client, wanted.query, place, (page - known_page) * size)
+    if not is_there:
+        return [], None
+    rows, place = await waiting_behind(client, wanted, place, size)
+    if place is not None:
+        starts.note(wanted, page + 1, place)
+    return rows, place
+
+
+async def waiting_behind(
+    client: Client, wanted: WaitingFilter, place: bytes | None, size: int
+) -> tuple[list[Waiting], bytes | None]:
+    """Return the workflows with open questions behind a place, newest first, and the place behind them.
+
+    A full last page names a place, too (see `has_more_behind`). Raises `BadInput` for a place that visibility refuses.
+    """
+    executions, after = await _part(client, wanted.query, place, size)
+    return [row for execution in executions if (row := _waiting(execution)) is not None], after
+
+
+async def has_more_behind(client: Client, wanted: WaitingFilter, place: bytes | None) -> bool:
+    """Return whether there is a row behind a place that `waiting_page` named."""
+    while place is not None:
+        chunk, place = await _part(client, wanted.query, place, 1)
+        if chunk:
+            return True
+    return False
+
+
+def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:
+    """Return every workflow that has not ended, of all runs."""
+    return client.list_workflows(OPEN, page_size=CALM_PAGE)
+
+
+async def runs_waiting_for(client: Client, name: str, key: str) -> list[str]:
+    """Return the ids of the runs with a step that may wait for this event: some wait for more than are listed."""
+    wanted = f"{EVENTS_ATTRIBUTE} IN ('{quoted(label_of(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
+    runs = {execution.id.partition("/")[0]: None async for execution in client.list_workflows(wanted)}
+    return list(runs)
 
 
 def _of(blueprint: str | None) -> str:
-    return ALL_RUNS if blueprint is None else f"{ALL_RUNS} AND {BLUEPRINT_ATTRIBUTE} = '{_quoted(blueprint)}'"
+    return ALL_RUNS if blueprint is None else f"{ALL_RUNS} AND {BLUEPRINT_ATTRIBUTE} = '{quoted(blueprint)}'"
 
 
-def _quoted(text: str) -> str:
+def _stamp(time: datetime) -> str:
+    """Return a time as visibility reads it, rounded up to milliseconds; one without a zone is local."""
+    # SQLite keeps milliseconds: a question that was asked at exactly this time would not be found. It compares texts:
+    # its own have three digits, while the server cuts zeros off those of a query, and ".120" is not "<= .12".
+    up = time.astimezone(UTC) + timedelta(microseconds=999)
+    if up.microsecond // 1000 % 10 == 0:
+        up += timedelta(milliseconds=1)
+    return up.isoformat(timespec="milliseconds")
+
+
+def quoted(text: str) -> str:
     """Escape text for the quotes of a visibility query."""
     return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -30,7 +30,7 @@ from holdfast.blueprint.positions import Parts, shown
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.workers import last_poll
-from holdfast.protocol.lookup import CODES, LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Wanted
+from holdfast.protocol.lookup import CODES, LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
 
 START_SECONDS = 1.0
 """The time for a worker to take the look-up; without one the run starts unchecked."""
@@ -70,9 +70,16 @@ async def look_up(
         return Checked()
     try:
         result = await _by_worker(client, task_queue, request_of(requirements, connect=connect))
-    except _Unchecked as error:
+    except Unchecked as error:
         return Checked(unchecked=str(error))
     return Checked(problems_of(result, requirements, placed or _unplaced(blueprint)))
+
+
+async def look_up_names(
+    client: Client, task_queue: str, wanted: Sequence[Wanted], *, connect: bool = False
+) -> list[Missing]:
+    """Return those of the names that a worker of the task queue does not have. Raises `Unchecked`."""
+    return (await _by_worker(client, task_queue, LookUp(wanted=list(wanted), connect=connect))).missing
 
 
 def request_of(requirements: Sequence[Requirement], *, connect: bool) -> LookUp:
@@ -88,14 +95,16 @@ def problems_of(result: LookedUp, requirements: Sequence[Requirement], placed: P
 
 
 def _wanted(requirement: Requirement) -> Wanted:
-    return Wanted(kind=requirement.kind, name=requirement.name, about=requirement.about)
+    return Wanted(
+        kind=requirement.kind, name=requirement.name, idempotent=requirement.idempotent, about=requirement.about
+    )
 
 
 def _unplaced(blueprint: Blueprint) -> Placed:
     return lambda path, code, message: Problem(blueprint.name, 0, 0, shown(path), code, message)
 
 
-class _Unchecked(Exception):
+class Unchecked(Exception):
     """No look-up took place; the message says why."""
 
 
@@ -114,7 +123,7 @@ async def look_up_here(folder: Path, imports: Sequence[str], parsed: Parsed, *, 
     notes = [f"{', '.join(left_out)}: no worker is reached, and [worker] imports names no package"] if left_out else []
     try:
         result = await _by_process(folder, request_of(looked_up, connect=connect)) if looked_up else LookedUp()
-    except _Unchecked as error:
+    except Unchecked as error:
         return Checked(unchecked="; ".join([*notes, str(error)]))
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
@@ -122,7 +131,7 @@ async def look_up_here(folder: Path, imports: Sequence[str], parsed: Parsed, *, 
 
 
 def _is_imported(requirement: Requirement) -> bool:
-    return requirement.kind in ("tool", "plan_tool") and not requirement.name.startswith("mcp:")
+    return requirement.kind in ("tool", "plan_tool", "agent", "agent_tool") and not requirement.name.startswith("mcp:")
 
 
 async def _by_process(folder: Path, request: LookUp) -> LookedUp:
@@ -134,10 +143,10 @@ async def _by_process(folder: Path, request: LookUp) -> LookedUp:
             output, errors = await process.communicate(request.model_dump_json().encode())
     except TimeoutError:
         process.kill()
-        raise _Unchecked(f"[worker] imports took longer than {CONNECT_SECONDS:.0f} s") from None
+        raise Unchecked(f"[worker] imports took longer than {CONNECT_SECONDS:.0f} s") from None
     if process.returncode != 0:
         last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["it wrote nothing"]
-        raise _Unchecked(last[0])
+        raise Unchecked(last[0])
     return LookedUp.model_validate_json(output)
 
 
@@ -146,7 +155,7 @@ async def _by_worker(client: Client, task_queue: str, request: LookUp) -> Looked
         return await _by_activity(client, task_queue, request)
     except RPCError as error:
         if error.status != RPCStatusCode.UNIMPLEMENTED:
-            raise _Unchecked(f"the server did not take the look-up: {error.message}") from None
+            raise Unchecked(f"the server did not take the look-up: {error.message}") from None
     return await _by_workflow(client, task_queue, request)
 
 
@@ -200,14 +209,14 @@ def _options(task_queue: str, limit: float) -> dict[str, Any]:
     return {"id": f"holdfast-look-up-{secrets.token_hex(8)}", "task_queue": task_queue}
 
 
-def _reason(cause: BaseException | None, task_queue: str) -> _Unchecked:
+def _reason(cause: BaseException | None, task_queue: str) -> Unchecked:
     match cause:
         case ActivityTimeout(type=TimeoutType.SCHEDULE_TO_START):
             return _no_worker(task_queue)
         case ApplicationError(type="NotFoundError"):
-            return _Unchecked(f"the worker on task queue {task_queue!r} is of a version that cannot look names up")
-    return _Unchecked(f"the look-up failed on task queue {task_queue!r}: {cause}")
+            return Unchecked(f"the worker on task queue {task_queue!r} is of a version that cannot look names up")
+    return Unchecked(f"the look-up failed on task queue {task_queue!r}: {cause}")
 
 
-def _no_worker(task_queue: str) -> _Unchecked:
-    return _Unchecked(f"no worker took the look-up within a second on task queue {task_queue!r}")
+def _no_worker(task_queue: str) -> Unchecked:
+    return Unchecked(f"no worker answered within a second on task queue {task_queue!r}")

@@ -1,4 +1,4 @@
-"""What a run has given: its outcome once it has ended, its context before. Used by `Runs`."""
+"""The outcome of a run that has ended, and the context of one that has not. Used by `Runs`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.archive import ArchivedEnd
 from holdfast.client.errors import failure_from
 from holdfast.client.events import below, last_at_work, plan_at_work
 from holdfast.client.states import Outcome, RunState
@@ -27,6 +28,11 @@ async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> 
     except WorkflowFailureError as error:
         return await _of_failure(tree, run, error)
     return Outcome(run, "completed", result.output, result.context)
+
+
+def outcome_of(end: ArchivedEnd) -> Outcome:
+    """Return the outcome of a run whose end is in the archive."""
+    return Outcome(end.run, end.status, end.output, end.context, end.error)
 
 
 async def _of_another(run: str, handle: WorkflowHandle[Any, Any]) -> Outcome:

@@ -24,7 +24,7 @@ def check_outgoing(values: Mapping[str, JSON], limit: SizeLimit) -> None:
     try:  # "constants": by default pydantic writes null for NaN and for infinity
         plain = to_jsonable_python(dict(values), inf_nan_mode="constants")
     except (PydanticSerializationError, ValueError) as error:  # no JSON type, or a value that contains itself
-        raise Refusal("invalid_answer", f"this is no JSON: {error}") from None
+        raise Refusal("invalid_answer", f"this is not JSON: {error}") from None
     check_values(plain, limit)
     check_bytes(sum(len(to_json(value)) for value in plain.values()), limit)
 

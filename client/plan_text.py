@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from holdfast.blueprint.plan import LoopUnit, Unit
-from holdfast.client.plans import PENDING, LoopReport, Planned, StepReport, described
+from holdfast.client.plans import PENDING, Planned, UnitReport, described
 from holdfast.client.render import MARKS, MOST_ITERATIONS, STYLES, preview
 from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
 """The most characters printed of a result, and of a step's description."""
 DETAILS = {"completed_with_errors": "with errors", "waiting_input": "waits for a person", "cancelled": "cancelled"}
-Reports = Mapping[str, StepReport | LoopReport]
 
 
 def plan_text(plan: Planned, last: int | None = MOST_ITERATIONS) -> Text:
@@ -40,28 +39,28 @@ class _Lines:
     def __init__(self, text: Text, last: int | None) -> None:
         self.text, self.last = text, last
 
-    def units(self, units: Sequence[Unit], reports: Reports, depth: int, *, described_too: bool) -> None:
+    def units(
+        self, units: Sequence[Unit], reports: Mapping[str, UnitReport], depth: int, *, described_too: bool
+    ) -> None:
         """Append a line for each step and loop, with its description if `described_too`."""
         for unit in units:
-            report = reports.get(unit.id)
+            report = reports.get(unit.id, UnitReport())
+            self._line(unit, report, depth, described_too)
             if isinstance(unit, LoopUnit):
-                loop = report if isinstance(report, LoopReport) else LoopReport()
-                self._line(unit, loop, depth, described_too)
-                self._loop(unit, loop, depth + 1)
-            else:
-                self._line(unit, report or StepReport(), depth, described_too)
+                self._loop(unit, report, depth + 1)
 
-    def _loop(self, unit: LoopUnit, loop: LoopReport, depth: int) -> None:
-        kept = loop.items if self.last is None else loop.items[-self.last :]
+    def _loop(self, unit: LoopUnit, loop: UnitReport, depth: int) -> None:
+        items = loop.items or ()
+        kept = items if self.last is None else items[-self.last :]
         if loop.status == PENDING:
             self.units(unit.body, {}, depth, described_too=True)
         if hidden := (kept[0].index if kept else 0):
             self.text.append(f"{'  ' * depth}… {hidden} earlier ones: --all\n", "dim")
         for item in kept:
             self.text.append(f"{'  ' * depth}{item.index + 1}: {preview(item.item, OUTPUT)}\n", "dim")
-            self.units(unit.body, {**item.steps, **item.loops}, depth + 1, described_too=False)
+            self.units(unit.body, item.units, depth + 1, described_too=False)
 
-    def _line(self, unit: Unit, report: StepReport | LoopReport, depth: int, described_too: bool) -> None:
+    def _line(self, unit: Unit, report: UnitReport, depth: int, described_too: bool) -> None:
         status = report.status
         self.text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {unit.id}", STYLES.get(status, ""))
         if described_too or isinstance(unit, LoopUnit):
@@ -72,14 +71,14 @@ class _Lines:
         self.text.append("\n")
 
 
-def _detail(report: StepReport | LoopReport) -> str | None:
+def _detail(report: UnitReport) -> str | None:
     """Return the text beside a step: its result, reason or error."""
     match report:
-        case StepReport(status="completed", result=result):
-            return _result(result)
-        case StepReport(status="failed", error=error) | LoopReport(status="failed", error=error):
+        case UnitReport(status="completed", items=None):
+            return _result(report.result)
+        case UnitReport(status="failed", error=error):
             return one_line((error and error.message) or "failed")
-        case StepReport(status="skipped", reason=reason) | LoopReport(status="skipped", reason=reason):
+        case UnitReport(status="skipped", reason=reason):
             return f"skipped: {reason or 'not needed'}"
     return DETAILS.get(report.status)
 

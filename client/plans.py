@@ -22,7 +22,7 @@ from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import ChildStarted, Event, LoopStarted, PlanStarted
-from holdfast.protocol.plans import OVER, PLAN, PlanView, UnitResult, nothing_done
+from holdfast.protocol.plans import OVER, PLAN, PlanView, UnitResult
 from holdfast.protocol.questions import Question
 
 PENDING = "pending"
@@ -32,47 +32,44 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class StepReport:
-    """The status of a step, with its result, or why it has none."""
+class UnitReport:
+    """The status of a step or a loop, with its result, or why it has none."""
 
     status: str = PENDING
     result: object = None
+    """For a step."""
     error: SpanError | None = None
     reason: str | None = None
+    items: Sequence[ItemReport] | None = None
+    """For a loop: the items that have started; None for a step."""
     viewed: UnitResult | None = None
     """The step in the view of its workflow; None for a step in an item of a loop, which only the trace knows."""
 
     @classmethod
-    def of_view(cls, step: UnitResult) -> StepReport:
+    def of_view(cls, step: UnitResult) -> UnitReport:
         """Return the report of a step in a view."""
         result = step.response if step.data is None else step.data
-        return cls(step.status, result, _error_of(step), step.reason, step)
+        return cls(step.status, result, _error_of(step), step.reason, viewed=step)
 
     @classmethod
-    def of_span(cls, span: Span) -> StepReport:
+    def of_span(cls, span: Span) -> UnitReport:
         """Return the report of a step in a trace."""
         return cls(span.status, span.output, span.error, span.reason)
 
     def to_json(self) -> dict[str, object]:
-        """Return the step as `plan --json` prints it."""
+        """Return the step or loop as `plan --json` prints it.
+
+        >>> UnitReport().to_json(), UnitReport(items=()).to_json()
+        ({'status': 'pending'}, {'status': 'pending', 'iteration_results': []})
+        """
         if self.viewed is not None:
             return {**self.viewed.to_output(), "status": self.status}
-        output = {} if self.result is None else {"output": self.result}
-        return {**_ending(self), **output}
-
-
-@dataclass(frozen=True)
-class LoopReport:
-    """The status of a loop, with the items that have started."""
-
-    status: str = PENDING
-    error: SpanError | None = None
-    reason: str | None = None
-    items: Sequence[ItemReport] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """Return the loop as `plan --json` prints it."""
-        return {**_ending(self), "iteration_results": [item.to_json() for item in self.items]}
+        error = {} if self.error is None else {"error": self.error._asdict()}
+        reason = {} if self.reason is None else {"reason": self.reason}
+        own = {"status": self.status, **error, **reason}
+        if self.items is not None:
+            return {**own, "iteration_results": [item.to_json() for item in self.items]}
+        return {**own, **({} if self.result is None else {"output": self.result})}
 
 
 @dataclass(frozen=True)
@@ -82,13 +79,14 @@ class ItemReport:
     index: int
     item: object
     status: str
-    steps: Mapping[str, StepReport]
-    loops: Mapping[str, LoopReport]
+    units: Mapping[str, UnitReport]
 
     def to_json(self) -> dict[str, object]:
         """Return the item as `plan --json` prints it."""
-        item = {"index": self.index, "item": self.item, "status": self.status, "steps": _json_of(self.steps)}
-        return {**item, **({"loops": _json_of(self.loops)} if self.loops else {})}
+        own = {"index": self.index, "item": self.item, "status": self.status}
+        steps = {id_: report for id_, report in self.units.items() if report.items is None}
+        loops = {id_: report for id_, report in self.units.items() if report.items is not None}
+        return {**own, "steps": _json_of(steps), **({"loops": _json_of(loops)} if loops else {})}
 
 
 @dataclass(frozen=True)
@@ -119,12 +117,12 @@ class Planned:
         """Return whether the plan has ended."""
         return self.status not in ("running", "waiting")
 
-    def steps(self) -> dict[str, StepReport]:
+    def steps(self) -> dict[str, UnitReport]:
         """Return the report of every step by its id; a step in a loop has one report for all items."""
         layout, spans = self.layout, by_name(self.span.steps)
-        reports: dict[str, StepReport] = {}
+        reports: dict[str, UnitReport] = {}
         for unit in layout.steps():
-            report = StepReport.of_view(self.view.steps.get(unit.id, NOT_BEGUN))
+            report = UnitReport.of_view(self.view.steps.get(unit.id, NOT_BEGUN))
             loops = layout.loops_of(unit.id)
             loop = spans.get(loops[0]) if loops else None
             if loop is not None and report.status == PENDING and loop.status == "running":
@@ -132,16 +130,16 @@ class Planned:
             reports[unit.id] = self._with_trace(report, spans.get(unit.id))
         return reports
 
-    def _with_trace(self, report: StepReport, span: Span | None) -> StepReport:
+    def _with_trace(self, report: UnitReport, span: Span | None) -> UnitReport:
         """Add what only the trace knows: that the step waits for a person, or that the run was ended."""
         if span is not None and self.is_over and report.status not in OVER:
             return replace(report, status=span.status)
         return self._waiting(report, span)
 
-    def loops(self) -> dict[str, LoopReport]:
+    def loops(self) -> dict[str, UnitReport]:
         """Return the report of every outermost loop by its id, with the items that have started."""
         spans = by_name(self.span.steps)
-        reports: dict[str, LoopReport] = {}
+        reports: dict[str, UnitReport] = {}
         for unit in self.layout.units:
             if isinstance(unit, LoopUnit):
                 viewed, traced = self.view.loops.get(unit.id, NOT_BEGUN), self._loop(unit, spans.get(unit.id))
@@ -150,28 +148,30 @@ class Planned:
                 reports[unit.id] = replace(traced, status=status, error=error, reason=reason)
         return reports
 
-    def _loop(self, unit: LoopUnit, span: Span | None) -> LoopReport:
+    def _loop(self, unit: LoopUnit, span: Span | None) -> UnitReport:
         if span is None:
-            return LoopReport()
+            return UnitReport(items=())
         items = {iteration.n: self._item(unit, iteration) for iteration in span.iterations}
         status = span.status
         if status == "completed" and span.output in OVER:  # the output of a loop is its status
             status = str(span.output)
-        return LoopReport(status, span.error, span.reason, list(items.values()))
+        return UnitReport(status, error=span.error, reason=span.reason, items=list(items.values()))
 
     def _item(self, unit: LoopUnit, iteration: Repetition) -> ItemReport:
         spans = by_name(iteration.steps)
-        steps = {part.id: self._step(spans.get(part.id)) for part in unit.body if isinstance(part, StepUnit)}
-        loops = {part.id: self._loop(part, spans.get(part.id)) for part in unit.body if isinstance(part, LoopUnit)}
-        status = _item_status(unit, steps, loops)
+        reports = {part.id: self._part(part, spans.get(part.id)) for part in unit.body}
+        status = _item_status(unit, reports)
         if status == "running" and self.status in ("failed", "cancelled"):
             status = self.status
-        return ItemReport(iteration.n - 1, iteration.item, status, steps, loops)
+        return ItemReport(iteration.n - 1, iteration.item, status, reports)
 
-    def _step(self, span: Span | None) -> StepReport:
-        return StepReport() if span is None else self._waiting(StepReport.of_span(span), span)
+    def _part(self, unit: Unit, span: Span | None) -> UnitReport:
+        """Return the report of a step or a loop in an item, of which only the trace knows."""
+        if isinstance(unit, LoopUnit):
+            return self._loop(unit, span)
+        return UnitReport() if span is None else self._waiting(UnitReport.of_span(span), span)
 
-    def _waiting(self, report: StepReport, span: Span | None) -> StepReport:
+    def _waiting(self, report: UnitReport, span: Span | None) -> UnitReport:
         """Return the report as that of a waiting step if there is an open question at its address or below."""
         address = "" if span is None else span.address
         waits = address and any(asker == address or asker.startswith(f"{address};") for asker in self.asked)
@@ -180,8 +180,7 @@ class Planned:
     @property
     def note(self) -> str | None:
         """Return the remark that the plan completed and did nothing, if so."""
-        ran = self.status in ("completed", "completed_with_errors")
-        return nothing_done(self.layout, _json_of(self.steps())) if ran else None
+        return self.view.note if self.status in ("completed", "completed_with_errors") else None
 
     def to_json(self) -> dict[str, object]:
         """Return the plan as `plan --json` prints it."""
@@ -197,7 +196,7 @@ def by_name(spans: Iterable[Span]) -> dict[str, Span]:
     return {span.name: span for span in spans if span.kind != "tool"}
 
 
-def _json_of(reports: Mapping[str, StepReport | LoopReport]) -> dict[str, dict[str, object]]:
+def _json_of(reports: Mapping[str, UnitReport]) -> dict[str, dict[str, object]]:
     return {id_: report.to_json() for id_, report in reports.items()}
 
 
@@ -205,28 +204,22 @@ def _error_of(viewed: UnitResult) -> SpanError | None:
     return None if viewed.error is None else SpanError(viewed.error["type"], viewed.error["message"])
 
 
-def _ending(report: StepReport | LoopReport) -> dict[str, object]:
-    error = {} if report.error is None else {"error": report.error._asdict()}
-    reason = {} if report.reason is None else {"reason": report.reason}
-    return {"status": report.status, **error, **reason}
-
-
-def _item_status(unit: LoopUnit, steps: Mapping[str, StepReport], loops: Mapping[str, LoopReport]) -> str:
-    required = {part.id: not isinstance(part, StepUnit) or not part.step.optional for part in unit.body}
-    reports: dict[str, StepReport | LoopReport] = {**steps, **loops}
+def _item_status(unit: LoopUnit, reports: Mapping[str, UnitReport]) -> str:
+    optional = {part.id for part in unit.body if isinstance(part, StepUnit) and part.step.optional}
     statuses = {id_: report.status for id_, report in reports.items()}
     if "cancelled" in statuses.values():
         return "cancelled"
     if any(status not in OVER for status in statuses.values()):
         return "running"
-    return "failed" if any(status == "failed" and required[id_] for id_, status in statuses.items()) else "completed"
+    has_failed = any(status == "failed" and id_ not in optional for id_, status in statuses.items())
+    return "failed" if has_failed else "completed"
 
 
 def described(unit: Unit) -> str:
     """Return a short description of a step or a loop."""
     if isinstance(unit, StepUnit):
         return unit.step.title or question_text(unit.step.instruction) or ", ".join(unit.step.tools)
-    return f"for each of {text_of(unit.over)}" if isinstance(unit, LoopUnit) else ""
+    return f"for each of {text_of(unit.block.over)}" if isinstance(unit, LoopUnit) else ""
 
 
 # Finding
@@ -307,7 +300,7 @@ def check_change(plan: object) -> None:
         read_plan(content, PlanBody(), _agents(plan), tools=False)
     except BlueprintError as error:
         problems = "\n".join(map(str, error.problems))
-        raise Refusal("invalid_answer", f"the plan stays as it is:\n{problems}") from None
+        raise Refusal("invalid_answer", f"the plan was not changed:\n{problems}") from None
 
 
 async def send_change(tree: Tree, answering: Answering, plan: Planned, change: Mapping[str, JSON]) -> int:

@@ -6,42 +6,44 @@
 from __future__ import annotations
 
 import getpass
+import importlib
 import io
+import os
 import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from typing import Protocol
 
 from rich.console import Console
+from rich.text import Text
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import Option
 from holdfast.client.forms import ABSENT, FormField, fields_of, shown_default
+from holdfast.client.prompt import Prompt, PromptInterrupted
 from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short
-from holdfast.client.render import question_text
+from holdfast.client.render import question_text, wrapped
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import YES, Question
 
-with suppress(ImportError):  # where it is missing, arrow keys are typed as they are
-    import readline  # noqa: F401 importing it gives `input` line editing
-
 HELP = """\
-/decline  refuse to answer; the blueprint says what follows
+/decline  refuse to answer; the blueprint decides what happens then
 /cancel   cancel the step that asks
-/later    leave the question open and exit; so do Ctrl-D and Ctrl-C"""
+/later    leave the question open and exit; so do Ctrl-D and Ctrl-C
+Tab completes names, the arrow keys bring back what was typed before, Alt-Enter begins a new line of a text"""
+COMMANDS = ("/decline", "/cancel", "/later", "/help")
 WAKE_SECONDS = 0.2
-
-
-class PromptInterrupted(Exception):
-    """Ctrl-C during a prompt, or while a line of standard input was read."""
 
 
 class AnswerSource(Protocol):
     """A source of answers; `answer` returns None if it has none for the question."""
 
-    def answer(self, question: Question) -> Answer | None: ...
+    async def answer(self, question: Question) -> Answer | None: ...
 
     def refused(self, question: Question, reason: str) -> None:
         """Report that its last answer was refused."""
@@ -53,7 +55,7 @@ class AnswerFile:
     def __init__(self, entries: Sequence[Entry], out: Console) -> None:
         self.entries, self.out = entries, out
 
-    def answer(self, question: Question) -> Answer | None:
+    async def answer(self, question: Question) -> Answer | None:
         """Return the answer of the first unused entry that fits."""
         for entry in self.entries:
             if question.id not in entry.tried and entry.fits(question):
@@ -81,7 +83,7 @@ class PipedAnswers:
         self.out = out
         self.asked = ""
 
-    def answer(self, question: Question) -> Answer | None:
+    async def answer(self, question: Question) -> Answer | None:
         """Return the answer in the next line; None at the end of input."""
         if question.id != self.asked and not _is_at_end():
             self.asked = question.id
@@ -95,6 +97,29 @@ class PipedAnswers:
     def refused(self, question: Question, reason: str) -> None:
         """See base class."""
         self.out.print(f"refused: {one_line(reason)}")
+
+
+class Editor(Protocol):
+    """A line editor (`LineEditor`)."""
+
+    async def read(self, prompt: Prompt) -> str | None: ...
+
+
+@cache
+def line_editor() -> Editor:
+    """Return the line editor of this process, which is imported for the first prompt: see there."""
+    editor: Editor = importlib.import_module("holdfast.client.line_editor").LineEditor()
+    return editor
+
+
+def can_edit() -> bool:
+    """Return whether a person can be prompted with a line editor.
+
+    It reads standard input, shows on standard error, and moves the cursor.
+    """
+    streams = (sys.stdin, sys.stderr)
+    at_terminal = all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+    return at_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 class _CommandTyped(Exception):
@@ -111,14 +136,14 @@ class Terminal:
     def __init__(self, out: Console, *, editing: bool) -> None:
         self.out, self.editing = out, editing
 
-    def answer(self, question: Question) -> Answer | None:
+    async def answer(self, question: Question) -> Answer | None:
         """Ask the question; return None if it is left open."""
-        self.out.print(question_text(question))
-        self.out.print(_instructions(question), style="dim")
+        self.out.print(wrapped(question_text(question), self.out))
+        self.out.print(wrapped(Text(_instructions(question), "dim"), self.out))
         fields = fields_of(question)
         try:
             while True:
-                content = self._form(question, fields) if fields else self._line(question)
+                content = await (self._form(question, fields) if fields else self._line(question))
                 reason = accepted(question, content)
                 if reason is None:
                     return Answer(question=question.id, content=content, digest=question.digest)
@@ -130,34 +155,36 @@ class Terminal:
         """See base class."""
         self.out.print(one_line(reason), style="red")
 
-    def _line(self, question: Question) -> JSON:
-        text = self._ask("> ", question)
+    async def _line(self, question: Question) -> JSON:
+        text = await self._ask(_prompt_for(question), question)
         if not text.strip() and question.default is not None:
             return question.default
         return chosen(text, question)
 
-    def _form(self, question: Question, fields: Sequence[FormField]) -> JSONObject:
+    async def _form(self, question: Question, fields: Sequence[FormField]) -> JSONObject:
         """Ask for a form field by field; a JSON object typed for the first field is the whole form."""
         values: JSONObject = {}
+        # A whole form with secrets may not be typed where it can be seen.
+        takes_whole = not question.asked.hidden or all(field.is_hidden for field in fields)
         for field in fields:
-            prompt = field.label
+            prompt = _prompt_for_field(field)
             while True:
-                text = self._ask(f"{prompt}: ", question)
-                if field is fields[0] and (whole := _whole(text, field, question)) is not None:
+                text = await self._ask(prompt, question)
+                if field is fields[0] and takes_whole and (whole := _whole(text, field, question)) is not None:
                     return whole
                 value = field.value(text)
                 if (reason := field.problem(value)) is None:
                     break
                 self.refused(question, f"{field.name}: {reason}")
-                prompt = field.name
+                prompt = replace(prompt, text=f"{one_line(field.name)}: ")
             if value is not ABSENT:
                 values[field.name] = value
         return values
 
-    def _ask(self, prompt: str, question: Question) -> str:
+    async def _ask(self, prompt: Prompt, question: Question) -> str:
         """Return the text that is typed. Raises `_CommandTyped` for a command."""
         while True:
-            text = self._read(prompt, hidden=question.asked.hidden)
+            text = await self._read(prompt)
             match text and text.strip():
                 case None | "/later":
                     raise _CommandTyped(None)
@@ -170,21 +197,44 @@ class Terminal:
                 case _:
                     return text or ""
 
-    def _read(self, prompt: str, *, hidden: bool) -> str | None:
-        prompt = one_line(prompt)
-        if hidden:
-            return read_hidden(prompt)
-        return read_edited(prompt) if self.editing else read_line(prompt)
+    async def _read(self, prompt: Prompt) -> str | None:
+        if self.editing:
+            return await line_editor().read(prompt)
+        return _read_hidden(prompt.text) if prompt.hidden else read_line(prompt.text)
+
+
+def _prompt_for(question: Question) -> Prompt:
+    """Return the prompt for an answer in one go, with the words that answer it."""
+    asked = question.asked
+    names = [name for option in question.options for name in _names_of(option)]
+    words = [*names, *(("yes", "no") if asked.yes() is not None and not names else ()), *COMMANDS]
+    is_text = not names and question.requestedSchema.get("type", "string") == "string"
+    return Prompt("> ", asked.hidden, words, asked.most_choices > 1, long=is_text and not asked.hidden)
+
+
+def _names_of(option: Option) -> list[str]:
+    """Return the names by which an option is typed: its label only where that is another word."""
+    return [option.id, *([option.label] if option.label and option.label.casefold() != option.id.casefold() else [])]
+
+
+def _prompt_for_field(field: FormField) -> Prompt:
+    """Return the prompt for one field of a form."""
+    values = [field.words.get(str(value), str(value)) for value in field.schema.get("enum", [])]
+    words = [*values, *(("yes", "no") if field.is_boolean else ()), *COMMANDS]
+    is_text = not values and field.schema.get("type") == "string" and not field.is_hidden
+    return Prompt(f"{one_line(field.label)}: ", field.is_hidden, words, long=is_text)
 
 
 def _instructions(question: Question) -> str:
     """Return a line that says how to answer the question in a terminal."""
     asked, fields = question.asked, question.asked.fields
-    hints = ["what is typed is not shown"] if asked.hidden else []
+    mixed = any(not field.get("writeOnly") for field in fields.values())
+    which = " for a secret" if mixed else ""
+    hints = [f"what is typed{which} is not shown"] if asked.hidden else []
     if asked.hint:
         hints.append(asked.hint)
     elif fields:
-        hints.append(f"{len(fields)} fields, or one JSON object")
+        hints.append(f"{len(fields)} fields" + ("" if asked.hidden and mixed else ", or one JSON object"))
     elif question.options:
         many = f"up to {asked.most_choices}, separated by commas" if asked.most_choices > 1 else "one"
         hints.append(f"{many}, by number or name" + (", or your own words" if asked.takes_own_words else ""))
@@ -254,21 +304,28 @@ def _is_at_end() -> bool:
     return bool(ready) and isinstance(buffer, io.BufferedReader) and not buffer.peek(1)
 
 
-def read_edited(prompt: str) -> str | None:
-    """Return a line typed with line editing; None at Ctrl-D. Raises `PromptInterrupted`."""
+async def read_secret(prompt: str) -> str | None:
+    """Return a line that is typed and not shown; None at Ctrl-D. Raises `PromptInterrupted`."""
+    return await line_editor().read(Prompt(prompt, hidden=True)) if can_edit() else _read_hidden(prompt)
+
+
+async def read_value(prompt: str) -> str | None:
+    """Return a secret that is typed without echo, or a line that is piped in; None if nothing is given."""
     try:
-        with _ctrl_c():
-            return input(prompt)
-    except EOFError:
-        print(file=sys.stderr)
+        return await read_secret(prompt) if sys.stdin.isatty() else read_line()
+    except PromptInterrupted:  # Ctrl-C
         return None
 
 
-def read_hidden(prompt: str) -> str | None:
-    """Return a line typed without echo; None at Ctrl-D. Raises `PromptInterrupted`."""
+async def read_choice(prompt: str, words: Sequence[str]) -> str | None:
+    """Return a line that is typed, with words to complete; None at Ctrl-D. Raises `PromptInterrupted`."""
+    return await line_editor().read(Prompt(prompt, words=words)) if can_edit() else read_line(prompt)
+
+
+def _read_hidden(prompt: str) -> str | None:
     try:
         with _ctrl_c():
-            return getpass.getpass(prompt)
+            return getpass.getpass(one_line(prompt))
     except EOFError:
         print(file=sys.stderr)
         return None
@@ -291,7 +348,7 @@ def _ctrl_c() -> Iterator[None]:
 def _frequent_wake_ups() -> Iterator[None]:
     """Interrupt a blocking read five times a second."""
     # A read that starts just after the signal arrived does not see it: Python acts on it at the next interruption.
-    if not hasattr(signal, "setitimer"):
+    if not hasattr(signal, "setitimer"):  # Windows
         yield
         return
     before = signal.signal(signal.SIGALRM, lambda *_: None)

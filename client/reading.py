@@ -5,7 +5,6 @@ What text means depends on the question or on the schema: `42` is text where a s
 
 from __future__ import annotations
 
-import difflib
 import getpass
 import json
 import os
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
 from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Refusal
@@ -73,7 +74,7 @@ def _object(pairs: list[tuple[str, JSON]]) -> JSONObject:
     value = dict(pairs)
     for key, _ in pairs if len(value) < len(pairs) else ():
         if sum(other == key for other, _ in pairs) > 1:
-            raise BadUsage(f"the key {key!r} stands twice in one object")
+            raise BadUsage(f"the key {key!r} appears twice in one object")
     return value
 
 
@@ -314,8 +315,7 @@ def _entry_problems(item: PlacedDict, path: str, keys: Sequence[str]) -> list[Pr
     problems = []
     for key in item:
         if key not in keys:
-            near = difflib.get_close_matches(key, keys, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
+            hint = did_you_mean(key, keys) or f"known: {', '.join(keys)}"
             problems.append(item.key_place(key).problem(f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint))
     if not isinstance(item.get("question"), str) or not item["question"]:
         text = "question must be the name of a step, an id, or a glob over addresses"
@@ -353,11 +353,11 @@ def accepted(question: Question, content: object) -> str | None:
 def person(name: str | None) -> str:
     """Return the person who answers: `name`, else `HOLDFAST_USER`, else the login; a bare name means a user.
 
-    >>> person("ana"), person("group:editors")
+    >>> person("Ana"), person("group:editors")
     ('user:ana', 'group:editors')
     """
     name = name or os.environ.get("HOLDFAST_USER") or _login()
-    return name if ":" in name else f"user:{name}"
+    return canonical_name(name if ":" in name else f"user:{name}")
 
 
 def _login() -> str:

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, kind_named
-from holdfast.blueprint.words.text import counted
 from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
 from holdfast.client.trace import Span
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import Usage
-from holdfast.protocol.display import clean, one_line
+from holdfast.protocol.display import clean, escaped_in_json, one_line
 from holdfast.protocol.events import (
     AgentTold,
     BranchStarted,
     CacheWasHit,
     Event,
+    ItemStarted,
     LoopCompleted,
     LoopIteration,
     ModelReplied,
@@ -36,10 +40,17 @@ from holdfast.protocol.events import (
     PlanRevised,
     QuestionAccepted,
     QuestionAnswered,
+    QuestionClaimed,
     QuestionClosed,
+    QuestionDelegated,
     QuestionEscalated,
     QuestionEvent,
+    QuestionExpired,
+    QuestionReassigned,
+    QuestionReleased,
     QuestionReminded,
+    QuestionReplied,
+    QuestionVerified,
     RunResumed,
     StepCompleted,
     StepFailed,
@@ -49,19 +60,27 @@ from holdfast.protocol.events import (
     ToolFailed,
     ToolReturned,
 )
+from holdfast.protocol.guard import UNPROVED
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question, brief
 from holdfast.protocol.runs import Failure
 
 QUOTES = "'\""
+DATA_INDENT = "        "
+"""Stands before the data of an event on a narrow terminal: its time and type are further left."""
 LEAST_OF_LAST = 30
 """The least width, in characters, of a table's last column; with less room it gets a line of its own."""
+LONGEST_DETAIL = 300
+"""The most characters of a detail of a question."""
 MOST_ITERATIONS = 10
 """The most iterations of a loop in a tree."""
+MOST_COUNTED = 10
+"""The most items of a map that get a line each."""
 MOST_DONE = 10
 """The most completed steps listed for a failed run."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
 MARKS |= {"denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
+RISK_STYLES = {"low": "dim", "medium": "yellow", "high": "bold red", "critical": "bold white on red"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
 STYLES |= {
     "denied": "yellow",
@@ -74,10 +93,11 @@ STYLES |= {
 
 def console(stream: TextIO | None = None) -> Console:
     """Return a console for a stream (default: standard error): no wrapping, and styles on a colour terminal only."""
-    stream = stream or sys.stderr
-    plain = bool(os.environ.get("NO_COLOR")) or not stream.isatty()
+    plain = bool(os.environ.get("NO_COLOR")) or not (stream or sys.stderr).isatty()
     system: Any = None if plain else "auto"
-    return _Console(file=stream, color_system=system, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    # Without a stream it looks standard error up each time: an open prompt replaces it, to have it above the prompt.
+    target: Any = {"stderr": True} if stream is None else {"file": stream}
+    return _Console(**target, color_system=system, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 class _Console(Console):
@@ -99,7 +119,12 @@ def _cleaned(value: object) -> object:
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on standard output, as wide as the terminal."""
     out = console(sys.stdout)
-    out.print(table(titles, rows, out.width if sys.stdout.isatty() else None), end="")
+    out.print(table(titles, rows, room(out)), end="")
+
+
+def cell(value: object, limit: int = 100) -> str:
+    """Return a value for a table on standard output: whole where that is no terminal."""
+    return preview(value, limit if sys.stdout.isatty() else None)
 
 
 def shown(value: object) -> str:
@@ -107,24 +132,41 @@ def shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def preview(value: object, limit: int = 100) -> str:
-    """Return a value in one line of at most `limit` characters."""
-    return one_line(brief(value, limit))
+def preview(value: object, limit: int | None = 100) -> str:
+    """Return a value in one line of at most `limit` characters; None: the whole value."""
+    return one_line(brief(value, sys.maxsize if limit is None else limit))
 
 
-def question_text(question: Question) -> Text:
-    """Return a question with its place, details, options, assignees and deadline."""
-    text = Text(f"{place(question.address)}\n", "dim")
+def room(out: Console) -> int | None:
+    """Return the columns of a terminal; None for a file or a pipe, where nothing is cut and nothing is wrapped."""
+    return out.width if out.file.isatty() else None
+
+
+def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Text:
+    """Return a question with its place, details (of at most `limit` characters), options, assignees and deadline."""
+    item = "" if question.label is None else f" ({one_line(question.label)})"
+    text = Text(f"{place(question.address)}{item}\n", "dim")
     text.append(clean(question.message), "bold")
-    for info in [*(parent["info"] for parent in question.parents), question.info]:
+    if risk := question.asked.risk:
+        text.append(f"\nrisk: {risk}", RISK_STYLES[risk])
+    if question.asked.link is not None:  # in full, as it is to be opened
+        text.append(f"\n{clean(question.asked.link)}", "underline")
+    for info in [*(parent["info"] for parent in question.parents), _further_info(question)]:
         if info is not None and info != question.message:
-            text.append(f"\n{_info_text(info)}", "dim")
+            text.append(f"\n{_info_text(info, limit)}", "dim")
+    for attachment in question.attachments:
+        about = f"{one_line(attachment.name)} ({attachment.type}, {attachment.bytes:,} bytes)"
+        text.append(f"\nattachment {attachment.n}: {about}", "dim")
     width = max((len(option.id) for option in question.options), default=0)
     for number, option in enumerate(question.options, 1):
         text.append(f"\n  {number:>2}  {one_line(option.id):{width}}", "cyan").append(_about(option))
     if question.people.restricted:
         waits = [f"waits for {who_may(question.people)}", question.so_far]
         text.append(f"\n{one_line('; '.join(filter(None, waits)))}", "dim")
+    if claimant := question.claimant(datetime.now(UTC)):
+        text.append(
+            f"\nclaimed by {one_line(claimant)} until {when(question.claimed_until or question.asked_at)}", "dim"
+        )
     if question.reminders:
         text.append(f"\nreminded {question.reminders} time{'s' if question.reminders > 1 else ''}", "dim")
     if question.deadline is not None:
@@ -132,11 +174,61 @@ def question_text(question: Question) -> Text:
     return text
 
 
-def _info_text(info: object) -> str:
+def wrapped(text: Text, out: Console) -> Text:
+    """Return text that is wrapped between words for a terminal, with lists and options set in.
+
+    A word that is longer than a line stays whole: it may be an address to be opened. So does a line with an object or a
+    list, for a line break would get into its texts when it is copied; the terminal goes on in its next line by itself.
+    """
+    if not out.is_terminal:
+        return text
+    lines = [wrapped_ for line in text.split("\n", allow_blank=True) for wrapped_ in _wrapped_line(line, out)]
+    return Text("\n").join(lines)
+
+
+def _wrapped_line(line: Text, out: Console) -> list[Text]:
+    if _STRUCTURE.match(line.plain):
+        return [line]
+    margin = _SET_IN.match(line.plain)
+    indent = min(len(margin[0]) if margin else 0, out.width // 3)
+    rest = line[indent:]
+    first, *further = rest.divide(_breaks(rest.plain, out.width - indent))
+    for part in (first, *further):
+        part.rstrip()
+    return [line[:indent].append(first), *(Text(" " * indent).append(part) for part in further)]
+
+
+def _breaks(text: str, width: int) -> list[int]:
+    """Return the places between words at which a text is broken into lines."""
+    places, used = [], 0
+    for word in re.finditer(r"\S+\s*", text):
+        if used and used + cell_len(word[0].rstrip()) > width:
+            places.append(word.start())
+            used = 0
+        used += cell_len(word[0])
+    return places
+
+
+_SET_IN = re.compile(r"\s*(?:\d+\s\s\S+\s+|[-*•]\s+|\d+[.)]\s+)?")
+"""The beginning of a line below which its further lines begin: of an option its number and id, of a list its mark."""
+
+_STRUCTURE = re.compile(r"(?:[^:]+: )?[\[{].*[\]}]$")
+"""A line with an object or a list, perhaps behind the name of it."""
+
+
+def _further_info(question: Question) -> JSON:
+    """Return the details of a question; the risk and a link stand in lines of their own."""
+    info, apart = question.info, {"risk": question.asked.risk, "url": question.asked.link}
+    if not isinstance(info, dict):
+        return info
+    return {key: value for key, value in info.items() if apart.get(key) is None}
+
+
+def _info_text(info: object, limit: int | None) -> str:
     """Return the details of a question: an object with a line for each key."""
     if not isinstance(info, dict):
         return clean(shown(info))
-    return "\n".join(f"{one_line(key)}: {preview(value, 300).strip(QUOTES)}" for key, value in info.items())
+    return "\n".join(f"{one_line(key)}: {preview(value, limit).strip(QUOTES)}" for key, value in info.items())
 
 
 def _about(option: Option) -> str:
@@ -148,18 +240,32 @@ def _about(option: Option) -> str:
     return one_line(f"  {description}" + (f"  ({notes})" if notes else ""))
 
 
-def waiting_text(questions: Sequence[Question]) -> Text:
-    """Return open questions, each with the command that answers it."""
+def events_text(events: Sequence[Question]) -> Text:
+    """Return the events that a run waits for, each with the command that sends it."""
+    text = Text()
+    for event in events:
+        name, key = event.asked.awaits or ("", "")
+        until = "" if event.deadline is None else f", until {when(event.deadline)}"
+        text.append(f"◷ {place(event.address)}  {one_line(event.message)}{until}\n", "cyan")
+        command = f"holdfast send {shlex.quote(event.run)} {shlex.quote(name)} {shlex.quote(one_line(key))} PAYLOAD"
+        text.append(f"    {command}\n", "dim")
+    return text
+
+
+def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETAIL) -> Text:
+    """Return open questions, each with the command that answers it, and details of at most `limit` characters."""
     text = Text()
     held = [question.run for question in questions if question.asked.needs_no_data]
     for question in questions:
         command = answer_command(question, alone=held.count(question.run) == 1)
-        text.append(question_text(question)).append(f"\n  {command}\n", "green")
+        text.append(question_text(question, limit)).append(f"\n  {command}\n", "green")
     return text
 
 
 def answer_command(question: Question, *, alone: bool = True) -> str:
     """Return the command that answers a question. `alone`: no other hold of the run would be released by `resume`."""
+    if question.proof is not None:
+        return "holdfast serve  # only people who have signed in may answer it"
     if question.asked.is_pause:
         run = shlex.quote(question.run)
         return f"holdfast resume {run}" if alone else f"holdfast answer {run} {question.id} --content null"
@@ -203,6 +309,8 @@ def _of_work(event: Event) -> Text | None:
     match event.data:
         case LoopIteration(iteration=number, item=item):
             line = Text(f"{name} {number}", "bold").append("" if item is None else f": {preview(item)}", "dim")
+        case ItemStarted(index=index, total=int(total), label=label) if _is_counted(index, total):
+            line = Text(f"{name} {index + 1} of {total}", "bold").append(f"  {one_line(label or '')}".rstrip(), "dim")
         case StepCompleted(kind=step_kind, output=output) if kind_named(step_kind).shows_output:
             line = Text(f"✓ {name}  ").append(preview(output), "dim")
         case CacheWasHit():
@@ -237,6 +345,11 @@ def _of_work(event: Event) -> Text | None:
     return line
 
 
+def _is_counted(index: int, total: int) -> bool:
+    """Return whether an item gets a line of progress: each of a few, else one for each tenth of the list."""
+    return total <= MOST_COUNTED or index * 10 // total != (index - 1) * 10 // total
+
+
 def _of_question(event: Event) -> Text | None:
     _, name, _ = parts(event.address)[-1]
     line: Text | None = None
@@ -250,9 +363,38 @@ def _of_question(event: Event) -> Text | None:
             line = Text(f"↻ {name}  reminder {n}", "yellow").append(_for(assignees), "dim")
         case QuestionEscalated(assignees=assignees):
             line = Text(f"↑ {name}", "yellow").append(_for(assignees), "dim")
+        case QuestionClaimed(by=by, until=until):
+            line = Text(f"↻ {name}  claimed until {until.astimezone():%Y-%m-%d %H:%M}", "dim").append(_by(by), "dim")
+        case QuestionReleased(by=by):
+            line = Text(f"↻ {name}  released", "dim").append(_by(by), "dim")
+        case QuestionDelegated(by=by, to=to):
+            line = Text(f"→ {name}  delegated to {one_line(to)}", "yellow").append(_by(by), "dim")
+        case QuestionReassigned(by=by, assignees=assignees):
+            line = Text(f"→ {name}  reassigned", "yellow").append(_for(assignees), "dim").append(_by(by), "dim")
+        case QuestionVerified(verified=True):
+            line = Text(f"✓ {name}  the answer was checked", "dim")
+        case QuestionVerified(given_back=given_back, reason=reason):
+            what = "given back" if given_back else "not verified"
+            line = Text(f"↻ {name}  {what}: {one_line(reason or '')}", "yellow")
         case QuestionClosed(type=type_, by=by):
             line = Text(f"← {name}  {type_.removeprefix('question.')}", "yellow").append(_by(by), "dim")
     return line
+
+
+def closing_text(closed: QuestionClosed) -> str:
+    """Return what became of a question, and by whom: for whoever was about to answer it."""
+    if isinstance(closed, QuestionExpired):
+        default = "" if closed.default is None else f", and the default counts: {preview(closed.default)}"
+        return f"its deadline has passed{default}"
+    by = f" by {one_line(closed.by)}" if closed.by else ""
+    return f"it was {closed.type.removeprefix('question.')}{by} meanwhile"
+
+
+def _who(reply: QuestionReplied) -> str:
+    """Return who answered, and what proves that, if anything does; nothing where nobody is named."""
+    is_proved = reply.proved_by not in (None, "", UNPROVED)
+    proof = f" (proved by: {one_line(reply.proved_by or '')})" if is_proved else ""
+    return f"{_by(reply.by)}{proof}" if reply.by else ""
 
 
 def _by(person: str | None) -> str:
@@ -265,13 +407,35 @@ def _for(assignees: Names | None) -> str:
     return f"  for {one_line(assignees if isinstance(assignees, str) else ', '.join(assignees))}"
 
 
-def event_line(event: Event) -> Text:
-    """Return an event of any type in one line."""
+def event_text(event: Event, columns: int | None) -> Text:
+    """Return an event of any type with all its data: in one line, or on a narrower terminal with a line for each key.
+
+    Line breaks are only put between the parts of a value, so that what is copied is still JSON.
+    """
     text = Text(f"{event.offset:>6}  {event.time.astimezone():%H:%M:%S}  ", "dim")
     text.append(f"{event.type:18} ").append(place(event.address), "cyan")
-    if data := event.data.to_json():
-        text.append(f"  {preview(data, 160)}", "dim")
+    data = event.data.to_json()
+    if not data:
+        return text
+    whole = f"  {_json(data)}"
+    if columns is None or text.cell_len + cell_len(whole) <= columns:
+        return text.append(whole, "dim")
+    for key, value in data.items():
+        text.append(f"\n{_json_below(one_line(key), value, columns)}", "dim")
     return text
+
+
+def _json_below(key: str, value: JSON, columns: int) -> str:
+    """Return a value behind its key, set in; in several lines if it has parts and one line is too short for them."""
+    line = f"{DATA_INDENT}{key}: {_json(value)}"
+    if cell_len(line) <= columns or not isinstance(value, dict | list):
+        return line
+    text = escaped_in_json(json.dumps(value, indent=2, ensure_ascii=False))
+    return f"{DATA_INDENT}{key}: {text}".replace("\n", f"\n{DATA_INDENT}")
+
+
+def _json(value: JSON) -> str:
+    return escaped_in_json(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def failure_text(run: str, status: str, error: Failure | None) -> str:
@@ -334,8 +498,9 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], room: int | None
     Args:
         titles: The titles of the columns.
         rows: The cells of each row.
-        room: The width in characters; None is no limit. In a narrow one a row takes several lines, each cut at its
-            end, and the last column, which people look for, gets a line of its own before it is cut short.
+        room: The width in characters; None is no limit. In a narrow one a row takes several lines, and the last
+            column, which people look for, gets a line of its own before it is cut short. No other column is cut: it
+            may be an id to be copied.
     """
     cells = [[one_line(cell) for cell in row] for row in [titles, *rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
@@ -349,7 +514,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], room: int | None
                 width = 0 if column == columns[-1] else widths[column]
                 line.append(f"{row[column]:{width}}  ", style)
             line.rstrip()
-            if room is not None:
+            if room is not None and columns[-1] == len(titles) - 1:
                 line.truncate(room, overflow="ellipsis")
             if line.plain or number == 0:
                 text.append(line).append("\n")
@@ -370,34 +535,48 @@ def _lines_of_columns(widths: Sequence[int], room: int | None) -> list[list[int]
     return lines
 
 
-def tree_text(trace: Span, last: int | None = MOST_ITERATIONS) -> Text:
-    """Return a trace as an indented tree; of each loop the `last` iterations, or all for None."""
+@dataclass(frozen=True)
+class Extract:
+    """The part of a trace that is shown."""
+
+    last: int | None = MOST_ITERATIONS
+    """The last iterations of each loop; None: all."""
+    limit: int | None = 100
+    """The most characters of a value; None: all."""
+
+
+SHORT = Extract()
+
+
+def tree_text(trace: Span, extract: Extract = SHORT) -> Text:
+    """Return a trace as an indented tree."""
     text = Text()
     for step in trace.steps:
-        _add_step(text, step, 1, last)
+        _add_step(text, step, 1, extract)
     return text
 
 
-def _add_step(text: Text, span: Span, depth: int, last: int | None) -> None:
-    _add_line(text, span, depth)
+def _add_step(text: Text, span: Span, depth: int, extract: Extract) -> None:
+    _add_line(text, span, depth, extract.limit)
     for step in span.steps:
-        _add_step(text, step, depth + 1, last)
+        _add_step(text, step, depth + 1, extract)
     for name, steps in span.branches.items():
         text.append(f"{'  ' * (depth + 1)}{name}\n", "dim")
         for step in steps:
-            _add_step(text, step, depth + 2, last)
+            _add_step(text, step, depth + 2, extract)
     repetitions = span.iterations or span.items
-    kept = repetitions if last is None else repetitions[-last:]
+    kept = repetitions if extract.last is None else repetitions[-extract.last :]
     if hidden := span.iterations_left_out + span.items_left_out + len(repetitions) - len(kept):
         text.append(f"{'  ' * (depth + 1)}… {hidden} earlier ones: --all\n", "dim")
     for repetition in kept:
-        item = "" if repetition.item is None else f": {preview(repetition.item)}"
-        text.append(f"{'  ' * (depth + 1)}{repetition.n}{item}\n", "dim")
+        item = "" if repetition.item is None else f": {preview(repetition.item, extract.limit)}"
+        label = "" if repetition.label is None else f" {one_line(repetition.label)}"
+        text.append(f"{'  ' * (depth + 1)}{repetition.n}{label}{item}\n", "dim")
         for step in repetition.steps:
-            _add_step(text, step, depth + 2, last)
+            _add_step(text, step, depth + 2, extract)
 
 
-def _add_line(text: Text, span: Span, depth: int) -> None:
+def _add_line(text: Text, span: Span, depth: int, limit: int | None) -> None:
     """Add the line of a span itself: its mark, name and kind, and how it ended."""
     status = span.outcome or span.status
     text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span.name}", STYLES.get(status, ""))
@@ -407,6 +586,12 @@ def _add_line(text: Text, span: Span, depth: int) -> None:
         text.append(" (from the cache)", "dim")
     elif kind_named(span.kind).shows_kind:
         text.append(f" ({span.kind}{' → ' + span.branch if span.branch is not None else ''})", "dim")
+    if span.verified is False:
+        text.append("  not verified", "yellow")
+    if span.total is not None and span.status == "running":
+        text.append(f"  {len(span.items) + span.items_left_out} of {span.total}", "dim")
+    if span.until is not None and span.status == "running":
+        text.append(f"  until {when(span.until)}", "dim")
     if span.error is not None:
         text.append(f"  {one_line(span.error.message)}", "red")
     elif span.status in ("skipped", "denied") and span.reason:
@@ -414,17 +599,19 @@ def _add_line(text: Text, span: Span, depth: int) -> None:
     elif span.outcome is not None:
         text.append(f"  {status}", "dim")
     elif span.status == "completed":
-        text.append(f"  {preview(span.output)}", "dim")
+        text.append(f"  {preview(span.output, limit)}", "dim")
+    for answer in span.answers[-1:]:
+        text.append(_who(answer.reply), "dim")
     for revision in span.revisions[-1:]:
         text.append(f"  revision {revision.revision}{_by(revision.by)}", "dim")
     text.append("\n")
 
 
-def context_text(context: JSONObject) -> Text:
-    """Return the context, with a line for each key."""
+def context_text(context: JSONObject, limit: int | None = 160) -> Text:
+    """Return the context, with a line for each key, and of its value at most `limit` characters."""
     text = Text("context\n", "dim")
     for key, value in context.items():
-        text.append(f"  {one_line(key)}  ").append(f"{preview(value, 160)}\n", "dim")
+        text.append(f"  {one_line(key)}  ").append(f"{preview(value, limit)}\n", "dim")
     return text
 
 
@@ -446,5 +633,6 @@ def usage_text(usage: Usage) -> str:
 
 
 def asker(question: Question) -> str:
-    """Return the name of the step that asks, with its iteration."""
-    return name_of(question) if question.iteration is None else f"{name_of(question)} ({question.iteration})"
+    """Return the name of the step that asks, with its iteration and the label of its item."""
+    notes = ", ".join(str(note) for note in (question.iteration, question.label) if note is not None)
+    return f"{name_of(question)} ({notes})" if notes else name_of(question)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.client.events import chain
+from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import Answers, Receipt, Refusal
 from holdfast.protocol.events import ChildStarted, QuestionCancelled, QuestionClosed, QuestionExpired, QuestionReplied
+from holdfast.protocol.runs import WorkflowView
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,44 @@ class EarlierReply:
     data: QuestionReplied
 
 
-async def refuse_closed(tree: Tree, workflow: str, batch: Answers) -> None:
-    """Raise a `Refusal` that says who was first, if the workflow's events tell that a question was closed."""
-    for answer in batch.answers:
-        closing = await find_reply(tree, workflow, closes(answer.question))
-        if closing is not None and not _closed_by_its_run(closing.data):
-            raise refusal_of_closed(closing)
+async def refusal_of_ended(tree: Tree, workflow: str, batch: Answers) -> Refusal | None:
+    """Return the refusal of answers to a workflow that has ended; None if its events do not know their questions.
+
+    Raises `NoWorker` if no worker answers.
+    """
+    replies = [await find_reply(tree, workflow, closes(answer.question)) for answer in batch.answers]
+    earlier = [reply for reply in replies if reply is not None]
+    by_people = [reply for reply in earlier if not _closed_by_its_run(reply.data)]
+    if not earlier:  # so it is, too, where the server knows the run no more for a moment
+        return None
+    return refusal_of_closed(by_people[0]) if by_people else closed_by_its_end(workflow)
+
+
+async def receipts_by_history(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+    """Return the receipts of answers to a workflow that has ended, from Temporal's histories, which need no worker.
+
+    Raises `Refusal` if it did not take them: it says who was first.
+    """
+    if receipts := await receipts_given(tree.client, workflow, update_id(batch)):
+        return receipts
+    named = {answer.question for answer in batch.answers}
+    records = await answers_given(tree.client, workflow)
+    first = next((record for record in reversed(records) if record.via == "update" and record.question in named), None)
+    if first is None:
+        raise closed_by_its_end(workflow)
+    ending = {"accept": "answered", "decline": "declined", "cancel": "cancelled"}[first.action]
+    who, at = first.by or "somebody", first.at.isoformat()
+    raise Refusal("already_answered", f"question {first.question} was {ending} by {who} at {at}")
+
+
+def update_id(batch: Answers) -> str:
+    """Return the id of the update that brings answers: Temporal takes one once, and other content has another id."""
+    return f"{batch.key}:{batch.digest}"
+
+
+def closed_by_its_end(workflow: str) -> Refusal:
+    """Return the refusal of an answer to a workflow that has ended, or never was."""
+    return Refusal("run_closed", f"{workflow} has ended, or there is no such workflow; it has no open questions")
 
 
 def _closed_by_its_run(data: QuestionReplied) -> bool:
@@ -54,13 +88,16 @@ def has_key(key: str) -> Callable[[EarlierReply], bool]:
     return lambda reply: reply.data.key == key
 
 
-async def find_reply(tree: Tree, workflow: str, matches: Callable[[EarlierReply], bool]) -> EarlierReply | None:
+async def find_reply(
+    tree: Tree, workflow: str, matches: Callable[[EarlierReply], bool], view: WorkflowView | None = None
+) -> EarlierReply | None:
     """Return the last reply that matches; None if there is none.
 
-    Each workflow's own events are searched before those of its children; of a loop the last 100 iterations.
+    Each workflow's own events are searched before those of its children; of a loop the last 100 iterations. `view` is
+    the view of the workflow, where it was queried after the reply.
     """
     try:
-        events = await chain(tree, workflow, last_iterations=100)
+        events = await chain(tree, workflow, last_iterations=100, view=view)
     except UnknownRun:
         return None
     for event in reversed(events):

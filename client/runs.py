@@ -6,36 +6,67 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
-from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answering import Answering, OpenQuestions, Sent
+from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent, TakenByAnother
+from holdfast.client.archive import Archive, ArchivedEnd
 from holdfast.client.errors import Ambiguous, BadInput, NothingSent
-from holdfast.client.events import all_events, below, follow
-from holdfast.client.listing import listed_runs, only_match, running_runs, waiting_workflows
+from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
+from holdfast.client.history import started_with
+from holdfast.client.listing import (
+    PageStarts,
+    RunsFilter,
+    WaitingFilter,
+    cursor_of,
+    has_more_behind,
+    listed_runs,
+    only_match,
+    place_of,
+    running_runs,
+    runs_behind,
+    runs_place,
+    runs_waiting_for,
+    waiting_behind,
+    waiting_page,
+    waiting_workflows,
+)
 from holdfast.client.lookup import Checked, Placed, look_up
-from holdfast.client.outcomes import current_context, final_outcome
+from holdfast.client.outcomes import current_context, final_outcome, outcome_of
 from holdfast.client.outgoing import check_outgoing
 from holdfast.client.plans import Planned, check_change, planned, send_change
 from holdfast.client.starting import check_start, new_run_id, start_pipeline
-from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, status_of
+from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, as_ended, status_of
 from holdfast.client.stopping import Family, Left
 from holdfast.client.trace import Span, trace_of
-from holdfast.client.tree import Tree, UnknownRun
-from holdfast.client.workers import check_hold
+from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.workers import Busy, NoWorker, check_hold
 from holdfast.protocol.address import Address, parts, root
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
+from holdfast.protocol.assignment import (
+    CLAIM_SECONDS,
+    AssignmentCommand,
+    AssignmentReceipt,
+    Claim,
+    Delegation,
+    Reassignment,
+    Release,
+)
+from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.context import BadWrite, written
 from holdfast.protocol.events import Event, StepCompleted
+from holdfast.protocol.incoming import EventReceipt, read_event
 from holdfast.protocol.people import ANYONE, MANY, names_of
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import (
@@ -47,6 +78,7 @@ from holdfast.protocol.runs import (
     Definition,
     HistoryLimits,
     PipelineState,
+    Status,
 )
 
 PAGE = 100
@@ -58,6 +90,10 @@ PAUSE_SECONDS = 10.0
 EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
 
 
+EVENT_LOOKS = 5
+"""How often a run is looked at for the step that waits for an event."""
+
+
 class Runs:
     """The runs of one deployment.
 
@@ -65,12 +101,27 @@ class Runs:
         client: A connected client; see `holdfast.client.connect`.
         task_queue: The queue that the workers of the deployment poll.
         answering: How commands are signed and limited, and which questions are remembered for when no worker runs.
+        archive: What remembers runs that Temporal has forgotten, such as the record.
     """
 
-    def __init__(self, client: Client, task_queue: str = TASK_QUEUE, answering: Answering | None = None) -> None:
-        self.client, self.task_queue = client, task_queue
-        self.tree = Tree(client, task_queue)
+    def __init__(
+        self,
+        client: Client,
+        task_queue: str = TASK_QUEUE,
+        answering: Answering | None = None,
+        archive: Archive | None = None,
+    ) -> None:
+        self.client, self.task_queue, self.archive = client, task_queue, archive
+        self.tree = Tree(client, task_queue, archive)
         self.answering = answering or Answering()
+
+    def acting_as(self, sender: Sender) -> Runs:
+        """Return these runs for one person: commands carry their name, their groups and what proves them."""
+        return Runs(self.client, self.task_queue, replace(self.answering, sender=sender), self.archive)
+
+    def with_archive(self, archive: Archive | None) -> Runs:
+        """Return these runs with an archive, from which they are read as far as it goes."""
+        return Runs(self.client, self.task_queue, self.answering, archive)
 
     async def start(
         self,
@@ -105,17 +156,21 @@ class Runs:
         await check_hold(self.client, self.task_queue)
         if check and (checked := await self.look_up(blueprint)).problems:
             raise BlueprintError(checked.problems)
-        definition = Definition(
+        definition = self.definition(blueprint, run, history_limits)
+        state = PipelineState(input=input, started_by=self.answering.sender_of(started_by))
+        await start_pipeline(self.client, self.task_queue, definition, state)
+        return run
+
+    def definition(self, blueprint: Blueprint, run: str, history_limits: HistoryLimits | None = None) -> Definition:
+        """Return the definition of a run of this deployment; an empty id means the id of the run's workflow."""
+        return Definition(
             blueprint=blueprint,
             run=run,
             guarded=bool(self.answering.keys),
             steer=blueprint.access.steer if blueprint.access else [],
-            size_limits=limits,
+            size_limits=self.answering.limits,
             history_limits=history_limits or HistoryLimits(),
         )
-        state = PipelineState(input=input, started_by=started_by)
-        await start_pipeline(self.client, self.task_queue, definition, state)
-        return run
 
     async def look_up(self, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False) -> Checked:
         """Ask a worker for the tools, functions, models, MCP servers and groups that the blueprint names.
@@ -134,13 +189,19 @@ class Runs:
 
     async def resolve(self, prefix: str) -> str:
         """Return the id of the only run whose id starts with `prefix`. Raises `UnknownRun` or `Ambiguous`."""
-        return (await self.find(prefix)).id
+        try:
+            return (await self.find(prefix)).id
+        except UnknownRun:
+            matches = [] if self.archive is None else await self.archive.runs_like(prefix)
+            if prefix in matches or len(matches) == 1:
+                return prefix if prefix in matches else matches[0]
+            raise
 
     async def find(self, prefix: str) -> WorkflowExecutionDescription:
         """Return Temporal's description of the only run whose id starts with `prefix`. Raises as `resolve` does."""
         with suppress(UnknownRun):
-            return await self._describe(prefix)
-        return await self._describe(await only_match(self.client, prefix))
+            return await self.tree.describe(prefix)
+        return await self.tree.describe(await only_match(self.client, prefix))
 
     async def runs(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
         """Return the runs in the order of Temporal's visibility, newest first.
@@ -151,17 +212,139 @@ class Runs:
         """
         return await listed_runs(self.client, blueprint, waiting=waiting)
 
-    async def waiting(self, page: int = 1, user: str | None = None) -> list[Waiting]:
+    async def page(
+        self, page: int = 1, *, blueprint: str | None = None, status: Status | None = None, size: int = 50
+    ) -> tuple[list[Listed], bool]:
+        """Return a page of the runs, newest first, and whether there are more.
+
+        Unlike `runs` it reads only as much of visibility as the page needs.
+
+        Args:
+            page: The page, from 1.
+            blueprint: Only runs of the blueprint with this name.
+            status: Only runs of this status.
+            size: The runs of a page.
+        """
+        rows, cursor = await self.page_from(page=page, blueprint=blueprint, status=status, size=size)
+        return rows, cursor is not None
+
+    async def page_from(
+        self,
+        cursor: str | None = None,
+        *,
+        page: int = 1,
+        blueprint: str | None = None,
+        status: Status | None = None,
+        size: int = 50,
+    ) -> tuple[list[Listed], str | None]:
+        """Return runs, newest first, from where an earlier page ended, and the cursor of the next page.
+
+        Args:
+            cursor: What an earlier call with the same filters gave; None: `page` counts.
+            page: The page, from 1; all before it are read.
+            blueprint: Only runs of the blueprint with this name.
+            status: Only runs of this status.
+            size: The runs of a page.
+
+        Returns:
+            The runs, and a cursor; None after the last page.
+
+        Raises:
+            BadInput: The cursor is none of this list.
+        """
+        wanted = RunsFilter(blueprint, status)
+        if cursor is None:
+            place, is_there = await runs_place(self.client, wanted, (page - 1) * size)
+            if not is_there:
+                return [], None
+        else:
+            place = place_of(cursor, wanted)
+        rows, after = await runs_behind(self.client, wanted, place, size)
+        return rows, None if after is None else cursor_of(after, wanted)
+
+    async def blueprint(self, run: str) -> Blueprint:
+        """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.
+
+        Raises:
+            UnknownRun: There is no such run, or it is forgotten and its blueprint was not archived.
+            BadInput: It is a workflow of an author's own, without a blueprint.
+        """
+        try:
+            described = await self.tree.describe(run)
+        except UnknownRun:
+            archived = None if self.archive is None else await self.archive.blueprint(run)
+            if archived is None:
+                raise
+            return archived
+        return (await started_with(self.client, described)).blueprint
+
+    async def waiting(
+        self,
+        page: int = 1,
+        user: str | None = None,
+        *,
+        blueprint: str | None = None,
+        since: datetime | None = None,
+        deadline: datetime | None = None,
+    ) -> list[Waiting]:
         """Return the workflows with open questions, from Temporal's visibility, newest first.
 
         Args:
             page: The page, from 1; a page has 100 rows.
             user: Only what this user may answer: assigned to them, to one of their groups, or to anyone. `many`
                 (more assignees than a search attribute holds) is listed, too, as it may include them.
+            blueprint: Only workflows of runs of the blueprint with this name.
+            since: Only workflows with a question that was asked at this time or before.
+            deadline: Only workflows with a question whose deadline is at this time or before.
         """
-        skipped = (page - 1) * PAGE
-        names = [] if user is None else [ANYONE, MANY, *names_of(user, self.answering.groups)]
-        return [row async for row in waiting_workflows(self.client, skipped + PAGE, names)][skipped:]
+        names = [] if user is None else [ANYONE, MANY, *self._names_of(user)]
+        wanted = WaitingFilter(names, blueprint, since, deadline)
+        return (await self._waiting_page(wanted, page, PAGE))[0]
+
+    async def waiting_page(self, page: int, user: str | None = None, *, size: int) -> tuple[list[Waiting], bool]:
+        """Return a page of the workflows with open questions, and whether there is another page; see `waiting`.
+
+        Args:
+            page: The number of the page, from 1.
+            user: Only workflows with questions that this user may answer, such as `user:ana`; None: all.
+            size: The number of workflows on a page.
+        """
+        rows, cursor = await self.waiting_from(None, user, page=page, size=size)
+        return rows, cursor is not None
+
+    async def waiting_from(
+        self, cursor: str | None, user: str | None = None, *, page: int = 1, size: int = 50
+    ) -> tuple[list[Waiting], str | None]:
+        """Return workflows with open questions from where an earlier page ended, and the cursor of the next page.
+
+        Args:
+            cursor: What an earlier call for the same user gave; None: `page` counts.
+            user: Only workflows with questions that this user may answer, such as `user:ana`; None: all.
+            page: The number of the page, from 1.
+            size: The number of workflows on a page.
+
+        Raises:
+            BadInput: The cursor is none of this list.
+        """
+        wanted = WaitingFilter([] if user is None else [ANYONE, MANY, *self._names_of(user)])
+        if cursor is None:
+            rows, after = await waiting_page(self.client, wanted, page, size, PageStarts())
+        else:
+            rows, after = await waiting_behind(self.client, wanted, place_of(cursor, wanted), size)
+        has_more = after is not None and await has_more_behind(self.client, wanted, after)
+        return rows, cursor_of(after, wanted) if after is not None and has_more else None
+
+    async def _waiting_page(self, wanted: WaitingFilter, page: int, size: int) -> tuple[list[Waiting], bool]:
+        skipped = (page - 1) * size
+        rows = [row async for row in waiting_workflows(self.client, skipped + size + 1, wanted)][skipped:]
+        return rows[:size], len(rows) > size
+
+    def _names_of(self, user: str) -> list[str]:
+        """Return a user with their groups: those that a sign-in proved, else those of the configuration."""
+        sender = self.answering.sender
+        if sender is not None and sender.user == user and sender.groups:
+            return [user, *sender.groups]
+        return names_of(user, self.answering.groups)
 
     async def standing(self, run: str) -> RunState:
         """Return the status and the views of a run.
@@ -172,9 +355,13 @@ class Runs:
             UnknownRun: There is no such run.
             NoWorker: No worker answers the query.
         """
-        described = await self._describe(run)
+        if (end := await self._end(run)) is not None:
+            return RunState(run, end.status, end.blueprint, [] if end.view is None else [end.view])
+        described = await self.tree.describe(run)
         views = await self.tree.views(run)
         closed = STATUSES.get(described.status) if described.status else None
+        if closed is not None:
+            views = [as_ended(view, closed) for view in views]
         state = RunState(run, closed or status_of(views), views[0].blueprint, views)
         self.answering.memory.keep(state.questions)
         return state
@@ -182,6 +369,24 @@ class Runs:
     async def questions(self, run: str) -> list[Question]:
         """Return the open questions of a run and of its children, sorted by address. Raises as `standing` does."""
         return (await self.standing(run)).questions
+
+    async def question(self, id: str) -> Question:
+        """Return the open question of this id, of whatever run.
+
+        Raises:
+            Refusal: `unknown_question`: no open question has this id.
+            NoWorker: No worker answers.
+        """
+        seen = self.answering.memory.find(id)
+        # Visibility learns of a question a moment after it was asked; who asks by id has mostly just seen it.
+        owners = [] if seen is None else [seen.owner]
+        owners += [row.owner async for row in waiting_workflows(self.client, wanted=WaitingFilter(question=id))]
+        for owner in dict.fromkeys(owners):
+            with suppress(UnknownRun):  # it has ended since it was listed
+                view = await self.tree.view(owner, unless_ended=True)
+                if question := next((candidate for candidate in questions_of([view]) if candidate.id == id), None):
+                    return question
+        raise Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")
 
     async def open_questions(self, run: str | WorkflowExecutionDescription, *, patient: bool = True) -> OpenQuestions:
         """Return the open questions of a run, for `answer`; if no worker answers, those seen last.
@@ -194,7 +399,7 @@ class Runs:
             UnknownRun: There is no such run.
             Busy: A worker is there and does not answer.
         """
-        described = await self._describe(run) if isinstance(run, str) else run
+        described = await self.tree.describe(run) if isinstance(run, str) else run
         return await self.answering.open_questions(self.tree, described, patient=patient)
 
     async def answer(
@@ -207,7 +412,7 @@ class Runs:
         comment: str | None = None,
         signal: bool = False,
         owner: str | None = None,
-        found: OpenQuestions | None = None,
+        open_questions: OpenQuestions | None = None,
     ) -> list[Receipt | Sent]:
         """Answer questions of a run. Each workflow accepts or refuses all of the answers that are meant for it.
 
@@ -219,7 +424,7 @@ class Runs:
             comment: A comment stored with the answers.
             signal: Send a signal without waiting for a worker.
             owner: The id of the workflow that asks, for a signal about a question that is not known here.
-            found: The open questions, where the run has just been asked for them (see `open_questions`).
+            open_questions: The open questions, where the run has just been asked for them (see `open_questions`).
 
         Returns:
             A `Receipt` for each answer; a `Sent` for each if they were sent as a signal, which also happens when no
@@ -232,12 +437,186 @@ class Runs:
             Ambiguous: An answer could mean several questions.
         """
         batch = Answers(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
-        found = found or await self.open_questions(run, patient=not signal)
-        return await self.answering.answer(self.tree, found, batch, signal=signal, owner=owner)
+        open_questions = open_questions or await self.open_questions(run, patient=not signal)
+        try:
+            return await self.answering.answer(self.tree, open_questions, batch, signal=signal, owner=owner)
+        except Refusal as refusal:
+            if self.archive is not None:
+                sender = self.answering.sender
+                user, proof = (by, None) if sender is None else (sender.user, sender.proof)
+                await self.archive.note_refusal(run, batch, refusal, user, proof)
+            raise
+
+    async def send_event(
+        self, run: str, name: str, key: str, payload: JSON = None, *, id: str | None = None, by: str | None = None
+    ) -> EventReceipt:
+        """Send an event of another system to a run, for its step of kind `wait` that waits for this name and key.
+
+        An event that no step waits for yet is kept by the run: at most 100 of them, for a day.
+
+        Args:
+            run: The id of the run.
+            name: The event's name.
+            key: What tells it from others of its name.
+            payload: A JSON value.
+            id: The event's id: the same event under the same id counts once. By default a random one.
+            by: The system that sends it, such as `user:billing`.
+
+        Raises:
+            Refusal: The event was refused; its `code` says why.
+            NothingSent: No worker answers, and it cannot be sent as a signal.
+            UnknownRun: There is no such run.
+        """
+        event = read_event(
+            {"name": name, "key": key, "payload": payload, "id": id or secrets.token_hex(8)}
+            | {"by": self.answering.sender_of(by)}
+        )
+        for _ in range(EVENT_LOOKS):
+            try:
+                state = await self.standing(run)
+            except NoWorker as error:
+                if isinstance(error, Busy) and error.is_alive:
+                    raise
+                return await self.answering.signal_event(self.tree, run, event)
+            with suppress(TakenByAnother):
+                return await self.answering.send_event(self.tree, state.views, event)
+        raise Refusal("busy", f"the steps of {run} that wait for {name} come and go; send the event again")
+
+    async def waiting_for(self, name: str, key: str) -> list[str]:
+        """Return the ids of the runs with a step that waits for an event, by Temporal's visibility, which lags behind.
+
+        Args:
+            name: The name of the event, as in `for` of the step.
+            key: The key of the event.
+        """
+        return await runs_waiting_for(self.client, name, key)
+
+    async def claim(
+        self,
+        run: str,
+        question: str,
+        *,
+        by: str,
+        seconds: float = CLAIM_SECONDS,
+        key: str | None = None,
+        comment: str | None = None,
+    ) -> AssignmentReceipt:
+        """Keep a question for one person: until the claim ends nobody else may answer. A second claim extends it.
+
+        Args:
+            run: The id of the run.
+            question: The question, by id, address, step name or a unique prefix of the id.
+            by: The person who claims it, such as `user:ana`; they must be among those who may answer.
+            seconds: How long the claim lasts, at most seven days.
+            key: Idempotency key. By default a random one.
+            comment: A comment stored with the event.
+
+        Raises:
+            Refusal: The command was refused; its `code` says why.
+            NothingSent: No worker answers.
+            UnknownRun: There is no such run.
+            Ambiguous: Several questions could be meant.
+        """
+        return await self.assign(
+            await self.open_questions(run), Claim, question=question, by=by, key=key, comment=comment, seconds=seconds
+        )
+
+    async def release(
+        self, run: str, question: str, *, by: str, key: str | None = None, comment: str | None = None
+    ) -> AssignmentReceipt:
+        """End a claim: one's own, or as who may steer the run that of somebody else. Args and raises as in `claim`."""
+        return await self.assign(
+            await self.open_questions(run), Release, question=question, by=by, key=key, comment=comment
+        )
+
+    async def delegate(
+        self, run: str, question: str, to: str, *, by: str, key: str | None = None, comment: str | None = None
+    ) -> AssignmentReceipt:
+        """Delegate an answer: `by` may no longer answer the question, and `to` may.
+
+        Args:
+            run: The id of the run.
+            question: The question, by id, address, step name or a unique prefix of the id.
+            to: `user:NAME` or `group:NAME`; a delegate counts once in a quorum.
+            by: The person who delegates; they must be among those who may answer.
+            key: As in `claim`.
+            comment: As in `claim`.
+
+        Raises:
+            Refusal: As in `claim`; also if `to` may not answer, or if too few people would be left for the quorum.
+        """
+        return await self.assign(
+            await self.open_questions(run), Delegation, question=question, by=by, key=key, comment=comment, to=to
+        )
+
+    async def reassign(
+        self,
+        run: str,
+        question: str,
+        to: Sequence[str],
+        *,
+        by: str | None = None,
+        key: str | None = None,
+        comment: str | None = None,
+    ) -> AssignmentReceipt:
+        """Replace the assignees of a question, for example because one of them is away. A claim and delegations end.
+
+        Args:
+            run: The id of the run.
+            question: The question, by id, address, step name or a unique prefix of the id.
+            to: The new assignees, each `user:NAME` or `group:NAME`.
+            by: The person who sends it; they must be among those who may steer the run.
+            key: As in `claim`.
+            comment: As in `claim`.
+
+        Raises:
+            Refusal: As in `claim`; also if too few people would be left for the quorum.
+        """
+        return await self.assign(
+            await self.open_questions(run),
+            Reassignment,
+            question=question,
+            by=by,
+            key=key,
+            comment=comment,
+            to=list(to),
+        )
+
+    async def assign(
+        self, open_questions: OpenQuestions, kind: type[AssignmentCommand], *, key: str | None = None, **fields: JSON
+    ) -> AssignmentReceipt:
+        """Send one of these commands with its fields, where the run has just been asked for its questions."""
+        command = kind.read({**fields, "key": key or secrets.token_hex(8)})
+        return await self.answering.assign(self.tree, open_questions, command)
+
+    async def attachment(self, question: Question, n: int) -> bytes:
+        """Return the content of an attachment of an open question.
+
+        Args:
+            question: The question, as `questions` gives it.
+            n: The number of the attachment, from 1.
+
+        Raises:
+            BadInput: The question has no such attachment.
+            Refusal: The question is not open any more.
+            NoWorker: No worker answers.
+        """
+        if n not in [attachment.n for attachment in question.attachments]:
+            raise BadInput(f"question {question.id} has no attachment {n}; it has {len(question.attachments)}")
+        wanted = AttachmentQuery(question=question.id, n=n)
+        try:
+            content = await self.tree.query(question.owner, ATTACHMENT, wanted, AttachmentContent)
+        except UnknownRun:
+            content = AttachmentContent()
+        if content.data is None:
+            raise Refusal("unknown_question", f"question {question.id} is not open any more; its attachments are gone")
+        return base64.b64decode(content.data)
 
     async def outcome(self, run: str) -> Outcome:
         """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""
-        described = await self._describe(run)
+        if (end := await self._end(run)) is not None:
+            return outcome_of(end)
+        described = await self.tree.describe(run)
         if described.status in STATUSES:
             return await final_outcome(self.tree, described)
         state = await self.standing(run)
@@ -245,10 +624,17 @@ class Runs:
 
     async def result(self, run: str) -> Outcome:
         """Wait for the end of a run, without limit, and return its outcome. Raises `UnknownRun`."""
-        return await final_outcome(self.tree, await self._describe(run))
+        if (end := await self._end(run)) is not None:
+            return outcome_of(end)
+        return await final_outcome(self.tree, await self.tree.describe(run))
 
     async def done(self, run: str, last: int | None = 100) -> list[Done]:
-        """Return the completed steps of a run in their order; of each loop those of the `last` iterations."""
+        """Return the completed steps of a run in the order of their completion.
+
+        Args:
+            run: The id of the run.
+            last: The number of last iterations of each loop whose steps are returned; None: all.
+        """
         return [
             Done(event.address, event.data.name, event.data.kind, event.data.output)
             for event in await below(self.tree, run, last)
@@ -257,6 +643,9 @@ class Runs:
 
     async def context(self, state: RunState) -> JSONObject:
         """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
+        end = await self._end(state.run) if state.status in STATUSES.values() else None
+        if end is not None and (end.context is not None or end.view is None):
+            return end.context or {}
         return await current_context(self.tree, state)
 
     async def trace(self, state: RunState, last: int | None = 100) -> Span:
@@ -268,20 +657,65 @@ class Runs:
         """
         return _trace(state, await below(self.tree, state.run, last), last)
 
+    async def iterations(self, state: RunState, address: Address, workflow: str, first: int, before: int) -> Span:
+        """Return some iterations of a loop as a span of the loop; of a long one only these are read.
+
+        Args:
+            state: The run, from `standing`.
+            address: The address of the loop.
+            workflow: The loop's workflow (see `Span.workflow`).
+            first: The first iteration, from 1.
+            before: The iteration to end before.
+
+        Raises:
+            UnknownRun: The run has no such workflow, or it is forgotten.
+            NoWorker: No worker answers.
+        """
+        if not workflow.startswith(f"{state.run}/"):
+            raise UnknownRun(workflow)
+        events = await iterations(self.tree, workflow, first, before)
+        name = parts(address)[-1][1]
+        return replace(trace_of(events, name=name, address=address, status=state.status), kind="loop")
+
+    async def last_iteration(self, workflow: str) -> int:
+        """Return the number of the last iteration of a loop's workflow; 0 if there is none. Raises as `iterations`."""
+        return await last_iteration(self.tree, workflow)
+
     async def events(self, run: str) -> list[Event]:
         """Return the events of a run and its children so far, in order; `offset` counts from 0 over the whole run."""
         return await all_events(self.tree, run)
 
     async def follow(self, run: str, after: int = -1) -> AsyncIterator[Event]:
         """Yield the events with an offset above `after` as they come, until the run has ended."""
-        async for event in follow(self.tree, run, after, self._until_closed(run)):
-            yield event
+        async for event, _ in self.follow_from(run):
+            if event.offset > after:
+                yield event
 
-    async def _until_closed(self, run: str) -> AsyncIterator[bool]:
+    async def follow_from(
+        self, run: str, after: Cursor | None = None, pace: float = PACE_SECONDS
+    ) -> AsyncGenerator[tuple[Event, Cursor], None]:
+        """Yield the events behind a cursor as they come, each with its own cursor, until the run has ended.
+
+        Args:
+            run: The id of the run.
+            after: The cursor of the last event that is known; None: yield all.
+            pace: Seconds between two looks at the run.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NoWorker: No worker answers; go on later with the last cursor.
+        """
+        async for placed in follow(self.tree, run, after, self._until_closed(run, pace)):
+            yield placed
+
+    async def _until_closed(self, run: str, pace: float) -> AsyncIterator[bool]:
         while True:
-            closed = (await self._describe(run)).status in STATUSES
-            yield closed
-            await asyncio.sleep(PACE_SECONDS)
+            yield await self.has_ended(run)
+            await asyncio.sleep(pace)
+
+    async def has_ended(self, run: str) -> bool:
+        """Return whether a run has ended. Raises `UnknownRun`."""
+        return await self._end(run) is not None or (await self.tree.describe(run)).status in STATUSES
 
     async def pause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
         """Pause a run: no further step starts, but answers are accepted and deadlines run.
@@ -313,7 +747,7 @@ class Runs:
         return await self._has_paused_memo(run) or (await self.standing(run)).is_paused
 
     async def _has_paused_memo(self, run: str) -> bool:
-        return PAUSED_MEMO in (await self._describe(run)).raw_info.memo.fields
+        return PAUSED_MEMO in (await self.tree.describe(run)).raw_info.memo.fields
 
     async def resume(self, run: str, by: str | None = None) -> bool | list[Question]:
         """Resume a paused run, or answer the questions of a run that only wait for a go-ahead.
@@ -342,20 +776,23 @@ class Runs:
         held = [question for question in state.questions if question.asked.needs_no_data]
         if held:
             answers = [Answer(question=question.id) for question in held]
-            await self.answer(state.run, answers, by=by, found=state.found)
+            await self.answer(state.run, answers, by=by, open_questions=state.found)
         return held
 
     async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
         """Resume a paused run and answer no question. Args, returns and raises as in `pause`."""
         return await self._steer(run, RESUME, by, wait)
 
-    async def edit(self, run: str, changes: Mapping[str, JSON], by: str | None = None) -> list[Receipt | Sent]:
+    async def edit(
+        self, run: str, changes: Mapping[str, JSON], by: str | None = None, *, digest: str | None = None
+    ) -> list[Receipt | Sent]:
         """Continue from a breakpoint with a changed context.
 
         Args:
             run: The id of the run.
             changes: The new value for each path of the context, such as `{"draft.title": "Hello"}`.
             by: The person who changes it.
+            digest: That of the checkpoint as the person saw it; by default as it is now.
 
         Raises:
             BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
@@ -368,8 +805,8 @@ class Runs:
         context = stops[0].info
         for path, value in changes.items():
             context = _set(context, path, value)
-        answer = Answer(question=stops[0].id, content=context, digest=stops[0].digest)
-        return await self.answer(run, [answer], by=by, found=state.found)
+        answer = Answer(question=stops[0].id, content=context, digest=digest or stops[0].digest)
+        return await self.answer(run, [answer], by=by, open_questions=state.found)
 
     async def plan(self, run: str, address: str | None = None, *, last: int | None = 100) -> Planned:
         """Return a plan of a run with the status of each of its steps, also when the plan is over.
@@ -477,10 +914,10 @@ class Runs:
         Raises:
             UnknownRun: There is no such run.
         """
-        await self._describe(run)
+        await self.tree.describe(run)
         family = Family(self.client, self.tree, run)
         remaining, undone = await family.terminate(wait) if force else (await family.cancel(wait), [])
-        status = (await self._describe(run)).status
+        status = (await self.tree.describe(run)).status
         return Stopped(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
 
     async def running(self, blueprint: str | None = None) -> list[str]:
@@ -492,7 +929,7 @@ class Runs:
 
         With a worker it is sent as an update, so that it has taken effect on return; else each workflow gets a signal.
         """
-        await self._describe(run)
+        await self.tree.describe(run)
         family = Family(self.client, self.tree, run)
         if await self.tree.worker_polls(run):
             argument = partial(self.answering.steering, run, command=name, payload={"by": by})
@@ -508,20 +945,23 @@ class Runs:
         """Return Temporal's handle of the run's own workflow."""
         return self.client.get_workflow_handle(run)
 
-    async def _describe(self, run: str) -> WorkflowExecutionDescription:
+    async def _end(self, run: str) -> ArchivedEnd | None:
+        """Return the end of a run from the archive; None if it is not there, or Temporal has more of it."""
+        end = None if self.archive is None else await self.archive.end(run)
+        if end is None or end.view is not None:
+            return end
         try:
-            return await self.client.get_workflow_handle(run).describe()
-        except RPCError as error:
-            if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-                raise UnknownRun(run) from None
-            raise
+            await self.tree.describe(run)
+        except UnknownRun:
+            return end
+        return None
 
 
 def _which_stop(run: str, stops: Sequence[Question]) -> str:
     """Return the message for a run that is not at exactly one breakpoint."""
     # Breakpoints of several branches have the same address: the message of each tells them apart.
     if not stops:
-        return f"run {run} is at no stop; {EDIT_HINT}"
+        return f"run {run} is not at a stop; {EDIT_HINT}"
     places = "; ".join(f"{stop.id} at {stop.address}: {stop.message}" for stop in stops)
     return f"run {run} is at {len(stops)} stops; answer one: holdfast answer {run} ID --content CONTEXT ({places})"
 

@@ -11,16 +11,20 @@ import secrets
 import stat
 from collections.abc import Collection
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from holdfast.client.config import Config, ConfigError
+from holdfast.client.sealing import key_in_environment, key_in_file
+from holdfast.client.secret_cipher import MARK, SecretCipher, is_sealed
+from holdfast.client.secret_keyring import key_in_keyring
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Asked, InvalidAnswer
 from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 
 UNSET = (
-    "no secret store is set, so that the value could not be kept; nothing was sent. Set store in [secrets] of "
+    "no secret store is set, so the value could not be stored; nothing was sent. Set store in [secrets] of "
     "holdfast.toml, or HOLDFAST_SECRETS, to dir:PATH, a folder that clients and workers share; or set a variable where "
     "the worker runs, list it in env of [secrets], and answer with secret:env/NAME"
 )
@@ -34,20 +38,48 @@ class SecretBackend(Protocol):
 
 
 class SecretDirectory:
-    """A folder that only its owner may read, with a file for each value, named by 128 random bits."""
+    """A folder that only its owner may read, with a file for each value, named by 128 random bits.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: The folder.
+        cipher: Encrypts the files. Those that are not encrypted stay readable.
+    """
+
+    def __init__(self, folder: Path, cipher: SecretCipher | None = None) -> None:
         self.folder = folder
+        self._cipher = cipher or SecretCipher(lambda _: None)
 
     def put(self, value: str) -> str:
         """Write a value, whole or not at all, and return its reference. Raises ConfigError."""
         id_ = secrets.token_hex(16)
-        draft = self.folder / f"{id_}.new"
+        self._write(id_, value)
+        return str(SecretReference(DIRECTORY, id_))
+
+    def rotate(self, id: str, value: str) -> bool:
+        """Replace a value: every run that refers to it reads the new one. Return whether there was one.
+
+        Raises ConfigError.
+        """
+        if not (self.folder / id).is_file():
+            return False
+        self._write(id, value)
+        return True
+
+    def list(self) -> list[KeptSecret]:
+        """Return what is kept, without the values, oldest first. Raises OSError."""
+        if not self.folder.is_dir():
+            return []
+        files = [path for path in self.folder.iterdir() if reference_in(str(SecretReference(DIRECTORY, path.name)))]
+        return sorted(map(_kept_secret, files), key=lambda kept: kept.since)
+
+    def _write(self, id_: str, value: str) -> None:
+        draft = self.folder / f"{id_}.{secrets.token_hex(4)}.new"
         try:
             self._make()
+            sealed = self._cipher.seal(value, id_)
             file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
-                out.write(value)
+            with os.fdopen(file, "wb") as out:
+                out.write(sealed)
                 out.flush()
                 os.fsync(out.fileno())
             draft.rename(self.folder / id_)
@@ -56,7 +88,6 @@ class SecretDirectory:
                 draft.unlink(missing_ok=True)
             text = f"{self.folder}: a secret cannot be kept there: {error.strerror}; nothing was sent. Make it writable"
             raise ConfigError(f"{text}, or set store in [secrets] to another folder") from None
-        return str(SecretReference(DIRECTORY, id_))
 
     def _make(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,16 +96,36 @@ class SecretDirectory:
             raise ConfigError(f"{text}. Type: chmod 700 {self.folder}")
 
     def read(self, id: str) -> str | None:
-        """Return a value; None if there is none. Raises OSError."""
+        """Return a value; None if there is none. Raises OSError, SecretUnreadable."""
         try:
-            return (self.folder / id).read_bytes().decode()
+            data = (self.folder / id).read_bytes()
         except FileNotFoundError:
             return None
+        return self._cipher.open(data, id)
 
-    def drop(self, id: str) -> None:
-        """Delete a value, if it is there."""
-        with suppress(OSError):
-            (self.folder / id).unlink(missing_ok=True)
+    def drop(self, id: str) -> bool:
+        """Delete a value; return whether there was one."""
+        try:
+            (self.folder / id).unlink()
+        except OSError:
+            return False
+        return True
+
+
+class KeptSecret(NamedTuple):
+    """A value in the store, described without reading it."""
+
+    reference: SecretReference
+    since: datetime
+    """When it was stored, or replaced."""
+    is_encrypted: bool
+
+
+def _kept_secret(path: Path) -> KeptSecret:
+    with path.open("rb") as file:
+        sealed = is_sealed(file.read(len(MARK)))
+    since = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return KeptSecret(SecretReference(DIRECTORY, path.name), since, sealed)
 
 
 class Environment:
@@ -89,18 +140,29 @@ class Environment:
         return os.environ.get(id) if id in self.names else None
 
 
+KEY_NAME = "the key of the secret store"
+
+
 def stores(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
     """Return the stores that the tools of a worker read from, by the name that references carry."""
     backends: dict[str, SecretBackend] = {ENVIRONMENT: Environment(config.secrets.env)}
-    if (folder := config.secret_folder(embedded=embedded)) is not None:
-        backends[DIRECTORY] = SecretDirectory(folder)
+    if (store := keeper(config, embedded=embedded)) is not None:
+        backends[DIRECTORY] = store
     return backends
 
 
 def keeper(config: Config, *, embedded: bool) -> SecretDirectory | None:
     """Return the store that a client writes values to; None if none is configured."""
     folder = config.secret_folder(embedded=embedded)
-    return None if folder is None else SecretDirectory(folder)
+    if folder is None:
+        return None
+    if config.secrets.key_env is not None:
+        return SecretDirectory(folder, SecretCipher(key_in_environment(config.secrets.key_env, "[secrets] key_env")))
+    if config.secrets.key is not None:
+        return SecretDirectory(folder, SecretCipher(key_in_keyring(folder)))
+    # Only the embedded set makes a key of its own: elsewhere a file beside the store might be on one machine alone.
+    key = key_in_file(folder.with_name(f"{folder.name}.key"), KEY_NAME, makes=embedded)
+    return SecretDirectory(folder, SecretCipher(key))
 
 
 def kept(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
@@ -120,7 +182,8 @@ def kept(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
     if store is None and not all(map(reference_in, values.values())):
         raise ConfigError(UNSET)
     references = {name: value if store is None else _stored(value, store) for name, value in values.items()}
-    return answer.model_copy(update={"content": references.get("", references)})
+    plain = answer.content if isinstance(answer.content, dict) else {}
+    return answer.model_copy(update={"content": references.get("", {**plain, **references})})
 
 
 def _stored(value: str, store: SecretDirectory) -> str:

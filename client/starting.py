@@ -39,7 +39,8 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
     problems = [] if blueprint.inputs is None else list(problems_of(blueprint.inputs, input))
     if problems:
         details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
-        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}")
+        none = "; no input was given (on the command line: --input VALUE)" if input is None else ""
+        raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}{none}")
 
 
 async def start_pipeline(client: Client, task_queue: str, definition: Definition, state: PipelineState) -> None:

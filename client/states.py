@@ -1,4 +1,4 @@
-"""What `Runs` returns of runs: their states, outcomes, rows in lists. All are values."""
+"""Values that `Runs` returns: states, outcomes and rows of lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.stopping import Left
-from holdfast.client.tree import questions_of, rests
+from holdfast.client.tree import CLOSED, events_of, questions_of, rests
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.questions import Question
@@ -66,9 +66,19 @@ class RunState:
         return questions_of(self.views)
 
     @property
+    def events(self) -> list[Question]:
+        """Return the events of other systems that steps of the run wait for, sorted by address."""
+        return events_of(self.views)
+
+    @property
+    def timers(self) -> list[tuple[datetime, str]]:
+        """Return when the timers that run are over, with the workflows that wait for them, the next first."""
+        return sorted((moment, view.workflow) for view in self.views for moment in view.timers)
+
+    @property
     def found(self) -> OpenQuestions:
         """Return the open questions, for `Runs.answer`."""
-        return OpenQuestions(self.run, self.questions, self.status in STATUSES.values())
+        return OpenQuestions(self.run, self.questions, self.status in STATUSES.values(), events=self.events)
 
     @property
     def is_paused(self) -> bool:
@@ -108,16 +118,33 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A workflow with open questions."""
+    """A workflow with open questions, as its search attributes show it."""
 
     run: str
     owner: str
     waiting_for: list[str]
+    """Assignees: people, groups, `anyone`, or `many`."""
     since: datetime
+    """The time at which the oldest of the questions was asked."""
+    questions: list[str] = field(default_factory=list)
+    """Their ids, or `many` where there are more than 20."""
+    deadline: datetime | None = None
+    """The nearest of their deadlines."""
+    blueprint: str = ""
+
+
+def as_ended(view: WorkflowView, status: Status) -> WorkflowView:
+    """Return the view of a workflow whose run has ended: one that was terminated could not note its end."""
+    return view if view.status in CLOSED else view.model_copy(update={"status": status})
 
 
 def status_of(views: Sequence[WorkflowView]) -> Status:
     """Return the status of a run that has not ended."""
     if views[0].status == "paused":
         return "paused"
-    return "waiting" if questions_of(views) and rests(views) else "running"
+    if rests(views):
+        if questions_of(views):
+            return "waiting"
+        if any(view.status == "paused" for view in views):  # a child alone, by Temporal's own tools
+            return "paused"
+    return "running"

@@ -25,7 +25,9 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, refusal_in
+from holdfast.blueprint.amounts import counted
+from holdfast.client.converters import failure_text
+from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
 from holdfast.client.workers import NoWorker
 
 Item = TypeVar("Item")
@@ -190,8 +192,9 @@ class Family:
                     raise refusal from None
                 return (await self.reasons([workflow]))[0]
             except (NoWorker, RPCError, WorkflowUpdateRPCTimeoutOrCancelledError):
+                raise_if_cancelled()
                 return (await self.reasons([workflow]))[0]
-            return Left(workflow.id, "has not taken it yet")  # the next round looks again
+            return Left(workflow.id, "has not received it yet")  # the next round looks again
 
         return lagging
 
@@ -208,13 +211,13 @@ class Family:
         names = await self._summaries(events)
         in_flight = tuple(names.get(activity.activity_id, activity.activity_type.name) for activity in pending)
         if description.pending_workflow_task.attempt > 1:
-            return Left(workflow.id, f"its workflow task fails: {_failure(events)}", in_flight)
+            return Left(workflow.id, f"its workflow task fails: {await self._failure(events)}", in_flight)
         if description.pending_workflow_task.state == _WAITS_FOR_A_WORKER:
             return Left(workflow.id, f"waits for a worker on task queue {workflow.task_queue!r}", in_flight)
         if in_flight:
             return Left(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
         children = len(description.pending_children)
-        return Left(workflow.id, f"waits for {children} workflows below it" if children else "is running")
+        return Left(workflow.id, f"waits for {counted(children, 'child workflow')}" if children else "is running")
 
     async def _last_events(self, workflow: WorkflowExecutionDescription) -> list[HistoryEvent]:
         request = GetWorkflowExecutionHistoryReverseRequest(
@@ -224,6 +227,14 @@ class Family:
         )
         response = await self.client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
         return list(response.history.events)
+
+    async def _failure(self, events: Iterable[HistoryEvent]) -> str:
+        """Return the message of the last failed workflow task; events come newest first."""
+        for event in events:
+            if event.event_type in _FAILED_TASK:
+                failure = event.workflow_task_failed_event_attributes.failure
+                return await failure_text(self.client.data_converter, failure) or "it timed out"
+        return "see it in Temporal's UI"
 
     async def _summaries(self, events: Iterable[HistoryEvent]) -> dict[str, str]:
         """Return the summaries of the activities by activity id, as Temporal's UI shows them."""
@@ -242,14 +253,6 @@ def _depth(workflow: WorkflowExecutionDescription, by_id: Mapping[str, WorkflowE
     while workflow.parent_id is not None and workflow.parent_id in by_id:
         workflow, depth = by_id[workflow.parent_id], depth + 1
     return depth
-
-
-def _failure(events: Iterable[HistoryEvent]) -> str:
-    """Return the message of the last failed workflow task; events come newest first."""
-    for event in events:
-        if event.event_type in _FAILED_TASK:
-            return event.workflow_task_failed_event_attributes.failure.message or "it timed out"
-    return "see it in Temporal's UI"
 
 
 async def _unless_ended(request: Awaitable[None]) -> None:

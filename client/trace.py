@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.kinds import kind_named
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
+    AgentTold,
     AnyEvent,
     BranchStarted,
     Event,
+    ItemCompleted,
     ItemStarted,
     LoopCompleted,
     LoopIteration,
+    LoopStarted,
     ModelReplied,
     PlanCompleted,
     PlanRevised,
+    QuestionReplied,
+    QuestionVerified,
     StepCompleted,
     StepEvent,
     StepFailed,
     StepSkipped,
     StepStarted,
+    TimerStarted,
     ToolCalled,
     ToolDenied,
     ToolFailed,
@@ -38,6 +45,42 @@ class SpanError(NamedTuple):
 
     type: str
     message: str
+    traceback: str | None = None
+    """The end of the traceback in the code that was called."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return the JSON object of `show --json`."""
+        return {"type": self.type, "message": self.message}
+
+
+class StepAnswer(NamedTuple):
+    """An answer to a question of a step, or its end without one."""
+
+    at: datetime
+    reply: QuestionReplied
+
+    def to_json(self) -> dict[str, object]:
+        """Return who gave it, what proves that, and how the question ended; the content is the step's output."""
+        status = self.reply.type.removeprefix("question.")
+        proof = self.reply.model_dump(include={"by", "proved_by", "groups", "unseen", "comment"}, exclude_none=True)
+        return {"at": self.at.isoformat(), "status": status, **proof}
+
+
+class Spending(NamedTuple):
+    """The cost of model requests."""
+
+    requests: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None if the price of a reply is not known."""
+
+    def __add__(self, other: object) -> Spending:
+        """Return both together."""
+        if not isinstance(other, Spending):
+            return NotImplemented
+        is_priced = None not in (self.cost_usd, other.cost_usd)
+        cost = (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if is_priced else None
+        return Spending(self.requests + other.requests, self.tokens + other.tokens, cost)
 
 
 @dataclass
@@ -48,11 +91,19 @@ class Repetition:
     steps: list[Span]
     item: object = None
     """For a loop of a plan."""
+    started: datetime | None = None
+    ended: datetime | None = None
+    """For an item of a map."""
+    error: SpanError | None = None
+    """For an item of a map that failed and did not end the map."""
+    label: str | None = None
+    """For an item of a map: what people read of it."""
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of `show --json`."""
         item = {} if self.item is None else {"item": self.item}
-        return {"n": self.n, **item, "steps": [step.to_json() for step in self.steps]}
+        label = {} if self.label is None else {"label": self.label}
+        return {"n": self.n, **item, **label, "steps": [step.to_json() for step in self.steps]}
 
 
 @dataclass
@@ -73,7 +124,11 @@ class Span:
     """For a plan: how it completed."""
     branch: str | None = None
     """For a conditional: the branch that it took."""
+    verified: bool | None = None
+    """For a question whose answer an agent has checked: whether it passed."""
     exit: LoopCompleted | None = None
+    workflow: str | None = None
+    """For a loop: its workflow."""
     replies: dict[str, int] = field(default_factory=dict)
     """Number of model replies that were not finished, by the way they ended."""
     revisions: list[PlanRevised] = field(default_factory=list)
@@ -81,8 +136,22 @@ class Span:
     iterations: list[Repetition] = field(default_factory=list)
     items: list[Repetition] = field(default_factory=list)
     branches: dict[str, list[Span]] = field(default_factory=dict)
+    until: datetime | None = None
+    """For a timer: when it is over."""
+    total: int | None = None
+    """For a map: the number of its items."""
     iterations_left_out: int = 0
     items_left_out: int = 0
+    items_done: int = 0
+    started: datetime | None = None
+    ended: datetime | None = None
+    spent: Spending = Spending()
+    """What models took for the step itself, or for the agent that works in it."""
+    turn: int | None = None
+    """For a tool call: the turn of the agent that made it, from 1."""
+    messages: list[AgentTold] = field(default_factory=list)
+    """Messages of people to the agent."""
+    answers: list[StepAnswer] = field(default_factory=list)
 
     def children(self) -> list[Span]:
         """Return the spans inside: steps, and those of iterations, items and branches."""
@@ -95,11 +164,16 @@ class Span:
             yield child
             yield from child.below()
 
+    @property
+    def spent_in_all(self) -> Spending:
+        """Return what models took for the step and everything in it, as far as the span has it."""
+        return sum((span.spent for span in self.below()), self.spent)
+
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of `show --json`: of the fields that only some kinds have, those with a value."""
         whole = {"name": self.name, "kind": self.kind, "address": self.address, "status": self.status}
         result = (
-            {} if self.kind == "pipeline" else {"output": self.output, "error": self.error and self.error._asdict()}
+            {} if self.kind == "pipeline" else {"output": self.output, "error": self.error and self.error.to_json()}
         )
         texts = {"title": self.title, "reason": self.reason, "outcome": self.outcome, "branch": self.branch}
         return {
@@ -114,10 +188,18 @@ class Span:
         details: dict[str, object] = {}
         if self.exit is not None:
             details["exit"] = self.exit.model_dump(mode="json", include={"reason", "iterations", "expression", "value"})
+        if self.verified is not None:
+            details["verified"] = self.verified
+        if self.until is not None:
+            details["until"] = self.until.isoformat()
+        if self.total is not None:
+            details["total"] = self.total
         if self.replies:
             details["replies"] = self.replies
         if self.revisions:
             details["revisions"] = [revision.to_json() for revision in self.revisions]
+        if self.answers:
+            details["answers"] = [answer.to_json() for answer in self.answers]
         return details
 
     def _inner_json(self) -> dict[str, object]:
@@ -142,6 +224,7 @@ class Trace:
         self.root = Span(name, "pipeline", address, status)
         self._spans: dict[str, Span] = {address: self.root}
         self._lists: dict[str, list[Span]] = {address: self.root.steps}
+        self._repetitions: dict[str, Repetition] = {}
 
     def take(self, event: Event) -> None:
         """Add one event to the tree."""
@@ -156,13 +239,45 @@ class Trace:
             case ToolCalled() | ToolReturned() | ToolDenied() | ToolFailed() as call:
                 self._take_call(address, call)
             case LoopIteration(iteration=number, item=item):
-                self._repeat(address, "iterations", Repetition(number, [], item))
-            case ItemStarted(index=index):
-                self._repeat(address, "items", Repetition(index, []))
+                self._repeat(address, "iterations", Repetition(number, [], item, event.time))
+            case ItemStarted(index=index, total=total, label=label):
+                self._repeat(address, "items", Repetition(index, [], started=event.time, label=label))
+                if (items := self._spans.get(address.rpartition(":")[0])) is not None:
+                    items.total = total
+            case ItemCompleted() as completed:
+                self._end_item(event, completed)
             case BranchStarted(branch=branch):
                 self._branch(address, branch)
             case data if span is not None:
                 _change(span, data)
+        self._stamp(event)
+
+    def _stamp(self, event: Event) -> None:
+        """Record when a step or call began and ended, what its agent consumed, and what people answered and said."""
+        span = self._spans.get(event.address)
+        if span is None:
+            return
+        match event.data:
+            case StepStarted() | ToolCalled():
+                span.started = span.started or event.time
+            case StepCompleted() | StepFailed() | StepSkipped() | ToolReturned() | ToolDenied() | ToolFailed():
+                span.ended = event.time
+            case ModelReplied() as reply:
+                span.spent = span.spent + Spending(1, reply.tokens, reply.cost_usd)
+            case AgentTold() as message:
+                span.messages.append(message)
+            case QuestionReplied() as reply:
+                span.answers.append(StepAnswer(event.time, reply))
+
+    def _end_item(self, event: Event, completed: ItemCompleted) -> None:
+        item = self._repetitions.get(event.address)
+        map_ = self._spans.get(event.address.rpartition(":")[0])
+        if map_ is not None:
+            map_.items_done += 1
+        if item is not None:
+            item.ended = event.time
+            if completed.error is not None:
+                item.error = SpanError(completed.error, completed.message or "")
 
     def _open(self, address: str, step: StepEvent, status: str) -> Span:
         """Add the span of a step, below the step, iteration or branch that contains it."""
@@ -183,7 +298,7 @@ class Trace:
     def _fail(self, address: str, step: StepFailed) -> None:
         # A step may fail before it has started.
         span = self._spans.get(address) or self._open(address, step, "failed")
-        span.status, span.error = "failed", SpanError(step.error, step.message)
+        span.status, span.error = "failed", SpanError(step.error, step.message, step.traceback)
 
     def _take_call(self, address: str, call: ToolCalled | ToolReturned | ToolDenied | ToolFailed) -> None:
         """Add a tool call or its end, if it has an address of its own; what runs inside it goes below it."""
@@ -191,17 +306,20 @@ class Trace:
         span = self._spans.get(address)
         if kind != "tool" or (span is None and isinstance(call, ToolReturned)):
             return
-        span = span or self._add(Span(name, "tool", address, "running"))
+        if span is None:
+            span = self._add(Span(name, "tool", address, "running"))
+            caller = self._spans.get(self._nearest(address))
+            span.turn = (caller.spent.requests or None) if caller else None
         match call:
             case ToolReturned(result=result):
                 span.status, span.output = "completed", result
             case ToolDenied(reason=reason):
                 span.status, span.reason = "denied", reason
-            case ToolFailed(error=error, message=message):
-                span.status, span.error = "failed", SpanError(error, message)
+            case ToolFailed(error=error, message=message, traceback=traceback):
+                span.status, span.error = "failed", SpanError(error, message, traceback)
 
     def _repeat(self, address: str, kind: Literal["iterations", "items"], repetition: Repetition) -> None:
-        self._lists[address] = repetition.steps
+        self._lists[address], self._repetitions[address] = repetition.steps, repetition
         if (span := self._spans.get(address.rpartition(":")[0])) is not None:
             (span.iterations if kind == "iterations" else span.items).append(repetition)
 
@@ -232,10 +350,16 @@ def _change(span: Span, data: AnyEvent | UnknownEvent) -> None:
     match data:
         case StepCompleted(output=output):
             span.status, span.output = "completed", output
+        case LoopStarted(workflow=workflow):
+            span.workflow = workflow
         case LoopCompleted():
             span.exit = data
         case ModelReplied(finish=finish) if finish != "finished":
             span.replies[finish] = span.replies.get(finish, 0) + 1
+        case QuestionVerified(verified=verified, given_back=False):
+            span.verified = verified
+        case TimerStarted(until=until):
+            span.until = until
         case PlanCompleted(status=outcome):
             span.outcome = outcome
         case PlanRevised():
@@ -265,8 +389,10 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
 
 
 def _cut(span: Span, last: int) -> None:
-    """Leave out all but the last iterations and items."""
+    """Leave out all but the last iterations and items; of a map that runs in pages, earlier ones were not even read."""
     span.iterations_left_out = max(len(span.iterations) - last, 0)
     span.iterations = span.iterations[span.iterations_left_out :]
-    span.items_left_out = max(len(span.items) - last, 0)
-    span.items = span.items[span.items_left_out :]
+    unread, more = min((item.n for item in span.items), default=0), max(len(span.items) - last, 0)
+    span.items_done += unread  # its pages run one after the other
+    span.items_left_out = unread + more
+    span.items = span.items[more:]

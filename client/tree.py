@@ -14,42 +14,56 @@ from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
     WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
+from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.client.archive import Archive
+from holdfast.client.converters import query_failure_text
 from holdfast.client.workers import NoWorker, TaskFailing, Unanswered, last_poll, why_silent
+from holdfast.protocol.address import in_order
 from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import VIEW, WorkflowView
 
 Result = TypeVar("Result")
 
+# Without a worker the server fails a query only after 29 s. A busy worker may exceed this limit, too: see `workers.py`.
 QUERY_LIMIT = timedelta(seconds=3)
-ASKED_AGAIN = {RPCStatusCode.UNAVAILABLE: 3, RPCStatusCode.DEADLINE_EXCEEDED: 1}
-"""How often a query is retried: the server drops queries that wait for a workflow task that is lost."""
+ASKED_AGAIN = {RPCStatusCode.UNAVAILABLE: 3, RPCStatusCode.RESOURCE_EXHAUSTED: 3, RPCStatusCode.DEADLINE_EXCEEDED: 1}
+"""How often a query is retried: the server drops queries that wait for a workflow task that is lost, and refuses more
+than ten at a time to one workflow."""
 PAUSE_SECONDS = 0.1
+STEP_BACK = 10
+"""Questions by which a page begins earlier than it did, where some were skipped."""
 UPDATE_LIMIT = timedelta(seconds=10)
 UPDATE_ATTEMPTS = 5
+NOT_OPEN = QueryRejectCondition.NOT_OPEN
 _PASSING = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
-_UNREACHED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION)
+_UNREACHED = (
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.FAILED_PRECONDITION,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+)
 
 
 class UnknownRun(LookupError):
-    """No run of that id, or none that still runs. `tried`: an earlier attempt may have reached it before it ended."""
+    """No run of that id, or none that still runs."""
 
-    def __init__(self, run: str, hint: str = "`holdfast runs` lists them", *, tried: bool = False) -> None:
+    def __init__(self, run: str, hint: str = "`holdfast runs` lists them") -> None:
         super().__init__(f"no run {run!r}; {hint}")
-        self.tried = tried
 
 
 class Tree:
     """Access to the workflows of a run and its children; errors say whether a worker is missing."""
 
-    def __init__(self, client: Client, task_queue: str) -> None:
-        self.client, self.task_queue = client, task_queue
+    def __init__(self, client: Client, task_queue: str, archive: Archive | None = None) -> None:
+        self.client, self.task_queue, self.archive = client, task_queue, archive
 
     async def worker_polls(self, workflow: str) -> bool:
         """Return whether a worker has polled the workflow's task queue lately. Raises `UnknownRun`."""
@@ -60,7 +74,7 @@ class Tree:
         try:
             return await self.client.get_workflow_handle(workflow).describe()
         except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
+            if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):  # no id can be so long
                 raise UnknownRun(workflow) from None
             raise
 
@@ -73,7 +87,14 @@ class Tree:
         return await why_silent(self.client, workflow, described)
 
     async def query(
-        self, workflow: str, name: str, argument: object, type_: type[Result], run: str | None = None
+        self,
+        workflow: str,
+        name: str,
+        argument: object,
+        type_: type[Result],
+        run: str | None = None,
+        *,
+        unless_ended: bool = False,
     ) -> Result:
         """Query a workflow, again if the server drops the query or a worker loses it.
 
@@ -83,15 +104,16 @@ class Tree:
             argument: Its argument.
             type_: The type that the result is parsed as.
             run: Temporal's run id; by default the current run of the workflow.
+            unless_ended: Ask no workflow that has ended.
 
         Raises:
             NoWorker: No worker answered in time.
-            UnknownRun: There is no such workflow.
+            UnknownRun: There is no such workflow, or it has ended.
         """
         retries = dict(ASKED_AGAIN)
         while True:
             try:
-                return await self._query(workflow, name, argument, type_, run)
+                return await self._query(workflow, name, argument, type_, run, NOT_OPEN if unless_ended else None)
             except RPCError as error:
                 if retries.get(error.status, 0) == 0:
                     if error.status in _UNREACHED:
@@ -100,14 +122,29 @@ class Tree:
                 retries[error.status] -= 1
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _query(self, workflow: str, name: str, argument: object, type_: type[Result], run: str | None) -> Result:
+    async def _query(
+        self,
+        workflow: str,
+        name: str,
+        argument: object,
+        type_: type[Result],
+        run: str | None,
+        reject: QueryRejectCondition | None,
+    ) -> Result:
         handle = self.client.get_workflow_handle(workflow, run_id=run)
         try:
-            result: Result = await handle.query(name, argument, result_type=type_, rpc_timeout=QUERY_LIMIT)
+            result: Result = await handle.query(
+                name, argument, result_type=type_, reject_condition=reject, rpc_timeout=QUERY_LIMIT
+            )
             return result
+        except WorkflowQueryRejectedError:
+            raise UnknownRun(workflow) from None
         except WorkflowQueryFailedError as error:
             silence = await self.silence(workflow)
-            raise (silence if isinstance(silence, TaskFailing) else Unanswered(workflow, str(error))) from None
+            if isinstance(silence, TaskFailing):
+                raise silence from None
+            reason = await query_failure_text(self.client.data_converter, error)
+            raise Unanswered(workflow, reason) from None
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 raise UnknownRun(workflow) from None
@@ -126,11 +163,11 @@ class Tree:
         Raises:
             Refusal: The workflow refused it.
             NoWorker: No worker answered in time; it may still be applied.
-            UnknownRun: The workflow has ended; `tried` tells whether an attempt may have reached it before.
+            UnknownRun: The workflow has ended; it may have applied the update before.
         """
         handle = self.client.get_workflow_handle(workflow)
-        failed: WorkflowUpdateFailedError | RPCError | None = None
-        for attempt in range(UPDATE_ATTEMPTS):
+        failed: WorkflowUpdateFailedError | None = None
+        for _ in range(UPDATE_ATTEMPTS):
             try:
                 result: Result = await handle.execute_update(
                     name, argument, id=id, result_type=type_, rpc_timeout=UPDATE_LIMIT
@@ -141,25 +178,54 @@ class Tree:
                     raise refusal from None
                 failed = error  # the server gave up the update, as its workflow task was lost: sending again is safe
             except WorkflowUpdateRPCTimeoutOrCancelledError:
+                raise_if_cancelled()
                 continue  # perhaps it was applied: the same id gets the same result
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
-                    raise UnknownRun(workflow, tried=attempt > 0) from None
+                    raise UnknownRun(workflow) from None
                 if error.status not in _PASSING:
                     raise
-                failed = error if error.status == RPCStatusCode.UNAVAILABLE else failed
+        # A server that cannot be reached fails this call, too; one that only drops updates has a worker that is busy.
         raise failed or await self.silence(workflow)
 
-    async def view(self, workflow: str, run: str | None = None) -> WorkflowView:
-        """Return the view of one workflow, with every page of its open questions. Raises as `query` does."""
-        view = await self.query(workflow, VIEW, 0, WorkflowView, run)
-        questions = list(view.questions)
-        more = view.more_questions
-        while more > 0:
-            page = await self.query(workflow, VIEW, len(questions), WorkflowView, view.temporal_run)
-            questions += page.questions
-            more = page.more_questions if page.questions else 0
-        return view.model_copy(update={"questions": questions, "more_questions": 0})
+    async def view(self, workflow: str, run: str | None = None, *, unless_ended: bool = False) -> WorkflowView:
+        """Return the view of one workflow, with every page of its open questions. Raises as `query` does.
+
+        Who looks for questions that can be answered asks `unless_ended`: one that was terminated shows them for ever.
+        """
+        view = await self.query(workflow, VIEW, 0, WorkflowView, run, unless_ended=unless_ended)
+        every = await self._every_question(view)
+        questions = [question for question in every if question.asked.for_people]
+        events = [question for question in every if not question.asked.for_people]
+        return view.model_copy(update={"questions": questions, "events": events, "more_questions": 0})
+
+    async def open_questions(self, workflow: str) -> list[Question] | None:
+        """Return the open questions of one workflow; None if no worker can be asked, or it is gone."""
+        try:
+            return (await self.view(workflow, unless_ended=True)).questions
+        except (NoWorker, UnknownRun):
+            return None
+
+    async def _every_question(self, view: WorkflowView) -> list[Question]:
+        """Return the open questions and events on the first page of a view and on those behind it.
+
+        Questions that are answered meanwhile move the others up. So a page begins with the last question of the page
+        before; where that is not so, some were skipped, and it goes back until it meets one that it knows.
+        """
+        listed = _page_of(view)
+        questions = {question.id: question for question in listed}
+        start, page = 0, view
+        while page.more_questions > 0:
+            overlap = min(1, len(listed) - 1)
+            start += len(listed) - overlap
+            page = await self.query(view.workflow, VIEW, start, WorkflowView, view.temporal_run)
+            listed = _page_of(page)
+            while overlap and start > 0 and not (listed and listed[0].id in questions):
+                start = max(0, start - STEP_BACK)
+                page = await self.query(view.workflow, VIEW, start, WorkflowView, view.temporal_run)
+                listed = _page_of(page)
+            questions |= {question.id: question for question in listed}
+        return list(questions.values())
 
     async def views(self, run: str) -> list[WorkflowView]:
         """Return the views of a run and of its children under way, the run's own first. Raises as `query` does."""
@@ -174,6 +240,18 @@ class Tree:
             return []
 
 
+def raise_if_cancelled() -> None:
+    """Raise `CancelledError` if this task is being cancelled: the SDK makes an update's time-out of it, too."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+def _page_of(view: WorkflowView) -> list[Question]:
+    """Return the questions and the events of a page, in the order in which their workflow pages them."""
+    return sorted([*view.questions, *view.events], key=lambda question: question.address)
+
+
 def refusal_in(error: WorkflowUpdateFailedError) -> Refusal | None:
     """Return the refusal that the workflow raised; None if the update failed otherwise."""
     cause = error.cause
@@ -185,16 +263,23 @@ def refusal_in(error: WorkflowUpdateFailedError) -> Refusal | None:
 def questions_of(views: Sequence[WorkflowView]) -> list[Question]:
     """Return the open questions of these workflows, sorted by address."""
     questions = [question for view in views if view.status not in CLOSED for question in view.questions]
-    return sorted(questions, key=lambda question: (question.address, question.id))
+    return sorted(questions, key=lambda question: (in_order(question.address), question.id))
+
+
+def events_of(views: Sequence[WorkflowView]) -> list[Question]:
+    """Return the events that these workflows wait for, sorted by address."""
+    events = [event for view in views if view.status not in CLOSED for event in view.events]
+    return sorted(events, key=lambda event: (in_order(event.address), event.id))
 
 
 CLOSED = ("completed", "failed", "cancelled")
 
 
 def rests(views: Sequence[WorkflowView]) -> bool:
-    """Return whether only an answer can make the run go on."""
+    """Return whether only a person can make the run go on, by an answer or by resuming it."""
     return all(not _moves(view) for view in views)
 
 
 def _moves(view: WorkflowView) -> bool:
-    return view.moving or view.status in CLOSED or not (view.questions or view.children)
+    is_at_rest = view.questions or view.events or view.children or view.status == "paused"
+    return view.moving or view.status in CLOSED or not is_at_rest

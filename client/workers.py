@@ -21,6 +21,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.client.converters import failure_text
 from holdfast.client.embedded import ServerUnreachable
 from holdfast.protocol.runs import HOLD_MARK
 
@@ -118,8 +119,8 @@ async def check_hold(client: Client, task_queue: str) -> None:
 
     The server remembers those that have gone for minutes, so only the last one counts; of no worker nothing is known.
     """
-    known = (await pollers(client, task_queue)).pollers
-    last = max(known, key=lambda one: one.last_access_time.ToDatetime(UTC), default=None)
+    polling = (await pollers(client, task_queue)).pollers
+    last = max(polling, key=lambda poller: poller.last_access_time.ToDatetime(UTC), default=None)
     if last is not None and last.identity.endswith(HOLD_MARK):
         raise OnHold(task_queue)
 
@@ -128,15 +129,26 @@ async def why_silent(client: Client, workflow: str, described: WorkflowExecution
     """Return the error that explains why a workflow does not answer."""
     queue = described.task_queue
     reply = await pollers(client, queue)
-    seconds = _seconds_since(reply.pollers)
-    if seconds is None or seconds > GONE_SECONDS:
-        return NoWorker(queue)
-    if version := _not_current(reply):
-        return NoCurrentVersion(queue, *version)
+    if (reason := why_no_work(queue, reply)) is not None:
+        return reason
     attempt = described.raw_description.pending_workflow_task.attempt
     if attempt > 1 and (message := await _task_failure(client, workflow, described.run_id)):
         return TaskFailing(workflow, attempt, message)
-    return Busy(queue, seconds)
+    return Busy(queue, _seconds_since(reply.pollers) or 0.0)
+
+
+def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse) -> NoWorker | None:
+    """Return the error that explains why nobody takes work from a queue; None if somebody may."""
+    seconds = _seconds_since(reply.pollers)
+    if seconds is None or seconds > GONE_SECONDS:
+        return NoWorker(task_queue)
+    version = _not_current(reply)
+    return None if version is None else NoCurrentVersion(task_queue, *version)
+
+
+def current_version(reply: DescribeTaskQueueResponse) -> str:
+    """Return the build of the version that is current for a queue; "" if none is."""
+    return reply.versioning_info.current_deployment_version.build_id
 
 
 def _seconds_since(polling: Sequence[PollerInfo]) -> float | None:
@@ -150,7 +162,7 @@ def _not_current(reply: DescribeTaskQueueResponse) -> tuple[str, str] | None:
     versioned = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
     if any(version.worker_versioning_mode != versioned for version in versions):
         return None
-    if reply.versioning_info.current_deployment_version.build_id:
+    if current_version(reply):
         return None
     return versions[-1].deployment_name, versions[-1].build_id
 
@@ -165,7 +177,7 @@ async def _task_failure(client: Client, workflow: str, run_id: str | None) -> st
     reply = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
     for event in reply.history.events:
         if event.HasField("workflow_task_failed_event_attributes"):
-            return event.workflow_task_failed_event_attributes.failure.message
+            return await failure_text(client.data_converter, event.workflow_task_failed_event_attributes.failure)
         if event.HasField("workflow_task_completed_event_attributes"):
             return None
     return None

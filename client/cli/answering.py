@@ -1,43 +1,73 @@
-"""The commands for questions and answers: `questions`, `answer`, `history`."""
+"""The commands for questions and answers: `questions`, `answer`."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.cli.command import perform
-from holdfast.client.cli.flags import AsJson, By, RunName
-from holdfast.client.cli.output import DONE, print_json, print_text, say
-from holdfast.client.cli.session import open_session
+from holdfast.client.cli.completing import complete_question, complete_run
+from holdfast.client.cli.flags import AsJson, By, IdempotencyKey
+from holdfast.client.cli.offering import offer, watch
+from holdfast.client.cli.output import DONE, clear_screen, print_json, print_text, say
+from holdfast.client.cli.session import Session, open_session
 from holdfast.client.errors import Ambiguous
-from holdfast.client.history import answers_given
+from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
-from holdfast.client.render import ago, asker, console, place, preview, print_table, waiting_text
+from holdfast.client.render import ago, asker, cell, console, place, print_table, room, waiting_text
+from holdfast.client.reports import question_json, waiting_json
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
-from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import NoWorker
+from holdfast.protocol.address import parts
 from holdfast.protocol.answers import Answer, Receipt, Refusal
-from holdfast.protocol.events import QuestionEvent
-from holdfast.protocol.people import Groups, concerns, who_may
+from holdfast.protocol.people import Groups, who_may
 from holdfast.protocol.questions import Question
 
 app = typer.Typer(rich_markup_mode=None)
 
 UNKNOWN = "(not available now; `holdfast show` says why)"
 
+_Run = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False, autocompletion=complete_run
+    ),
+]
+_Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUESTION] [VALUE]", show_default=False, autocompletion=complete_question),
+]
+_Content = Annotated[str | None, typer.Option("--content", metavar="JSON", help="The answer as JSON.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to a permission, a review or a yes-no question.")]
+_No = Annotated[str | None, typer.Option("--no", metavar="WHY", help="Answer no, with a reason.")]
+_Decline = Annotated[bool, typer.Option("--decline", help="Decline to answer.")]
+_Cancel = Annotated[bool, typer.Option("--cancel", help="Cancel the step that asks.")]
+_File = Annotated[
+    Path | None, typer.Option("--file", metavar="ANSWERS", help="A file of several answers, as for run --answers.")
+]
+_Signal = Annotated[bool, typer.Option("--signal", help="Send by signal, without waiting for a receipt.")]
+_Owner = Annotated[
+    str | None, typer.Option("--owner", metavar="WORKFLOW", help="The workflow that asks, if no worker can be asked.")
+]
+_Comment = Annotated[str | None, typer.Option("--comment", metavar="T", help="Comment stored with the answer.")]
+
 
 @app.command()
 def questions(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run; default: all runs.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run; default: all runs.", show_default=False, autocompletion=complete_run
+        ),
     ] = None,
     user: Annotated[
         str | None, typer.Option("--for", metavar="USER", help="Only questions that wait for this person.")
@@ -45,111 +75,139 @@ def questions(
     page: Annotated[
         int, typer.Option("--page", metavar="N", min=1, help="The page of the list: a hundred workflows each.")
     ] = 1,
+    follow: Annotated[
+        bool, typer.Option("--watch", help="Go on showing the list as it changes, until Ctrl-C.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List open questions and whom they wait for, a hundred workflows per page; with RUN, all questions of that run."""
+    """List open questions and whom they wait for, a hundred workflows per page; with RUN, all questions of that run.
+
+    With --watch and --json, a line of JSON each time that the list has changed.
+    """
     user = None if user is None else person(user)
-    perform(_questions_of(run, user, as_json) if run else _all_questions(user, page, as_json), as_json)
+    wanted = _QuestionFilter(run, user, page)
+    perform(_watch(wanted, as_json) if follow else _list(wanted, as_json), as_json)
 
 
 @app.command()
 def answer(
-    run: RunName,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[QUESTION] [VALUE]", show_default=False)] = None,
-    content: Annotated[str | None, typer.Option("--content", metavar="JSON", help="The answer as JSON.")] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Answer yes to a permission, a review or a yes-no question.")
-    ] = False,
-    no: Annotated[str | None, typer.Option("--no", metavar="WHY", help="Answer no, with a reason.")] = None,
-    decline: Annotated[bool, typer.Option("--decline", help="Decline to answer.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the step that asks.")] = False,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="ANSWERS", help="A file of several answers, as for run --answers.")
-    ] = None,
-    signal: Annotated[bool, typer.Option("--signal", help="Send by signal, without waiting for a receipt.")] = False,
-    owner: Annotated[
-        str | None,
-        typer.Option("--owner", metavar="WORKFLOW", help="The workflow that asks, if no worker can be asked."),
-    ] = None,
+    run: _Run = None,
+    words: _Words = None,
+    content: _Content = None,
+    yes: _Yes = False,
+    no: _No = None,
+    decline: _Decline = False,
+    cancel: _Cancel = False,
+    file: _File = None,
+    signal: _Signal = False,
+    owner: _Owner = None,
     by: By = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="K", help="Idempotency key.")] = None,
-    comment: Annotated[
-        str | None, typer.Option("--comment", metavar="T", help="Comment stored with the answer.")
-    ] = None,
+    key: IdempotencyKey = None,
+    comment: _Comment = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question of a run.
 
-    A single argument after RUN is the VALUE, or the QUESTION if an option such as --yes or --content gives the answer.
+    A single argument after RUN is the VALUE, or the QUESTION if an option such as --yes or --content gives the answer,
+    or if it names a question for a secret: the value is then typed without echo, or a line of standard input.
     QUESTION is an id, the beginning of one, an address, or the name of the step that asks; it may be omitted if only
     one question is open. VALUE is text if the question asks for text, else JSON if it can be read as JSON; write `a,b`
     for several options, and yes or no (`no, WHY`) for a permission or a review. Put `--` before a VALUE that begins
     with a dash.
+
+    At a terminal, `answer` alone offers what waits for you, and `answer RUN` the questions of that run.
     """
     typed = Typed(words or [], content, decline, cancel, file, yes, no)
+    if typed.is_empty:
+        perform(offer(run, person(by)), as_json)
+    if run is None:
+        perform(_no_run(), as_json)
     options = {"by": person(by), "key": key, "comment": comment, "signal": signal, "owner": owner}
     perform(_answer(run, typed, options, as_json), as_json)
-
-
-@app.command()
-def history(run: RunName, as_json: AsJson = False) -> None:
-    """List the answers of a run from Temporal's history: who, what, when; by signal, refused ones are listed too."""
-    perform(_history(run, as_json), as_json)
 
 
 # Questions
 
 
-async def _questions_of(run: str, user: str | None, as_json: bool) -> int:
+@dataclass(frozen=True)
+class _QuestionFilter:
+    """The questions to list: those of a run, or a page of all."""
+
+    run: str | None
+    user: str | None
+    page: int
+
+
+@dataclass(frozen=True)
+class _OpenList:
+    """Open questions; of all runs with the workflows that ask them, None for one that no worker can be asked for."""
+
+    questions: list[Question]
+    rows: list[tuple[Waiting, list[Question] | None]]
+
+    def to_json(self) -> list[JSON]:
+        """Return what the command prints with `--json`."""
+        entries = [entry for row, questions in self.rows for entry in waiting_json(row, questions)]
+        return [*map(question_json, self.questions), *entries]
+
+
+async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
     session = await open_session()
-    open_ = await session.runs.questions(await session.runs.resolve(run))
-    open_ = [question for question in open_ if _waits_for(question, user, session.config.groups)]
+    listed = await _look(session, wanted)
     if as_json:
-        print_json([question.model_dump(mode="json") for question in open_])
-    elif open_:
-        console(sys.stdout).print(waiting_text(open_), end="")
+        print_json(listed.to_json())
     else:
-        say(_nothing_open(user))
+        _show(listed, wanted)
     return DONE
 
 
-async def _all_questions(user: str | None, page: int, as_json: bool) -> int:
+async def _watch(wanted: _QuestionFilter, as_json: bool) -> int:
     session = await open_session()
-    rows = await session.runs.waiting(page, user)
-    by_row = [
-        None if open_ is None else [question for question in open_ if _waits_for(question, user, session.config.groups)]
-        for open_ in await asyncio.gather(*(_open_questions(session.runs, row) for row in rows))
-    ]
     if as_json:
-        print_json([entry for row, open_ in zip(rows, by_row, strict=True) for entry in _rows_json(row, open_)])
-    elif any(open_ is None or open_ for open_ in by_row):
-        lines = [line for row, open_ in zip(rows, by_row, strict=True) for line in _rows_text(row, open_)]
+        return await watch(lambda: _look_as_json(session, wanted), partial(print_json, indent=None))
+    return await watch(lambda: _look(session, wanted), lambda listed: _show_anew(listed, wanted))
+
+
+async def _look_as_json(session: Session, wanted: _QuestionFilter) -> list[JSON]:
+    return (await _look(session, wanted)).to_json()
+
+
+async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
+    groups, user = session.config.groups, wanted.user
+    if wanted.run is not None:
+        open_ = await session.runs.questions(await session.runs.resolve(wanted.run))
+        return _OpenList(_waiting_for(user, groups, open_), [])
+    rows = await session.runs.waiting(wanted.page, user)
+    lists = await asyncio.gather(*(session.runs.tree.open_questions(row.owner) for row in rows))
+    by_row = [None if open_ is None else _waiting_for(user, groups, open_) for open_ in lists]
+    return _OpenList([], list(zip(rows, by_row, strict=True)))
+
+
+def _waiting_for(user: str | None, groups: Groups, questions: list[Question]) -> list[Question]:
+    """Return the questions that still need an answer from this person; without one all."""
+    return [question for question in questions if user is None or question.waits_for(user, groups)]
+
+
+def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
+    if listed.questions:
+        out = console(sys.stdout)
+        text = waiting_text(listed.questions, None) if room(out) is None else waiting_text(listed.questions)
+        out.print(text, end="")
+    elif any(open_ is None or open_ for _, open_ in listed.rows):
+        lines = [line for row, open_ in listed.rows for line in _rows_text(row, open_)]
         print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
     else:
-        say(_nothing_open(user) if page == 1 else f"Page {page} is empty.")
-    return DONE
+        say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty.")
+
+
+def _show_anew(listed: _OpenList, wanted: _QuestionFilter) -> None:
+    """Show the list in place of the one before, on a terminal."""
+    clear_screen()
+    _show(listed, wanted)
 
 
 def _nothing_open(user: str | None) -> str:
     return "No open questions." if user is None else f"No open questions for {user}."
-
-
-def _waits_for(question: Question, user: str | None, groups: Groups) -> bool:
-    """Return whether the question still needs an answer from this person; always true without one."""
-    return user is None or (concerns(question.people, user, groups) and user not in question.accepted_by)
-
-
-async def _open_questions(runs: Runs, row: Waiting) -> list[Question] | None:
-    """Return the open questions of a workflow; None if no worker can be asked."""
-    try:
-        return (await runs.tree.view(row.owner)).questions
-    except (NoWorker, UnknownRun):
-        return None
-
-
-def _rows_json(row: Waiting, questions: list[Question] | None) -> list[JSONObject]:
-    waits = {"run": row.run, "owner": row.owner, "waiting_for": row.waiting_for, "since": row.since.isoformat()}
-    return [waits] if questions is None else [{**question.model_dump(mode="json"), **waits} for question in questions]
 
 
 def _rows_text(row: Waiting, questions: list[Question] | None) -> list[tuple[str, ...]]:
@@ -162,7 +220,7 @@ def _rows_text(row: Waiting, questions: list[Question] | None) -> list[tuple[str
             asker(question),
             ago(question.asked_at),
             who_may(question.people),
-            preview(question.message, 200),
+            cell(question.message, 200),
         )
         for question in questions
     ]
@@ -200,10 +258,21 @@ class Typed:
         return sum([self.content is not None, self.decline, self.cancel, self.yes, self.no is not None])
 
     @property
+    def is_empty(self) -> bool:
+        """True if nothing was given, neither an answer nor a question."""
+        return not self.words and not self._ways and self.file is None
+
+    @property
     def question(self) -> str | None:
         """The QUESTION argument, if there is one."""
         named = self.words if self._ways else self.words[:-1]
         return named[0] if named else None
+
+    def named_secret(self, open_: Sequence[Question]) -> Question | None:
+        """Return the question for a secret that the only argument names: it is not the secret itself."""
+        if self._ways or self.file is not None or len(self.words) != 1:
+            return None
+        return next((question for question in open_ if question.asked.hidden and _names(self.words[0], question)), None)
 
     def about(self, question: str) -> Typed:
         """Return the same arguments with this QUESTION."""
@@ -225,51 +294,81 @@ class Typed:
             raise BadUsage(f"--content is not JSON ({error}); give text as VALUE") from None
 
 
+def _names(word: str, question: Question) -> bool:
+    return word in (question.id, question.address, parts(question.address)[-1][1])
+
+
+async def _no_run() -> int:
+    raise BadUsage("name the RUN: holdfast answer RUN [QUESTION] VALUE")
+
+
 async def _answer(run: str, typed: Typed, options: JSONObject, as_json: bool) -> int:
     typed.check()
     entries = None if typed.file is None else read_entries(typed.file)
     session = await open_session()
     runs = session.runs
-    found = await runs.open_questions(await runs.find(run), patient=not options["signal"])
+    open_questions = await runs.open_questions(await runs.find(run), patient=not options["signal"])
     if entries is not None:
-        answers, unused = answers_for(entries, found.questions)
+        answers, unused = answers_for(entries, open_questions.questions)
         if unused:
-            raise _unknown(found.run, unused[0].pattern, found.questions)
+            raise _unknown(open_questions.run, unused[0].pattern, open_questions.questions)
     else:
-        answers = [_one_answer(runs, await _named_by_key(runs, found, typed, options["key"]), found)]
-    receipts = await runs.answer(found.run, answers, found=found, **options)
+        typed = await _with_secret(typed, open_questions.questions)
+        answers = [_one_answer(runs, await _named_by_key(runs, open_questions, typed, options["key"]), open_questions)]
+    receipts = await runs.answer(open_questions.run, answers, open_questions=open_questions, **options)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
-        _print_receipts(receipts, found.questions)
-        _print_rules(answers, found.questions)
+        _print_receipts(receipts, open_questions.questions)
+        _print_rules(answers, open_questions.questions)
     return DONE
 
 
-async def _named_by_key(runs: Runs, found: OpenQuestions, typed: Typed, key: str | None) -> Typed:
-    """Return the arguments with the question that was answered under this key before: a retry means that one."""
-    if key is None or typed.question is not None or found.silence is not None:
+async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
+    """Return the arguments with the value of a secret of which only the question was named."""
+    question = typed.named_secret(open_)
+    if question is None:
         return typed
-    question = await runs.answering.closed_under(runs.tree, found.run, key)
+    value = await read_value(f"{place(question.address)}: ")
+    if value is None or not value.strip():
+        raise BadUsage(f"no value was given; type it, pipe it in, or: holdfast answer RUN {typed.words[0]} VALUE")
+    return replace(typed, words=[question.id, value])
+
+
+async def _named_by_key(runs: Runs, open_questions: OpenQuestions, typed: Typed, key: str | None) -> Typed:
+    """Return the arguments with the question that was answered under this key before: a retry means that one."""
+    if key is None or typed.question is not None or open_questions.silence is not None:
+        return typed
+    question = await runs.answering.closed_under(runs.tree, open_questions.run, key)
     return typed if question is None else typed.about(question)
 
 
-def _one_answer(runs: Runs, typed: Typed, found: OpenQuestions) -> Answer:
+def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -> Answer:
     """Return the answer to the named question, or to the only open one."""
-    run, open_ = found.run, found.questions
     if typed.question is not None:
-        question = find_question(open_, typed.question)
+        question = find_question(open_questions.questions, typed.question)
         # A closed question may be answered again under the same key: its owner then returns the first receipt.
-        question = question or find_question(runs.answering.memory.of(run), typed.question)
+        question = question or find_question(runs.answering.memory.of(open_questions.run), typed.question)
         return typed.answer(question.id if question else typed.question, question)
-    if len(open_) > 1:
-        names = ", ".join(f"{question.id} ({place(question.address)})" for question in open_)
-        raise Ambiguous(f"{len(open_)} questions are open in {run}; name one: {names}")
-    if not open_ and found.has_ended:
+    question = only_question(open_questions)
+    return typed.answer(question.id, question)
+
+
+def only_question(open_questions: OpenQuestions) -> Question:
+    """Return the question of a run where only one is open. Raises `Ambiguous`, or `Refusal` if there is none."""
+    run, questions = open_questions.run, open_questions.questions
+    if len(questions) > 1:
+        raise Ambiguous(f"{len(questions)} questions are open in {run}; name one: {names_of(open_questions)}")
+    if questions:
+        return questions[0]
+    if open_questions.has_ended:
         raise Refusal("run_closed", f"run {run} has ended and has no open questions")
-    if not open_:
-        raise Refusal("unknown_question", f"run {run} has no open question now")
-    return typed.answer(open_[0].id, open_[0])
+    raise Refusal("unknown_question", f"run {run} has no open question now")
+
+
+def names_of(open_questions: OpenQuestions) -> str:
+    """Return what the open questions can be named by."""
+    return ", ".join(f"{question.id} ({place(question.address)})" for question in open_questions.questions) or "none"
 
 
 def _unknown(run: str, pattern: str, open_: list[Question]) -> Refusal:
@@ -282,7 +381,7 @@ def _print_receipts(receipts: list[Receipt | Sent], open_: list[Question]) -> No
     for receipt in receipts:
         name = names.get(receipt.question, receipt.question)
         if isinstance(receipt, Sent):
-            print_text(f"sent to {receipt.owner}: {name}; it counts once a worker has taken it")
+            print_text(f"sent to {receipt.owner}: {name}; it counts as soon as a worker has received it")
         else:
             waits = "; more answers are needed" if receipt.status == "waiting_quorum" else ""
             print_text(f"{'accepted' if waits else receipt.status} by {receipt.by}: {name}{waits}")
@@ -300,31 +399,3 @@ def _print_rules(answers: list[Answer], open_: list[Question]) -> None:
             case {"granted": True, "scope": "always"} if answer.question in tools:
                 say("allowed for this run; for every run, add to the agent in the blueprint:")
                 say(f"  permissions: [{{tool: {tools[answer.question]}, action: allow}}]")
-
-
-async def _steps_asked(runs: Runs, run: str) -> dict[str, str]:
-    """Return the place of each question by its id; none if no worker can be asked."""
-    try:
-        events = await runs.events(run)
-    except (NoWorker, UnknownRun):
-        return {}
-    return {event.data.id: place(event.address) for event in events if isinstance(event.data, QuestionEvent)}
-
-
-async def _history(run: str, as_json: bool) -> int:
-    session = await open_session()
-    run = await session.runs.resolve(run)
-    answers = await answers_given(session.connection.client, run)
-    if as_json:
-        print_json([answer.to_json() for answer in answers])
-    elif answers:
-        steps = await _steps_asked(session.runs, run)
-        rows = [
-            (f"{answer.at.astimezone():%Y-%m-%d %H:%M}", answer.by or "?", steps.get(answer.question, answer.question))
-            + (answer.action, answer.comment or "", preview(answer.content))
-            for answer in answers
-        ]
-        print_table(("WHEN", "WHO", "QUESTION", "ACTION", "COMMENT", "CONTENT"), rows)
-    else:
-        say("No answers yet.")
-    return DONE

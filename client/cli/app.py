@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import signal
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+USAGE = 2
 BROKEN_PIPE = 141
 """Exit code that a shell reports for a process ended by SIGPIPE."""
 GROUPS = {
     "Run": {
         "run": ("running", "Start a run, answer its questions, print its result."),
         "start": ("running", "Start a run and print its id."),
-        "attach": ("running", "Attend a run from this terminal."),
+        "attach": ("running", "Continue a run in this terminal."),
+        "schedule": ("scheduling", "Start runs at given times or intervals."),
     },
     "Answer": {
         "questions": ("answering", "List open questions; with RUN, those of that run."),
         "answer": ("answering", "Answer a question of a run."),
-        "history": ("answering", "List the answers of a run: who, what, when."),
+        "send": ("sending", "Send an event of another system to a run."),
+        "claim": ("assigning", "Keep a question for yourself, for a while."),
+        "release": ("assigning", "End a claim."),
+        "delegate": ("assigning", "Delegate your answer to somebody else."),
+        "reassign": ("assigning", "Replace the people that a question waits for."),
+        "comment": ("auditing", "Add a comment to a question, in the record."),
+        "history": ("histories", "List what people did in a run; export and verify the record."),
     },
     "Look": {
         "runs": ("viewing", "List runs, newest first."),
@@ -49,15 +59,25 @@ GROUPS = {
         "schema": ("authoring", "Print the language's JSON Schema, for editors."),
     },
     "Serve": {
+        "serve": ("inbox", "Serve the inbox and the API for people and programs."),
+        "mcp": ("assistants", "Serve runs and questions to an assistant, by MCP."),
+        "token": ("inbox", "Create, list and revoke API tokens of the server."),
         "dev": ("serving", "Run a local Temporal, its UI and a worker in the foreground."),
         "worker": ("serving", "Run a worker in the foreground, as python worker.py does."),
+        "notify": ("notifying", "List the notification channels, and test one."),
+        "secret": ("secrets", "List, rotate and remove the secrets that people have entered."),
+        "doctor": ("examining", "Find what is wrong with a deployment, and how to fix it."),
         "setup": ("serving", "Prepare a Temporal namespace: search attributes, retention."),
-        "replay": ("serving", "Replay recorded histories on the current code."),
+        "replay": ("replaying", "Replay recorded histories, or all open runs, on the current code."),
+        "erase": ("auditing", "Erase what people wrote in a run from the record."),
         "gc": ("serving", "Remove stored large values that no history refers to."),
         "down": ("serving", "Stop the embedded server."),
     },
 }
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
+
+EXTRAS = {"mcp": "mcp,serve", "notify": "serve", "serve": "serve", "token": "serve"}
+"""The extra that a command needs."""
 
 
 class Commands(TyperGroup):
@@ -72,6 +92,10 @@ class Commands(TyperGroup):
         for number, word in enumerate(args, 1):
             if any("\ud800" <= character <= "\udfff" for character in word):
                 raise typer.BadParameter(f"argument {number} ({ascii(word)}) is not UTF-8 text")
+        # The list of commands tells a newcomer more than that one is missing; a shell completes without any.
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)
+            raise typer.Exit(USAGE)
         if args[:1] == ["--json"] and len(args) > 1:  # --json is an option of each command, not of the group
             args = [args[1], "--json", *args[2:]]
         return super().parse_args(ctx, args)
@@ -91,7 +115,16 @@ class Commands(TyperGroup):
         """See base class."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"holdfast.client.cli.{COMMANDS[cmd_name]}")
+        try:
+            module = importlib.import_module(f"holdfast.client.cli.{COMMANDS[cmd_name]}")
+        except ModuleNotFoundError as error:
+            if cmd_name not in EXTRAS or (error.name or "").startswith("holdfast"):
+                raise
+            typer.echo(
+                f"holdfast {cmd_name} needs more: pip install 'holdfast[{EXTRAS[cmd_name]}]' ({error})", err=True
+            )
+            raise typer.Exit(USAGE) from None
+        _take_ctrl_c()
         return typer.main.get_group(module.app).commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -101,7 +134,13 @@ class Commands(TyperGroup):
                 formatter.write_dl([(f"{name:9}", text) for name, (_, text) in group.items()])
 
 
-app = typer.Typer(cls=Commands, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+def _take_ctrl_c() -> None:
+    """Have Ctrl-C raise KeyboardInterrupt from here on, where all is imported: `client/__main__.py` has it kill."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+app = typer.Typer(cls=Commands, rich_markup_mode=None, add_completion=True, pretty_exceptions_enable=False)
 
 
 def _version(wanted: bool) -> None:
@@ -123,6 +162,12 @@ def holdfast(
     """Durable agent pipelines on Temporal that stop for people."""
 
 
-def command_line() -> Any:
-    """Return the command line as a callable."""
-    return typer.main.get_command(app)
+def run_command(words: Sequence[str]) -> int:
+    """Run the command line in this process, and return its exit code."""
+    try:
+        typer.main.get_command(app)(list(words), prog_name="holdfast")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    return 0

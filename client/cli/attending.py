@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from holdfast.client.answering import Sent
+from holdfast.client.cli.live_lines import LiveLines
 from holdfast.client.events import Stream
-from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, Terminal
+from holdfast.client.prompts import AnswerFile, AnswerSource, PipedAnswers, Terminal, can_edit
 from holdfast.client.reading import read_entries
-from holdfast.client.render import console, place, progress
+from holdfast.client.render import closing_text, console, place, progress
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
-from holdfast.protocol.events import Event
-from holdfast.protocol.people import knows_groups_of, why_not
+from holdfast.protocol.events import Event, QuestionClosed
+from holdfast.protocol.people import SIGN_IN, knows_groups_of, why_not
 from holdfast.protocol.questions import Question
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
@@ -41,6 +42,28 @@ class Parked:
     questions: list[Question]
 
 
+class NotOpenError(Exception):
+    """The question at the prompt is not open any more; the message says what became of it."""
+
+
+async def answer_while_open(
+    source: AnswerSource, question: Question, check_open: Callable[[Question], Awaitable[None]]
+) -> Answer | None:
+    """Return the answer of a source; look meanwhile whether the question is still open.
+
+    Args:
+        check_open: Raises `NotOpenError` if the question is answered elsewhere, or changed, or its deadline has passed.
+    """
+    asking = asyncio.ensure_future(source.answer(question))
+    try:
+        while not (await asyncio.wait([asking], timeout=LONGEST_PAUSE))[0]:
+            await check_open(question)
+    finally:
+        asking.cancel()
+        await asyncio.wait([asking])
+    return asking.result()
+
+
 class Attendance:
     """One terminal attending one run."""
 
@@ -50,19 +73,30 @@ class Attendance:
         self._stream = Stream(runs.tree, run)
         self._read: dict[str, int] = {}
         self._left_open: set[str] = set()
+        self._closed: dict[str, str] = {}
+        """What became of questions, by id."""
         self._last_notice = ""
         self._pause = SHORTEST_PAUSE
+        self._lines = LiveLines(out)
 
     async def until_rest(self) -> Outcome | Parked:
         """Attend the run until it has ended, or waits for a person who does not answer here."""
+        try:
+            return await self._until_rest()
+        finally:
+            self._lines.hide()
+
+    async def _until_rest(self) -> Outcome | Parked:
         while not await self._has_ended():
             question = self._next_question()
             if question is not None:
+                self._lines.hide()
                 await self._answer(question)
                 self._pause = SHORTEST_PAUSE
             elif self.waits_for_a_person and self.state:
                 return Parked(self.state.questions)
             else:
+                self._lines.show()
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 1.3, LONGEST_PAUSE)
         return await self.runs.result(self.run)
@@ -84,6 +118,9 @@ class Attendance:
             return (await self.runs.handle(self.run).describe()).status in STATUSES
         if events:
             self._pause = SHORTEST_PAUSE
+        closed = (event.data for event in events if isinstance(event.data, QuestionClosed))
+        self._closed |= {closing.id: closing_text(closing) for closing in closed}
+        self._lines.take(self.state.blueprint, events)
         for line in filter(None, map(progress, events)):
             self.out.print(line)
         paused = self.state.status == "paused"
@@ -118,18 +155,37 @@ class Attendance:
             self.out.print(f"{place(question.address)}: {reason}", style="yellow")
             self._left_open.add(question.id)
             return None
-        for source in self.sources:
-            answer = source.answer(question)
-            if answer is not None:
-                return await self._send(question, answer, source)
+        try:
+            for source in self.sources:
+                answer = await answer_while_open(source, question, self._check_open)
+                if answer is not None:
+                    return await self._send(question, answer, source)
+        except NotOpenError as closed:
+            self.out.print(f"{place(question.address)}: {closed}", style="yellow")
+            return None
         self._left_open.add(question.id)
         return None
+
+    async def _check_open(self, question: Question) -> None:
+        """Print what is new, and raise `NotOpenError` unless the question is still open here as it was shown."""
+        await self._has_ended()
+        if self.state is None:  # no worker responds: the question stands
+            return
+        current = next((other for other in self.state.questions if other.id == question.id), None)
+        if current is None:
+            raise NotOpenError(self._closed.get(question.id, "it is not open any more"))
+        if current.digest != question.digest:
+            raise NotOpenError("it has changed, and is asked again")
+        if self._why_not(current):
+            raise NotOpenError("it waits for somebody else now")
 
     def _why_not(self, question: Question) -> str | None:
         """Return the reason not to ask the person at this terminal, if the configuration gives one."""
         people, groups = question.people, self.runs.answering.groups
         if self.by in question.accepted_by:
             return f"{question.so_far}; it waits for another person"
+        if question.proof is not None:
+            return SIGN_IN
         return why_not(people, self.by, groups) if knows_groups_of(people, groups) else None
 
     async def _send(self, question: Question, answer: Answer, source: AnswerSource) -> None:
@@ -141,11 +197,13 @@ class Attendance:
         if any(isinstance(receipt, Receipt) and receipt.status == "waiting_quorum" for receipt in receipts):
             self._left_open.add(question.id)  # this person has answered it; others have not
         if any(isinstance(receipt, Sent) for receipt in receipts):
-            self.out.print("no worker responds: the answer was sent and is taken once one runs", style="yellow")
+            self.out.print(
+                "no worker responds: the answer was sent, and is processed as soon as one runs", style="yellow"
+            )
 
     def _refused(self, question: Question, refusal: Refusal, source: AnswerSource) -> None:
         if refusal.code in ELSEWHERE:
-            self.out.print(f"{place(question.address)} was closed meanwhile: {refusal}", style="yellow")
+            self.out.print(f"{place(question.address)} was closed in the meantime: {refusal}", style="yellow")
         elif refusal.code in AGAIN:
             source.refused(question, str(refusal))
         else:
@@ -153,13 +211,12 @@ class Attendance:
             self._left_open.add(question.id)
 
 
-def answer_sources(answers: Path | None, *, as_json: bool) -> list[AnswerSource]:
+def answer_sources(answers: Path | None) -> list[AnswerSource]:
     """Return the sources of answers, in the order in which they are asked: a file, then standard input."""
     out = console()
     files: list[AnswerSource] = [] if answers is None else [AnswerFile(read_entries(answers), out)]
     if sys.stdin is None or sys.stdin.closed:
         return files
     if sys.stdin.isatty():
-        # The line editor writes to standard output, where nothing but JSON may appear.
-        return [*files, Terminal(out, editing=sys.stdout.isatty() and not as_json)]
+        return [*files, Terminal(out, editing=can_edit())]
     return [*files, PipedAnswers(out)]

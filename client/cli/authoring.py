@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from holdfast.blueprint import Blueprint, expand
+from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.explain import explain as explanation
+from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.blueprint.schema import language_schema
+from holdfast.client.archive import is_record_installed
 from holdfast.client.cli.command import quiet_core
 from holdfast.client.cli.flags import AsJson, Check, File
 from holdfast.client.cli.output import DONE, USAGE, print_json, print_text, say
@@ -53,7 +59,7 @@ def validate(
         raise typer.Exit(USAGE)
     parsed = examine(file)
     checked = asyncio.run(_looked_up(parsed, connect)) if check and not parsed.problems else Checked()
-    problems = parsed.problems or checked.problems
+    problems = parsed.problems or [*checked.problems, *(_problems_of_hooks(file) if check else [])]
     listed = problems or parsed.warnings
     for problem in listed:
         say(str(problem))
@@ -68,6 +74,20 @@ def validate(
     elif parsed.blueprint is not None and not problems:
         _print_valid(file, parsed, expanded)
     raise typer.Exit(USAGE if problems else DONE)
+
+
+def _problems_of_hooks(file: Path) -> list[Problem]:
+    """Return what is wrong with the webhooks of this folder's configuration that start the blueprint."""
+    try:
+        config = load_config()
+    except ConfigError:  # the look-up tells of it
+        return []
+    if not config.hooks or not is_record_installed():
+        return []
+    # Imported here, as a machine of authors alone has no library of pages.
+    hooks = importlib.import_module("holdfast.client.serve.hooks")
+    found: list[tuple[str, str, str]] = [problem.partition(": ") for problem in hooks.problems_with(config, file)]
+    return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in found]
 
 
 async def _looked_up(parsed: Parsed, connect: bool) -> Checked:
@@ -115,7 +135,8 @@ def _print_valid(file: Path, parsed: Parsed, expanded: bool) -> None:
 @app.command()
 def explain(file: File, as_json: AsJson = False) -> None:
     """Explain in plain words what a blueprint will do: its steps, its questions to people, its cost, its result."""
-    description = explanation(_valid(file, as_json))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    description = explanation(_valid(file, as_json), min(columns, WIDTH))
     if as_json:
         print_json(description.to_json())
     else:

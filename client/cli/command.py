@@ -15,7 +15,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.cli.output import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, print_json, say
 from holdfast.client.config import ConfigError
 from holdfast.client.embedded import ServerUnreachable
-from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RunExists
+from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RecordError, RunExists
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, TaskFailing
@@ -37,6 +37,7 @@ EXPECTED: dict[type[Exception], tuple[int, str]] = {
     TaskFailing: (UNREACHABLE, "workflow_task_failing"),
     NoWorker: (UNREACHABLE, "no_worker"),
     ServerUnreachable: (UNREACHABLE, "server_unreachable"),
+    RecordError: (UNREACHABLE, "record_unreachable"),
     RPCError: (UNREACHABLE, "server_error"),
 }
 """Every failure that a person can cause or repair, with its exit code and its type in JSON."""

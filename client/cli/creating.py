@@ -23,35 +23,41 @@ holdfast create [FILE] --from PLAN         make one from a plan: JSON, or a text
 the language: docs/blueprint.md"""
 
 
+_Target = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]",
+        help="The file to write; default: NAME.yaml. With --template a folder; default: NAME. Never overwritten.",
+    ),
+]
+_Template = Annotated[
+    str | None, typer.Option("--template", metavar="NAME", help="Copy an example, with its tools and tests.")
+]
+_Wizard = Annotated[bool, typer.Option("--wizard", help="Ask some questions and write a blueprint from the answers.")]
+_Run = Annotated[
+    str | None, typer.Option("--run", metavar="RUN", help="Continue the questions of an earlier --wizard.")
+]
+_Plan = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="PLAN",
+        help="Make the blueprint from a plan: JSON, ReWOO, LLMCompiler or HuggingGPT; - reads standard input.",
+    ),
+]
+_Goal = Annotated[
+    str | None, typer.Option("--goal", metavar="TEXT", help="The goal of the plan, if it names none itself.")
+]
+
+
 @app.command()
 def create(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="The file to write; default: NAME.yaml. With --template a folder; default: NAME. Never overwritten.",
-        ),
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option("--template", metavar="NAME", help="Copy an example, with its tools and tests.")
-    ] = None,
-    wizard: Annotated[
-        bool, typer.Option("--wizard", help="Ask some questions and write a blueprint from the answers.")
-    ] = False,
-    run: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Continue the questions of an earlier --wizard.")
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="PLAN",
-            help="Make the blueprint from a plan: JSON, ReWOO, LLMCompiler or HuggingGPT; - reads standard input.",
-        ),
-    ] = None,
-    goal: Annotated[
-        str | None, typer.Option("--goal", metavar="TEXT", help="The goal of the plan, if it names none itself.")
-    ] = None,
+    file: _Target = None,
+    template: _Template = None,
+    wizard: _Wizard = False,
+    run: _Run = None,
+    plan: _Plan = None,
+    goal: _Goal = None,
     answers: AnswersFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,9 +86,9 @@ def create(
 
 def _check_one_way(ways: Mapping[str, object]) -> None:
     """Leave with exit code 2 if more than one way is given."""
-    given = [option for option, value in ways.items() if value]
-    if len(given) > 1:
-        raise _misuse(f"{given[0]} cannot be combined with {' or '.join(given[1:])}, or its options")
+    chosen = [option for option, value in ways.items() if value]
+    if len(chosen) > 1:
+        raise _misuse(f"{chosen[0]} cannot be combined with {' or '.join(chosen[1:])}, or its options")
 
 
 def _misuse(text: str) -> typer.Exit:

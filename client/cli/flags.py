@@ -7,9 +7,15 @@ from typing import Annotated
 
 import typer
 
+from holdfast.client.cli.completing import complete_run
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A blueprint.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
-SomeRun = Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.", autocompletion=complete_run)
+]
+SomeRun = Annotated[
+    str | None, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.", autocompletion=complete_run)
+]
 OfBlueprint = Annotated[
     str | None, typer.Option("--blueprint", metavar="NAME", help="Every run of this blueprint that has not ended.")
 ]
@@ -19,6 +25,7 @@ By = Annotated[
     str | None,
     typer.Option("--by", metavar="USER", help="The person who answers; default: HOLDFAST_USER, else your login."),
 ]
+IdempotencyKey = Annotated[str | None, typer.Option("--key", metavar="K", help="Idempotency key.")]
 Input = Annotated[
     str | None,
     typer.Option(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.source import plain, read
 from holdfast.client.cli.output import DONE
 from holdfast.client.cli.writing import check_free, print_command, write_all
@@ -44,9 +44,8 @@ async def create_from_template(name: str, folder: Path | None, as_json: bool) ->
 def template_files(name: str) -> dict[str, str]:
     """Return the texts of a template by file name, with a configuration that names its tools. Raises `BadUsage`."""
     if name not in template_names():
-        close = difflib.get_close_matches(name, template_names(), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise BadUsage(f"no template {name!r}; {hint}there are: {', '.join(template_names())}")
+        hint = did_you_mean(name, template_names())
+        raise BadUsage(f"no template {name!r}; {f'{hint} ' if hint else ''}there are: {', '.join(template_names())}")
     texts = {path.name: path.read_text(encoding="utf-8") for path in _files(EXAMPLES / name)}
     for folder, module in sorted({match for text in texts.values() for match in _MODULE.findall(text)}):
         texts[f"{module}.py"] = (EXAMPLES / folder / f"{module}.py").read_text(encoding="utf-8")

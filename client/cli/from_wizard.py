@@ -16,7 +16,7 @@ from holdfast.client.cli.output import DONE, WAITING, print_json, say
 from holdfast.client.cli.running import print_outcome
 from holdfast.client.cli.session import Session, open_session
 from holdfast.client.cli.writing import check_free, print_command, run_command, write_all
-from holdfast.client.prompts import PromptInterrupted
+from holdfast.client.prompt import PromptInterrupted
 from holdfast.client.reading import BadUsage, person
 from holdfast.client.render import console
 from holdfast.client.states import Outcome
@@ -49,7 +49,7 @@ async def create_by_wizard(dialog: Dialog) -> int:
     """Ask the questions, and write the blueprint once all are answered; return the exit code."""
     if dialog.file is not None:
         check_free(dialog.file)
-    sources = answer_sources(dialog.answers, as_json=dialog.as_json)
+    sources = answer_sources(dialog.answers)
     session = await open_session()
     run = await _start_or_find(session, dialog)
     attendance = Attendance(session.runs, run, sources=sources, by=person(None), out=console())

@@ -11,6 +11,8 @@ import sys
 
 from holdfast.protocol.display import clean, escaped_in_json
 
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+"""Moves the cursor home and clears the screen."""
 DONE, FAILED, USAGE, WAITING, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
@@ -28,6 +30,12 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
 def print_text(text: str, *, end: str = "\n") -> None:
     """Print a result on standard output: as it is into a file or a pipe, harmless on a terminal."""
     print(clean(text) if sys.stdout.isatty() else text, end=end, flush=True)
+
+
+def clear_screen() -> None:
+    """Clear the terminal, if standard output is one."""
+    if sys.stdout.isatty():
+        print(CLEAR, end="", flush=True)
 
 
 def say(text: str) -> None:

@@ -153,7 +153,7 @@ def _plan_of(text: str) -> JSON:
     try:
         return from_json(text)
     except ValueError as error:
-        raise Refusal("invalid_answer", f"the plan stays as it is: this is not JSON: {error}") from None
+        raise Refusal("invalid_answer", f"the plan was not changed: this is not JSON: {error}") from None
 
 
 def _kept(text: str, planned: Planned) -> Path:

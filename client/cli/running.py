@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
 from holdfast.blueprint import Blueprint
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.client.cli.attending import Attendance, Parked, answer_sources
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
 from holdfast.client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
-from holdfast.client.prompts import AnswerFile, AnswerSource, PromptInterrupted
+from holdfast.client.prompt import PromptInterrupted
+from holdfast.client.prompts import AnswerFile, AnswerSource, Terminal
 from holdfast.client.reading import BadUsage, input_of, person
 from holdfast.client.render import console, done_text, failure_text, waiting_text
-from holdfast.client.runs import Runs
+from holdfast.client.reports import done_before, outcome_json
+from holdfast.client.serve.addresses import question_address
 from holdfast.client.states import Done, Outcome
-from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import NoWorker
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -127,7 +127,7 @@ class _Attendant:
 async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     blueprint, parsed = arguments.read()
     input_ = input_of(arguments.input, blueprint.inputs)
-    sources = answer_sources(attendant.answers, as_json=attendant.as_json)
+    sources = answer_sources(attendant.answers)
     session = await open_session()
     await _look_up(session, arguments, blueprint, parsed)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
@@ -158,14 +158,18 @@ async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> i
 
 
 async def _attach(run: str, attendant: _Attendant) -> int:
-    sources = answer_sources(attendant.answers, as_json=attendant.as_json)
+    sources = answer_sources(attendant.answers)
     session = await open_session()
     run = await session.runs.resolve(run)
     return await _attend(session, run, sources, attendant)
 
 
 async def _attend(session: Session, run: str, sources: list[AnswerSource], attendant: _Attendant) -> int:
-    attendance = Attendance(session.runs, run, sources=sources, by=person(attendant.by), out=console())
+    by = person(attendant.by)
+    inbox = await session.inbox(by)
+    if inbox and any(isinstance(source, Terminal) for source in sources):
+        say(f"answer here, or at {inbox}")
+    attendance = Attendance(session.runs, run, sources=sources, by=by, out=console())
     files = [source for source in sources if isinstance(source, AnswerFile)]
     try:
         end = await attendance.until_rest()
@@ -179,7 +183,7 @@ async def _attend(session: Session, run: str, sources: list[AnswerSource], atten
         for file in files:
             _print_unused(file, attendant)
     if isinstance(end, Parked):
-        return _parked(run, end, attendant.as_json)
+        return _parked(run, end, inbox, attendant.as_json)
     done = await done_before(session.runs, end) if attendant.as_json else None
     return print_outcome(end, attendant.as_json, done)
 
@@ -190,7 +194,7 @@ def _print_unused(file: AnswerFile, attendant: _Attendant) -> None:
         say(f"unused answers in {attendant.answers}: {'; '.join(unused)}")
 
 
-def _parked(run: str, parked: Parked, as_json: bool) -> int:
+def _parked(run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
     """Print the open questions and the commands that answer them; return the exit code."""
     if as_json:
         questions = [question.model_dump(mode="json") for question in parked.questions]
@@ -198,17 +202,17 @@ def _parked(run: str, parked: Parked, as_json: bool) -> int:
     say(f"\nrun {run} waits for a person")
     console().print(waiting_text(parked.questions), end="")
     say(f"or answer at this terminal with: holdfast attach {run}")
+    if inbox:
+        say(f"or in a browser, at {_page_of(parked, inbox)}")
     return WAITING
 
 
-async def done_before(runs: Runs, outcome: Outcome) -> list[Done] | None:
-    """Return the finished steps of a run that did not complete; None if it did, or if no worker can be asked."""
-    if outcome.status == "completed":
-        return None
-    try:
-        return await runs.done(outcome.run)
-    except (NoWorker, UnknownRun):
-        return None
+def _page_of(parked: Parked, inbox: str) -> str:
+    """Return the address that shows what a run waits for: a single question's own page, else the inbox."""
+    if len(parked.questions) != 1:
+        return inbox
+    parts = urlsplit(inbox)  # a one-time link signs in at any page
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + question_address(parked.questions[0])))
 
 
 def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None = None) -> int:
@@ -223,22 +227,3 @@ def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None =
         if done:
             console().print(done_text(done), end="")
     return DONE if outcome.status == "completed" else FAILED
-
-
-def outcome_json(outcome: Outcome, done: Sequence[Done] | None = None) -> JSONObject:
-    """Return the JSON object of `run --json` and `result --json`."""
-    steps = {"done": None if done is None else [asdict(step) for step in done]}
-    return {
-        "run": outcome.run,
-        "status": outcome.status,
-        "output": outcome.output,
-        "context": outcome.context,
-        "error": error_json(outcome),
-        **({} if outcome.status not in ("failed", "cancelled") else steps),
-    }
-
-
-def error_json(outcome: Outcome) -> JSONObject | None:
-    """Return why a run did not complete: type, message, address, reason; None if it did."""
-    fields = {"type", "message", "address", "reason"}
-    return None if outcome.error is None else outcome.error.model_dump(mode="json", include=fields)

@@ -1,12 +1,9 @@
-"""The commands for operating: `dev`, `worker`, `setup`, `replay`, `gc`, `down`."""
+"""The commands for operating: `dev`, `worker`, `setup`, `gc`, `down`."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -24,13 +21,19 @@ from holdfast.client.cli.flags import AsJson
 from holdfast.client.cli.output import DONE, print_json, say
 from holdfast.client.cli.session import open_session
 from holdfast.client.config import load_config
-from holdfast.client.connection import ensure_search_attributes, missing_search_attributes, payload_place
+from holdfast.client.config.sections import MOST_PROCESSES
+from holdfast.client.connection import (
+    ensure_search_attributes,
+    missing_search_attributes,
+    payload_place,
+    registering,
+)
 from holdfast.client.embedded.server import RETENTION
 from holdfast.client.embedded.worker import WORKER
-from holdfast.client.history import histories
 from holdfast.client.payloads import folder_of
 from holdfast.client.payloads.collection import StoredAmount, clear
-from holdfast.client.reading import BadUsage, from_json, text_of_file
+from holdfast.client.reading import BadUsage, person
+from holdfast.client.serve.once import once_link
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -45,7 +48,7 @@ def dev(
         int | None, typer.Option("--ui-port", metavar="N", min=1, max=65535, help="Port of the UI.")
     ] = None,
 ) -> None:
-    """Run a local Temporal, its UI and a worker in the foreground; restart them if they die. Ctrl-C stops them."""
+    """Run a local Temporal, its UI, a worker and the inbox in the foreground; restart what dies. Ctrl-C stops them."""
     perform(_dev(db, ui_port))
 
 
@@ -54,11 +57,22 @@ def worker(
     make_current: Annotated[
         bool, typer.Option("--make-current", help="Make this worker's version, HOLDFAST_BUILD_ID, the current one.")
     ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            metavar="N",
+            min=1,
+            max=MOST_PROCESSES,
+            help="Number of worker processes; default: [worker] processes, else 1.",
+        ),
+    ] = None,
 ) -> None:
     """Run a worker in the foreground for the server that TEMPORAL_ADDRESS names, as python worker.py does."""
     sys.stdout.flush()
     sys.stderr.flush()
     options = ["--make-current"] if make_current else []
+    options += [] if processes is None else ["--processes", str(processes)]
     os.execv(sys.executable, [sys.executable, *WORKER, *options])
 
 
@@ -66,18 +80,6 @@ def worker(
 def setup(as_json: AsJson = False) -> None:
     """Prepare a namespace: register the search attributes, keep closed runs for 90 days. Can be repeated."""
     perform(_setup(as_json), as_json)
-
-
-@app.command()
-def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN|HISTORY.json", help="A run, or a file of histories.")],
-    as_json: AsJson = False,
-) -> None:
-    """Replay recorded histories on the current code: exit code 0 if all replay, 1 if one does not.
-
-    A file holds one history, as Temporal's UI and CLI save it, or {"histories": [{"workflow": ID, "events": […]}, …]}.
-    """
-    perform(_replay(run, as_json), as_json)
 
 
 @app.command()
@@ -93,12 +95,14 @@ def gc(
 
 @app.command()
 def down(as_json: AsJson = False) -> None:
-    """Stop the embedded server and its worker. Runs are kept and go on when a command starts it again."""
+    """Stop the embedded server, its worker and its inbox. Runs are kept and go on when a command starts it again."""
     perform(_down(as_json), as_json)
 
 
 async def _dev(db: Path | None, ui_port: int | None) -> int:
-    await embedded.foreground(load_config(), db, ui_port)
+    config = load_config()
+    user = config.serve.user or person(None)
+    await embedded.foreground(config, db, ui_port, lambda url: once_link(config, url, user))
     return DONE
 
 
@@ -118,8 +122,9 @@ async def _down(as_json: bool) -> int:
 async def _setup(as_json: bool) -> int:
     session = await open_session()
     client = session.connection.client
-    missing = await missing_search_attributes(client, client.namespace)
-    await ensure_search_attributes(client, client.namespace)
+    with registering(client.namespace):
+        missing = await missing_search_attributes(client, client.namespace)
+        await ensure_search_attributes(client, client.namespace)
     days, trouble = await _keep_closed_runs(client)
     if as_json:
         done = {"namespace": client.namespace, "registered": missing, "retention_days": days, "trouble": trouble}
@@ -194,37 +199,3 @@ def _age(text: str) -> float:
 
 def _format_amount(amount: StoredAmount) -> str:
     return f"{amount.files} file{'' if amount.files == 1 else 's'} ({amount.bytes / 1000:,.1f} kB)"
-
-
-async def _replay(run: str, as_json: bool) -> int:
-    """Replay in a separate process: the client must not import workflows."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(run)
-        if path.suffix == ".json" or path.is_file():
-            _check_histories(path)
-        else:
-            path = await _saved(run, Path(folder))
-        options = ["--json"] if as_json else []
-        process = await asyncio.create_subprocess_exec(sys.executable, *WORKER, "--replay", str(path), *options)
-        return await process.wait()
-
-
-def _check_histories(path: Path) -> None:
-    """Raise `BadUsage` if the file holds no histories, before a process is started for it."""
-    try:
-        value = from_json(text_of_file(path))
-    except ValueError as error:
-        raise error if isinstance(error, BadUsage) else BadUsage(f"{path} is not JSON: {error}") from None
-    if not isinstance(value, dict) or not ({"events", "histories"} & value.keys()):
-        raise BadUsage(f'{path} holds no histories: expected {{"events": […]}} or {{"histories": […]}}')
-
-
-async def _saved(run: str, folder: Path) -> Path:
-    """Write the histories of a run to a file and return its path."""
-    session = await open_session()
-    run = await session.runs.resolve(run)
-    recorded = [history async for history in histories(session.connection.client, run)]
-    path = folder / "histories.json"
-    entries = [{"workflow": history.workflow_id, **history.to_json_dict()} for history in recorded]
-    path.write_text(json.dumps({"histories": entries}))
-    return path

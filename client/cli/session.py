@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
+from temporalio.client import Client
+
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
+from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_record_installed
 from holdfast.client.cli.output import say
-from holdfast.client.config import Config, load_config
+from holdfast.client.config import Config, WorkerVariables, load_config
 from holdfast.client.connection import Connection, connect
+from holdfast.client.embedded import ServerUnreachable, ensure_inbox
+from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
+from holdfast.client.encryption import key_ring
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
+from holdfast.client.serve.once import once_link
+from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.events import Event
 
 
 @dataclass(frozen=True)
@@ -29,16 +41,99 @@ class Session:
         namespace = self.connection.client.namespace
         return f"{self.connection.ui_url}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
 
+    async def inbox(self, user: str) -> str | None:
+        """Return the address of the inbox, for the embedded server with a one-time link for this user; None for none.
+
+        Starts the inbox beside the embedded server if it does not run, and does not wait until it serves.
+        """
+        if not self.connection.embedded:
+            return self.config.serve.url
+        try:
+            url = await ensure_inbox(self.config)
+        except ServerUnreachable as error:
+            say(f"no inbox: {error}")
+            return None
+        return url and once_link(self.config, url, user)
+
 
 async def open_session() -> Session:
     """Load the configuration and connect, to the embedded server if no other is configured."""
     config = load_config()
     connection = await connect(config, tell=say)
+    # The inbox beside the embedded server is told where to connect, and where the key is, as its worker is.
+    key_file = inbox_key_file(config.home) if connection.embedded else WorkerVariables.read().inbox_key_file
     answering = Answering(
         keys=config.answer_keys(),
-        memory=QuestionMemory(config.home / "questions.json"),
+        inbox=inbox_key(key_file) if key_file else None,
+        memory=QuestionMemory(config.home / "questions.json", key_ring(config)),
         groups=config.groups,
         secrets=keeper(config, embedded=connection.embedded),
         limits=config.limits,
     )
-    return Session(config, connection, Runs(connection.client, connection.task_queue, answering))
+    runs = Runs(connection.client, connection.task_queue, answering, record_of(config, connection))
+    return Session(config, connection, runs)
+
+
+class LaterRecord:
+    """The record of a command, opened when the command first needs it: most commands do not, and it loads much."""
+
+    def __init__(self, config: Config, client: Client) -> None:
+        self._config, self._client = config, client
+        self._opened: Archive | None = None
+
+    async def events(self, workflow: str, start: int, last_iterations: int | None) -> ArchivedEvents:
+        """See `Archive`."""
+        archive = self._open()
+        if archive is None:
+            return ArchivedEvents(next_offset=start)
+        return await archive.events(workflow, start, last_iterations)
+
+    async def end(self, run: str) -> ArchivedEnd | None:
+        """See `Archive`."""
+        archive = self._open()
+        return None if archive is None else await archive.end(run)
+
+    async def iterations(self, workflow: str, first: int, before: int) -> list[Event] | None:
+        """See `Archive`."""
+        archive = self._open()
+        return None if archive is None else await archive.iterations(workflow, first, before)
+
+    async def blueprint(self, run: str) -> Blueprint | None:
+        """See `Archive`."""
+        archive = self._open()
+        return None if archive is None else await archive.blueprint(run)
+
+    async def runs_like(self, prefix: str) -> list[str]:
+        """See `Archive`."""
+        archive = self._open()
+        return [] if archive is None else await archive.runs_like(prefix)
+
+    async def note_refusal(
+        self, run: str, answers: Answers, refusal: Refusal, user: str | None, proof: str | None
+    ) -> None:
+        """See `Archive`."""
+        archive = self._open()
+        if archive is not None:
+            await archive.note_refusal(run, answers, refusal, user, proof)
+
+    def _open(self) -> Archive | None:
+        """Return the record; None if nothing has been recorded yet. Raises `RecordError`."""
+        if self._opened is None:
+            module = importlib.import_module("holdfast.client.record.record")
+            self._opened = module.Record.read(self._config, self._client)
+        return self._opened
+
+
+def record_of(config: Config, connection: Connection) -> LaterRecord | None:
+    """Return the record, to read runs from; None where nothing was recorded."""
+    place = config.record_place() if can_record(config, connection) else ""
+    is_there = bool(place) and (not place.startswith("sqlite:") or Path(place.removeprefix("sqlite:")).exists())
+    return LaterRecord(config, connection.client) if is_there else None
+
+
+def can_record(config: Config, connection: Connection) -> bool:
+    """Return whether this machine has a record: that of the embedded server, one that is configured, or a file."""
+    if not is_record_installed():
+        return False
+    is_named = config.record.store is not None or config.record.url_env is not None
+    return connection.embedded or is_named or (config.home / "record.sqlite").exists()

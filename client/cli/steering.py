@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from holdfast.blueprint.durations import seconds_of
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON
+from holdfast.client import steering
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.client.cli.output import DONE, FAILED, print_json, say
@@ -19,8 +20,8 @@ from holdfast.client.cli.session import open_session
 from holdfast.client.reading import BadUsage, person, value_of
 from holdfast.client.render import place
 from holdfast.client.runs import Runs
-from holdfast.client.states import STATUSES
-from holdfast.client.stopping import Left, at_once
+from holdfast.client.steering import SteeringResult
+from holdfast.client.stopping import at_once
 from holdfast.protocol.answers import Refusal
 
 app = typer.Typer(rich_markup_mode=None)
@@ -31,7 +32,7 @@ QUIET_SECONDS = 2.0
 @app.command()
 def pause(run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, as_json: AsJson = False) -> None:
     """Pause a run: no further step or activity starts. Answers are still accepted, deadlines still run."""
-    perform(_each(Target(run, blueprint, all_), _pause, as_json), as_json)
+    perform(_each(Target(run, blueprint, all_), partial(_by_me, steering.pause), as_json), as_json)
 
 
 @app.command()
@@ -41,7 +42,8 @@ def resume(run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False
     With several runs, only pauses are ended.
     """
     target = Target(run, blueprint, all_)
-    perform(_each(target, _resume if target.is_one_run else _unpause, as_json), as_json)
+    action = steering.resume if target.is_one_run else steering.unpause
+    perform(_each(target, partial(_by_me, action), as_json), as_json)
 
 
 @app.command()
@@ -87,7 +89,7 @@ def cancel(
         ),
     ] = "30s",
     force: Annotated[
-        bool, typer.Option("--force", help="Terminate the run: no clean-up, running activities are not told.")
+        bool, typer.Option("--force", help="Terminate the run: no clean-up, running activities are not notified.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -120,35 +122,13 @@ class Target:
         return await runs.running(self.blueprint)
 
 
-@dataclass(frozen=True)
-class SteeringResult:
-    """The effect of a command on one run."""
-
-    run: str
-    status: str
-    text: str
-    remaining: list[Left]
-    """Workflows that were not reached, or have not ended."""
-    undone: list[Left] = field(default_factory=list)
-    """Workflows that were terminated at work: whether their activities took effect is not known."""
-
-    def json(self) -> JSONObject:
-        """Return the JSON object that the command prints for this run."""
-        return {
-            "run": self.run,
-            "status": self.status,
-            "left": [asdict(workflow) for workflow in self.remaining],
-            **({"undone": [asdict(workflow) for workflow in self.undone]} if self.undone else {}),
-        }
-
-
 async def _each(target: Target, action: Callable[[Runs, str], Awaitable[SteeringResult]], as_json: bool) -> int:
     """Apply the action to each of the runs; the exit code says whether every workflow was reached."""
     is_one_run = target.is_one_run
     runs = (await open_session()).runs
     results = await at_once(partial(_unless_closed, is_one_run, action, runs), await target.names(runs))
     if as_json:
-        print_json(results[0].json() if is_one_run else [result.json() for result in results])
+        print_json(results[0].to_json() if is_one_run else [result.to_json() for result in results])
     else:
         for result in results:
             _print_result(result)
@@ -169,6 +149,10 @@ async def _unless_closed(
         return SteeringResult(run, "closed", refusal.message, [])
 
 
+async def _by_me(action: Callable[[Runs, str, str], Awaitable[SteeringResult]], runs: Runs, run: str) -> SteeringResult:
+    return await action(runs, run, person(None))
+
+
 def _print_result(result: SteeringResult) -> None:
     say(result.text)
     for workflow in result.remaining:
@@ -178,40 +162,12 @@ def _print_result(result: SteeringResult) -> None:
         say(f"  {workflow.workflow}: at work when it was terminated: {activities} (outcome unknown)")
 
 
-async def _pause(runs: Runs, run: str) -> SteeringResult:
-    await _check_open(runs, run)
-    remaining = await runs.pause(run, person(None))
-    if remaining:
-        return SteeringResult(run, "pausing", f"run {run} was asked to pause; not reached:", remaining)
-    return SteeringResult(run, "paused", f"run {run} is paused; resume it with: holdfast resume {run}", [])
-
-
-async def _unpause(runs: Runs, run: str) -> SteeringResult:
-    await _check_open(runs, run)
-    remaining = await runs.unpause(run, person(None))
-    if remaining:
-        return SteeringResult(run, "resuming", f"run {run} was asked to go on; not reached:", remaining)
-    return SteeringResult(run, "running", f"run {run} goes on", [])
-
-
-async def _resume(runs: Runs, run: str) -> SteeringResult:
-    await _check_open(runs, run)
-    if await runs.is_paused(run):
-        result = await _unpause(runs, run)
-        return result if result.remaining else replace(result, status=(await runs.standing(run)).status)
-    held = await runs.go_on(run, person(None))
-    status = (await runs.standing(run)).status
-    places = ", ".join(place(question.address) for question in held)
-    return SteeringResult(run, status, f"goes on: {places}" if held else f"run {run} was not held; it is {status}", [])
-
-
 async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) -> int:
     if not text.strip():
         raise BadUsage("TEXT is blank: give the message for the agent")
     session = await open_session()
     run = await session.runs.resolve(run)
-    await _check_open(session.runs, run)
-    address = await session.runs.tell(run, text, agent=agent, by=by)
+    address = await steering.tell(session.runs, run, text, agent, by)
     if as_json:
         print_json({"run": run, "agent": address})
     else:
@@ -223,8 +179,7 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     values = dict(map(_change, changes))
     session = await open_session()
     run = await session.runs.resolve(run)
-    await _check_open(session.runs, run)
-    receipts = await session.runs.edit(run, values, by)
+    receipts = await steering.edit(session.runs, run, values, by)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
@@ -240,27 +195,12 @@ def _change(text: str) -> tuple[str, JSON]:
     return path.strip(), value_of(value, None)
 
 
-async def _check_open(runs: Runs, run: str) -> None:
-    status = (await runs.handle(run).describe()).status
-    if status in STATUSES:
-        raise Refusal("run_closed", f"run {run} is {STATUSES[status]}; it has ended")
-
-
 async def _cancel(seconds: float, force: bool, runs: Runs, run: str) -> SteeringResult:
     work = asyncio.create_task(runs.cancel(run, wait=seconds, force=force))
     await asyncio.wait([work], timeout=QUIET_SECONDS)
     if not work.done():
         say(f"waiting up to {seconds:g} s for run {run} to end")
-    stopped = await work
-    text = f"run {run} is {stopped.status}"
-    if stopped.left:
-        hint = "" if force else f" (holdfast cancel {run} --force terminates it)"
-        text = f"run {run} was asked to end; these have not ended{hint}:"
-    elif force and stopped.undone:
-        text = f"run {run} was terminated; these may not be finished:"
-    elif force:
-        text = f"run {run} was terminated; no activity was running"
-    return SteeringResult(run, stopped.status, text, stopped.left, stopped.undone)
+    return steering.cancelled(await work, force=force)
 
 
 def _seconds(text: str) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,35 +13,38 @@ from rich.text import Text
 from holdfast.blueprint import Blueprint, load
 from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
-from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import kind_named
 from holdfast.client.cli.command import perform
-from holdfast.client.cli.flags import AsJson, File, RunName
+from holdfast.client.cli.completing import complete_run
+from holdfast.client.cli.flags import AsJson, RunName
 from holdfast.client.cli.output import DONE, WAITING, print_json, print_text, say
-from holdfast.client.cli.running import done_before, error_json, outcome_json, print_outcome
+from holdfast.client.cli.running import print_outcome
 from holdfast.client.cli.session import open_session
+from holdfast.client.events import Cursor
 from holdfast.client.overlay import marks_of
+from holdfast.client.reading import BadUsage
 from holdfast.client.render import (
     MOST_ITERATIONS,
     STYLES,
+    Extract,
     ago,
     console,
     context_text,
-    event_line,
+    event_text,
+    events_text,
     failure_text,
     print_table,
+    room,
     shown,
     tree_text,
     usage_text,
     waiting_text,
 )
+from holdfast.client.reports import ENDED, RunReport, done_before, outcome_json, report_of, run_row
 from holdfast.client.runs import Runs
-from holdfast.client.states import Listed, Outcome, RunState
-from holdfast.client.trace import Span
-from holdfast.protocol.address import Address, child_workflow_id
 
 app = typer.Typer(rich_markup_mode=None)
-ENDED = ("completed", "failed", "cancelled")
+NO_EVENT = "-1"
+"""The number before that of the first event."""
 
 
 @app.command()
@@ -72,7 +74,12 @@ def show(
 @app.command()
 def follow(
     run: RunName,
-    after: Annotated[int, typer.Option("--after", metavar="N", help="Start after the event with this number.")] = -1,
+    after: Annotated[
+        str,
+        typer.Option(
+            "--after", metavar="N|CURSOR", help="Start after this event: its number, or its cursor, which reads less."
+        ),
+    ] = NO_EVENT,
     as_json: AsJson = False,
 ) -> None:
     """Print the events of a run as they happen, until it ends; with --json one object per line."""
@@ -95,9 +102,18 @@ def result(
 
 @app.command()
 def graph(
-    file: File,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A blueprint; default: the one that RUN was started with."),
+    ] = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Colour the steps by their status in this run.")
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="Colour the steps by their status in this run.",
+            autocompletion=complete_run,
+        ),
     ] = None,
 ) -> None:
     """Print a blueprint as a Mermaid flowchart, to paste into Markdown or https://mermaid.live.
@@ -112,7 +128,7 @@ async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
     session = await open_session()
     listed = await session.runs.runs(blueprint=blueprint, waiting=waiting)
     if as_json:
-        print_json([_run_json(run) for run in listed])
+        print_json([run_row(run) for run in listed])
     elif listed:
         rows = [(run.run, run.blueprint, run.status, ago(run.started), ", ".join(run.waiting_for)) for run in listed]
         print_table(("RUN", "BLUEPRINT", "STATUS", "STARTED", "WAITING FOR"), rows)
@@ -121,65 +137,10 @@ async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
     return DONE
 
 
-def _run_json(run: Listed) -> JSONObject:
-    return {
-        "run": run.run,
-        "blueprint": run.blueprint,
-        "status": run.status,
-        "waiting_for": run.waiting_for,
-        "started": run.started.isoformat(),
-        "closed": None if run.closed is None else run.closed.isoformat(),
-    }
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """Everything that `show` prints about a run."""
-
-    state: RunState
-    outcome: Outcome
-    trace: Span
-
-    def to_json(self) -> JSONObject:
-        """Return the JSON object of `show --json`."""
-        return {
-            "run": self.state.run,
-            "status": self.state.status,
-            "blueprint": self.state.blueprint,
-            "context": self.outcome.context,
-            "questions": [question.model_dump(mode="json") for question in self.state.questions],
-            "children": self.children(),
-            "usage": self.state.usage.model_dump(mode="json"),
-            "result": self.outcome.output,
-            "error": error_json(self.outcome),
-            "trace": self.trace.to_json(),
-        }
-
-    def children(self) -> list[JSONObject]:
-        """Return the child workflows of the run: ended ones from the trace, running ones from their views."""
-        ended = {
-            child_workflow_id(self.state.run, Address(span.address)): {"status": span.status}
-            for span in _children(self.trace)
-        }
-        running = {view.workflow: {"status": view.status, "iteration": view.iteration} for view in self.state.views[1:]}
-        return [{"workflow": workflow, **child} for workflow, child in (ended | running).items()]
-
-
-def _children(span: Span) -> Iterator[Span]:
-    """Yield the loops and plans in a trace, outer ones first: each runs as a child workflow."""
-    if kind_named(span.kind).runs_steps_in_child and span.status != "skipped":
-        yield span
-    inner = [step for iteration in span.iterations for step in iteration.steps]
-    for step in [*span.steps, *inner]:
-        yield from _children(step)
-
-
 async def _show(run: str, every: bool, as_json: bool) -> int:
     session = await open_session()
     runs = session.runs
-    state = await runs.standing(await runs.resolve(run))
-    outcome = await _outcome(runs, state)
-    report = RunReport(state, outcome, await runs.trace(state, None if every else 100))
+    report = await report_of(runs, await runs.resolve(run), None if every else 100)
     if as_json:
         print_json(report.to_json())
     else:
@@ -187,23 +148,19 @@ async def _show(run: str, every: bool, as_json: bool) -> int:
     return DONE
 
 
-async def _outcome(runs: Runs, state: RunState) -> Outcome:
-    """Return the outcome so far, with the current context if the outcome itself carries none (as of a failed run)."""
-    context = await runs.context(state)
-    ended = await runs.result(state.run) if state.status in ENDED else Outcome(state.run, state.status)
-    return replace(ended, context=context if ended.context is None else ended.context)
-
-
 def _print_report(report: RunReport, every: bool) -> None:
     out = console(sys.stdout)
     state = report.state
     out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
     out.print(f"blueprint {state.blueprint}", style="dim")
-    out.print(tree_text(report.trace, None if every else MOST_ITERATIONS), end="")
+    whole: dict[str, None] = {"limit": None} if room(out) is None else {}
+    out.print(tree_text(report.trace, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
     if state.questions:
-        out.print(waiting_text(state.questions), end="")
+        out.print(waiting_text(state.questions, **whole), end="")
+    if state.events:
+        out.print(events_text(state.events), end="")
     if report.outcome.context:
-        out.print(context_text(report.outcome.context), end="")
+        out.print(context_text(report.outcome.context, **whole), end="")
     if state.usage.requests:
         out.print(usage_text(state.usage))
     if state.status == "completed":
@@ -212,15 +169,19 @@ def _print_report(report: RunReport, every: bool) -> None:
         out.print(failure_text(state.run, state.status, report.outcome.error), style="red")
 
 
-async def _follow(run: str, after: int, as_json: bool) -> int:
+async def _follow(run: str, after: str, as_json: bool) -> int:
     session = await open_session()
     run = await session.runs.resolve(run)
+    number = int(after) if re.fullmatch(r"-?\d+", after) else -1
+    cursor = None if number >= 0 or after == NO_EVENT else Cursor.read(run, after)
     out = console(sys.stdout)
-    async for event in session.runs.follow(run, after):
+    async for event, place in session.runs.follow_from(run, cursor):
+        if event.offset <= number:
+            continue
         if as_json:
-            print_json(event.to_json(), indent=None)
+            print_json({**event.to_json(), "cursor": str(place)}, indent=None)
         else:
-            out.print(event_line(event))
+            out.print(event_text(event, room(out)))
             sys.stdout.flush()
     return DONE
 
@@ -246,16 +207,28 @@ HINTS = {
 }
 
 
-async def _graph(file: Path, run: str | None) -> int:
-    blueprint = load(file)
-    overlay = None if run is None else await _overlay(run, blueprint)
-    print_text(flowchart(blueprint, overlay), end="")
+async def _graph(file: Path | None, run: str | None) -> int:
+    blueprint = None if file is None else load(file)
+    if run is not None:
+        print_text(await _graph_of_run(run, blueprint), end="")
+    elif blueprint is not None:
+        print_text(flowchart(blueprint), end="")
+    else:
+        raise BadUsage("name a blueprint, or a run: holdfast graph FILE, or holdfast graph --run RUN")
     return DONE
 
 
-async def _overlay(run: str, blueprint: Blueprint) -> RunOverlay:
-    session = await open_session()
-    state = await session.runs.standing(await session.runs.resolve(run))
+async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
+    """Return the flowchart of a run, drawn from a blueprint of the caller's or from its own."""
+    runs = (await open_session()).runs
+    run = await runs.resolve(run)
+    if blueprint is None:
+        blueprint = await runs.blueprint(run)
+    return flowchart(blueprint, await _overlay(runs, run, blueprint))
+
+
+async def _overlay(runs: Runs, run: str, blueprint: Blueprint) -> RunOverlay:
+    state = await runs.standing(run)
     if state.blueprint != blueprint.name:
         say(f"run {state.run} is of blueprint {state.blueprint}, not {blueprint.name}: only equal names are coloured")
-    return marks_of(await session.runs.trace(state), state.questions)
+    return marks_of(await runs.trace(state), state.questions)

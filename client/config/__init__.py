@@ -13,16 +13,38 @@ from pathlib import Path
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.config.errors import ConfigError
 from holdfast.client.config.file import read_file
-from holdfast.client.config.sections import File, McpSection, ModelSection, SecretsSection, WorkerSection
+from holdfast.client.config.sections import (
+    MAX_CONCURRENCY,
+    NOTICE_KINDS,
+    File,
+    HookSection,
+    McpSection,
+    ModelSection,
+    NoticeKind,
+    NotifySection,
+    NotifyTable,
+    PersonSection,
+    SecretsSection,
+    ServeSection,
+    WorkerSection,
+)
 from holdfast.client.config.variables import OVERRIDDEN, Overrides, WorkerSettings, WorkerVariables
 from holdfast.protocol.guard import Key
 
 __all__ = [
+    "MAX_CONCURRENCY",
+    "NOTICE_KINDS",
     "Config",
     "ConfigError",
+    "HookSection",
     "McpSection",
     "ModelSection",
+    "NoticeKind",
+    "NotifySection",
+    "NotifyTable",
+    "PersonSection",
     "SecretsSection",
+    "ServeSection",
     "WorkerSection",
     "WorkerSettings",
     "WorkerVariables",
@@ -54,23 +76,38 @@ class Config(File):
             ConfigError: None of the keys that are named is set or, with `every`, one is not.
         """
         if self.answers.key_env is not None:
-            return [Key(KEY_ID, self._variable("answers.key_env", self.answers.key_env))]
+            return [Key(KEY_ID, self.variable("answers.key_env", self.answers.key_env))]
         keys = self.answers.keys
         if not every:
             keys = [key for key in keys if os.environ.get(key.env)] or keys
-        return [Key(key.id, self._variable("answers.keys", key.env), key.proves, frozenset(key.scope)) for key in keys]
+        return [Key(key.id, self.variable("answers.keys", key.env), key.proves, frozenset(key.scope)) for key in keys]
 
     def cache_place(self) -> str:
         """Return the store for `cache` steps: `sqlite:` with an absolute path, or a Redis URL. Raises ConfigError."""
         if self.cache.url_env is not None:
-            return self._variable("cache.url_env", self.cache.url_env)
-        store = self.cache.store or f"sqlite:{self.home / 'cache.db'}"
-        if not store.startswith("sqlite:"):
-            return store
-        path = Path(store.removeprefix("sqlite:")).expanduser()
+            return self.variable("cache.url_env", self.cache.url_env)
+        return self._database(self.cache.store or f"sqlite:{self.home / 'cache.db'}")
+
+    def record_place(self) -> str:
+        """Return the record's database: `sqlite:` with an absolute path, or `postgresql://…`. Raises ConfigError."""
+        if self.record.url_env is not None:
+            return self.variable("record.url_env", self.record.url_env)
+        return self._database(self.record.store or f"sqlite:{self.home / 'record.sqlite'}")
+
+    def _database(self, place: str) -> str:
+        """Return a place with the absolute path of a SQLite file; others as they are."""
+        if not place.startswith("sqlite:"):
+            return place
+        path = Path(place.removeprefix("sqlite:")).expanduser()
         return f"sqlite:{(self.folder / path).resolve()}"
 
-    def _variable(self, key: str, name: str) -> str:
+    def record_key(self) -> str | None:
+        """Return the key of the record's checkpoints; None if none is named, and the state folder's counts."""
+        name = self.record.key_env
+        return None if name is None else self.variable("record.key_env", name)
+
+    def variable(self, key: str, name: str) -> str:
+        """Return the value of a variable that a key of the file names. Raises `ConfigError` if it is not set."""
         value = os.environ.get(name)
         if not value:
             raise ConfigError(f"{self.path or FILE_NAME}: {key}: {name} is not set; export {name}=…")
@@ -88,6 +125,10 @@ class Config(File):
         if self.secrets.store is None:
             return self.home / "secrets" if embedded else None
         return self._resolved(self.secrets.store)
+
+    def attachment_folders(self) -> list[Path]:
+        """Return the folders whose files questions may show, absolute."""
+        return [self._resolved(folder) for folder in self.worker.attachments]
 
     def _resolved(self, place: str) -> Path:
         """Return the absolute path of a `dir:` setting."""
@@ -107,8 +148,8 @@ def load_config(start: Path | None = None) -> Config:
 
 def _sections(file: File, variables: Overrides) -> JSONObject:
     """Return the tables of the file, with the values of the variables that are set in place of its own."""
-    sections = dict(file)
+    sections, values = dict(file), dict(variables)
     for name in variables.model_fields_set & OVERRIDDEN.keys():
         section, key = OVERRIDDEN[name]
-        sections[section] = sections[section].model_copy(update={key: getattr(variables, name)})
+        sections[section] = sections[section].model_copy(update={key: values[name]})
     return sections

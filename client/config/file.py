@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.config.errors import ConfigError
 from holdfast.client.config.sections import UNSHOWN, File
-
-LATER_KEYS = (["payloads", "encryption_key_env"],)
-"""Keys that are reserved and not supported in this version."""
 
 PLAIN_WORDS = {
     "bool_type": "must be true or false",
@@ -73,13 +70,13 @@ def _explanation(key: list[str], detail: ErrorDetails) -> str:
         return f'missing; add {key[-1]} = "…"'
     if detail["type"] == UNSHOWN:
         return detail["msg"]
+    if key[:2] == ["worker", "imports"] and detail["type"] == "string_pattern_mismatch":
+        return f"must be a module as Python imports it, such as my_tools, not {_shown(detail['input'])}"
     if detail["type"] != "extra_forbidden":
         return f"{_plain_words(detail)}, not {_shown(detail['input'])}"
-    if key in LATER_KEYS:
-        return "is not part of this version; remove the key"
     valid = _valid_keys(key)
-    near = difflib.get_close_matches(key[-1], valid, 1)
-    return "unknown key" + (f" (did you mean '{near[0]}'?)" if near else f"; known here: {', '.join(valid)}")
+    hint = did_you_mean(key[-1], valid)
+    return f"unknown key ({hint})" if hint else f"unknown key; known here: {', '.join(valid)}"
 
 
 def _plain_words(detail: ErrorDetails) -> str:
@@ -96,8 +93,14 @@ def _valid_keys(key: list[str]) -> list[str]:
     kind: Any = File
     for part in key[:-1]:
         is_table = isinstance(kind, type) and issubclass(kind, BaseModel)
-        kind = kind.model_fields[part].annotation if is_table else get_args(kind)[-1]
+        fields = kind.model_fields if is_table else {}
+        kind = fields[part].annotation if part in fields else get_args(_open_part(kind))[-1]
     return list(kind.model_fields)
+
+
+def _open_part(kind: Any) -> Any:
+    """Return the type of the names and values that a table takes beside its own keys."""
+    return get_type_hints(kind)["__pydantic_extra__"] if isinstance(kind, type) else kind
 
 
 def _line(text: str, key: list[str]) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Final, Literal, LiteralString, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -11,18 +14,18 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     StringConstraints,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from holdfast.blueprint.durations import seconds_of
-from holdfast.blueprint.people import USER, is_person
+from holdfast.blueprint.kinds.wait import EVENT_NAME
+from holdfast.blueprint.people import USER, canonical_name, is_person
 from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.guard import Scope
-
-PLACE = re.compile(r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|")
-STORE = re.compile(r"sqlite:(?!//|:).+|rediss?://[^/?#@\s]+(/\d*)?")
+from holdfast.protocol.people import ANYONE
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
@@ -40,11 +43,18 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+MOST_PROCESSES = 64
+
+
 class WorkerSection(Section):
-    """`[worker]`: the modules that the worker imports, and its task queue."""
+    """`[worker]`: the modules that the worker imports, its task queue, the number of its processes."""
 
     imports: list[Module] = []
     task_queue: Text = "holdfast"
+    processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] = 1
+    """Number of processes that `holdfast worker` runs; the embedded server has one."""
+    attachments: list[Text] = []
+    """Folders whose files people and models may be shown, relative to that of `holdfast.toml`."""
     hold: bool = False
     """True to start no activity, so that nothing outside is touched; answers and queries are still served."""
 
@@ -66,39 +76,55 @@ class ModelSection(Section):
     """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
 
 
-def _variable(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise PydanticCustomError(UNSHOWN, "must be the name of an environment variable, not its value")
-    return text
+def _matching(pattern: str, message: LiteralString, code: LiteralString = UNSHOWN) -> AfterValidator:
+    """Return a check that a text matches a pattern. With UNSHOWN the text, maybe a secret, is not told."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise PydanticCustomError(code, message)
+        return text
+
+    return AfterValidator(check)
 
 
-def _endpoint(text: str) -> str:
-    if not re.fullmatch(r"https?://[^/?#@\s]+([/?#]\S*)?", text):
-        raise PydanticCustomError(UNSHOWN, "must be an http:// or https:// URL, without user or password")
-    return text
-
-
-Variable = Annotated[str, AfterValidator(_variable)]
+Variable = Annotated[
+    str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "must be the name of an environment variable, not its value")
+]
+Endpoint = Annotated[
+    str,
+    _matching(r"https?://[^/?#@\s]+([/?#]\S*)?", "must be an http:// or https:// URL, without user or password"),
+]
 
 
 def _member(text: str) -> str:
     if not (text.startswith(USER) and is_person(text)):
         raise PydanticCustomError("member", 'must be "user:NAME": a group holds users')
-    return text
+    return canonical_name(text)
 
 
 Member = Annotated[str, AfterValidator(_member)]
+Entry = TypeVar("Entry")
+
+
+def _by_name(table: dict[str, Entry]) -> dict[str, Entry]:
+    named = {canonical_name(name): entry for name, entry in table.items()}
+    if len(named) < len(table):
+        text = "must have names that differ by more than capital letters or the encoding of accents"
+        raise PydanticCustomError(UNSHOWN, text)
+    return named
 
 
 class McpSection(Section):
     """`[mcp.NAME]`: an MCP server, whose tools agents name as `mcp:NAME`: a command to start, or a URL."""
 
     command: Annotated[list[Text], Field(min_length=1)] | None = None
-    url: Annotated[str, AfterValidator(_endpoint)] | None = None
+    url: Endpoint | None = None
     env: list[Variable] = []
     """Variables of the worker's environment that are passed to the command."""
     headers_env: dict[Header, Variable] = {}
     """Headers for the URL, each with the variable that holds its value."""
+    elicitation: bool = True
+    """False: the server is told that people cannot be asked."""
 
     @model_validator(mode="after")
     def _either(self) -> McpSection:
@@ -137,14 +163,14 @@ class AnswersSection(Section):
         return self
 
 
-def _place(text: str) -> str:
-    if not PLACE.fullmatch(text):
-        places = 'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal'
-        raise PydanticCustomError("place", places)
-    return text
-
-
-PayloadStore = Annotated[str, AfterValidator(_place)]
+PayloadStore = Annotated[
+    str,
+    _matching(
+        r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|",
+        'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal',
+        "place",
+    ),
+]
 
 
 class PayloadsSection(Section):
@@ -153,17 +179,19 @@ class PayloadsSection(Section):
     external: PayloadStore | None = None
 
 
-def _store(text: str) -> str:
-    if not STORE.fullmatch(text):
-        way_out = "must be sqlite:PATH or redis://HOST:PORT/DB; a URL with a password goes into the variable of url_env"
-        raise PydanticCustomError(UNSHOWN, way_out)
-    return text
+CacheStore = Annotated[
+    str,
+    _matching(
+        r"sqlite:(?!//|:).+|rediss?://[^/?#@\s]+(/\d*)?",
+        "must be sqlite:PATH or redis://HOST:PORT/DB; a URL with a password goes into the variable of url_env",
+    ),
+]
 
 
 class CacheSection(Section):
     """`[cache]`: the store for results of `cache` steps; by default a file in the state folder."""
 
-    store: Annotated[str, AfterValidator(_store)] | None = None
+    store: CacheStore | None = None
     url_env: Variable | None = None
     """The variable that holds the URL of a Redis with a password."""
 
@@ -174,21 +202,310 @@ class CacheSection(Section):
         return self
 
 
-def _folder(text: str) -> str:
-    if not re.fullmatch(r"dir:.+", text):
-        raise PydanticCustomError(UNSHOWN, "must be dir:PATH, a folder that clients and workers share")
-    return text
+def _reader(text: str) -> str:
+    if not is_person(text):
+        raise PydanticCustomError("person", 'must be "user:NAME" or "group:NAME"')
+    return canonical_name(text)
 
 
-SecretStore = Annotated[str, AfterValidator(_folder)]
+Reader = Annotated[str, AfterValidator(_reader)]
+
+
+class EncryptionKeySection(Section):
+    """An entry of `[encryption] keys`: a key, by its id and where it comes from."""
+
+    id: Annotated[Name, StringConstraints(max_length=64)]
+    env: Variable | None = None
+    """The variable that holds the key."""
+    file: Text | None = None
+    """The file that holds the key, relative to that of `holdfast.toml`; only its owner may read it."""
+    command: Annotated[list[Text], Field(min_length=1)] | None = None
+    """A command that prints the key, such as that of a key management service."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> EncryptionKeySection:
+        if sum(source is not None for source in (self.env, self.file, self.command)) != 1:
+            raise PydanticCustomError(UNSHOWN, 'must have one of env = "…", file = "…" and command = ["…"]')
+        return self
+
+
+class EncryptionSection(Section):
+    """`[encryption]`: the keys by which payloads and the record are encrypted; without any they are not."""
+
+    keys: list[EncryptionKeySection] = []
+    """The first one encrypts, all of them decrypt."""
+    readers: list[Reader] = []
+    """The users and groups for whom `holdfast serve` decrypts what Temporal's UI and command line show it."""
+    ui: Endpoint | None = None
+    """The address of Temporal's UI, whose pages may ask for that in a reader's browser."""
+
+    @model_validator(mode="after")
+    def _different(self) -> EncryptionSection:
+        ids = [key.id for key in self.keys]
+        if len(set(ids)) < len(ids):
+            raise PydanticCustomError(UNSHOWN, "must have keys of different ids")
+        return self
+
+
+Database = Annotated[
+    str,
+    _matching(
+        r"sqlite:(?!//|:).+|postgresql://([^/?#@:\s]+@)?[^/?#@\s]+/[^?#\s]+(\?\S*)?",
+        "must be sqlite:PATH or postgresql://USER@HOST/DATABASE; one with a password goes into the variable of url_env",
+    ),
+]
+PublicKey = Annotated[str, _matching(r"[0-9a-f]{64}", "must be 64 hexadecimal digits, as checkpoints have them")]
+
+
+class RecordSection(Section):
+    """`[record]`: the database of the record, by default a file in the state folder, and the key of its checkpoints."""
+
+    store: Database | None = None
+    url_env: Variable | None = None
+    """The variable that holds the URL of a PostgreSQL with a password."""
+    key_env: Variable | None = None
+    """The variable that holds the key, 64 hexadecimal digits; by default it is made and kept in the state folder."""
+    public_keys: list[PublicKey] = []
+    """Keys of checkpoints that are trusted beside it, such as those of earlier keys."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> RecordSection:
+        if self.store is not None and self.url_env is not None:
+            raise PydanticCustomError(UNSHOWN, "must have either store or url_env; remove one of them")
+        return self
+
+
+SecretStore = Annotated[str, _matching(r"dir:.+", "must be dir:PATH, a folder that clients and workers share")]
 
 
 class SecretsSection(Section):
     """`[secrets]`: the store for answers to `ask: secret`; for None see `PayloadsSection`."""
 
     store: SecretStore | None = None
+    key_env: Variable | None = None
+    """The variable that holds the key by which the values of the store are encrypted, for clients and workers alike."""
+    key: Literal["keyring"] | None = None
+    """`keyring`: the key is in the keyring of the system, for clients and workers of one person on one machine."""
     env: list[Variable] = []
     """Variables of the worker's environment that an answer may refer to, as `secret:env/NAME`."""
+
+    @model_validator(mode="after")
+    def _one_key(self) -> SecretsSection:
+        if self.key is not None and self.key_env is not None:
+            raise PydanticCustomError(UNSHOWN, "must have either key_env or key: the store has one key")
+        return self
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise PydanticCustomError("network", "must be an address or a network such as 10.0.0.5 or 10.0.0.0/8") from None
+    return text
+
+
+class OidcSection(Section):
+    """`[serve.oidc]`: the OpenID Connect provider that signs people in."""
+
+    issuer: Endpoint
+    """The provider's issuer; its settings are read from `/.well-known/openid-configuration` under it."""
+    client_id: Text
+    client_secret_env: Variable | None = None
+    """The variable that holds the client's secret; None for a public client, which PKCE alone protects."""
+    user_claim: Text = "preferred_username"
+    """The claim that names the user; `email` counts only if the provider says that it is verified."""
+    groups_claim: Text | None = None
+    """The claim that lists the user's groups; None: the groups of `[groups]` count."""
+    scopes: Annotated[list[Text], Field(min_length=1)] = ["openid", "profile", "email"]
+
+
+class ServeSection(Section):
+    """`[serve]`: the web server of people, and how they sign in."""
+
+    blueprints: list[Text] = []
+    """Folders, relative to the file; their blueprints can be started from the pages and the API."""
+    user: Member | None = None
+    """The person of the one-time link; None: `HOLDFAST_USER`, else the login."""
+    url: Endpoint | None = None
+    """The address at which people reach the server, such as `https://inbox.example.com`."""
+    hosts: list[Text] = []
+    """Names in the Host header that are served, beside those of this machine and that of `url`."""
+    session: Annotated[float, BeforeValidator(_seconds)] = 7 * 86400.0
+    """Seconds after which an unused session of a browser ends; in the file any duration, such as 12h."""
+    key_env: Variable | None = None
+    """The variable that holds the key of links and forms; None: a key in the state folder."""
+    user_header: Header | None = None
+    """The header in which a proxy names the user."""
+    groups_header: Header | None = None
+    """The header in which a proxy lists the user's groups, separated by commas."""
+    trusted_proxies: list[Annotated[str, AfterValidator(_network)]] = []
+    """The addresses and networks whose headers are believed."""
+    link_login: bool = False
+    """True to let the holder of a link in a message answer its question; the answer is proved by `link`."""
+    oidc: OidcSection | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> ServeSection:
+        if self.user_header is not None and not self.trusted_proxies:
+            message = "must have trusted_proxies beside user_header: anybody else could send the header"
+            raise PydanticCustomError(UNSHOWN, message)
+        if self.groups_header is not None and self.user_header is None:
+            raise PydanticCustomError(UNSHOWN, "must have user_header beside groups_header")
+        if self.oidc is not None and self.url is None:
+            raise PydanticCustomError(UNSHOWN, 'must have url = "https://…" beside [serve.oidc]: people return to it')
+        return self
+
+
+Email = Annotated[str, _matching(r"[^@\s<>,;]+@[^@\s<>,;]+", "must be an e-mail address", "email")]
+Locale = Annotated[
+    str,
+    _matching(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", 'must be the tag of a language, such as "en" or "pt-BR"', "locale"),
+]
+
+
+def _day(value: object) -> date:
+    if not isinstance(value, date):
+        raise PydanticCustomError("day", "must be a date such as 2026-12-24, or a date with a time, without quotes")
+    return value
+
+
+class PersonSection(Section):
+    """`[people.NAME]`: how `user:NAME` is told of questions, and who is told instead while they are away."""
+
+    email: Email | None = None
+    locale: Locale | None = None
+    away_until: Annotated[date, PlainValidator(_day)] | None = None
+    """The last day away or, as a `datetime`, the time of the return; without an offset in the machine's time zone."""
+    deputy: Member | None = None
+
+
+NoticeKind = Literal["asked", "reminded", "escalated", "expired", "accepted", "answered", "unreachable", "run_failed"]
+NOTICE_KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
+USUAL_KINDS: tuple[NoticeKind, ...] = ("asked", "reminded", "escalated", "expired", "run_failed")
+"""What a channel tells of unless it says otherwise: what waits for somebody, or went wrong."""
+
+
+def _addressee(text: str) -> str:
+    if not (text == ANYONE or is_person(text)):
+        raise PydanticCustomError("person", 'must be "user:NAME", "group:NAME" or "anyone"')
+    return canonical_name(text)
+
+
+Addressee = Annotated[str, AfterValidator(_addressee)]
+
+
+MAX_CONCURRENCY = 8
+"""Deliveries of one channel at the same time, where it does not say otherwise."""
+
+
+class NotifySection(Section):
+    """`[notify.NAME]`: a channel, over which people or systems are told of questions."""
+
+    webhook: Endpoint | None = None
+    secret_env: Variable | None = None
+    """The variable that holds the secret which signs what the webhook gets."""
+    command: Annotated[list[Text], Field(min_length=1)] | None = None
+    env: list[Variable] = []
+    """Variables that are passed to the command."""
+    apprise_env: Variable | None = None
+    """The variable that holds the URL of a service, as Apprise writes it."""
+    templates: Text | None = None
+    """The folder of own templates of messages."""
+    locale: Locale | None = None
+    """The language of messages to nobody in particular, or to somebody whose own is not known."""
+    events: Annotated[list[NoticeKind], Field(min_length=1)] = list(USUAL_KINDS)
+    to: Annotated[list[Addressee], Field(min_length=1)] | None = None
+    """Whose questions: users, groups, and `anyone` for questions without assignees; None: all."""
+    max_concurrency: Annotated[int, Field(ge=1, le=100)] = MAX_CONCURRENCY
+    """Deliveries at the same time."""
+
+    @model_validator(mode="after")
+    def _fitting(self) -> NotifySection:
+        ways = [way for way in (self.webhook, self.command, self.apprise_env) if way is not None]
+        if len(ways) != 1:
+            raise PydanticCustomError(
+                UNSHOWN, 'must have one of webhook = "https://…", command = ["…"] and apprise_env = "…"'
+            )
+        if self.secret_env is not None and self.webhook is None:
+            raise PydanticCustomError(UNSHOWN, "must have no secret_env: only webhooks are signed")
+        if self.env and self.command is None:
+            raise PydanticCustomError(UNSHOWN, "must have no env: only commands take variables")
+        if self.apprise_env is None and (self.templates or self.locale):
+            raise PydanticCustomError(
+                UNSHOWN, "must have no templates or locale: only messages of apprise_env are texts"
+            )
+        return self
+
+
+class NotifyTable(Section):
+    """`[notify]`: the channels by their names, and the one that hears of people who cannot be reached."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[Name, NotifySection]
+    fallback: Name | None = None
+
+    @property
+    def channels(self) -> Mapping[str, NotifySection]:
+        """The channels by name."""
+        return self.__pydantic_extra__ or {}
+
+    @model_validator(mode="after")
+    def _known(self) -> NotifyTable:
+        if self.fallback is not None and self.fallback not in self.channels:
+            raise PydanticCustomError(
+                UNSHOWN,
+                "fallback must be the name of a channel: {name} has no [notify.{name}]",
+                {"name": self.fallback},
+            )
+        return self
+
+
+class HookSection(Section):
+    """`[hooks.NAME]`: a webhook that `serve` takes at `/hooks/NAME`; it starts a run, or brings an event."""
+
+    blueprint: Text | None = None
+    """The blueprint to start, of the folders of `[serve] blueprints`."""
+    input: object = "{{ body }}"
+    """Template of the run's input."""
+    event: Annotated[str, StringConstraints(pattern=EVENT_NAME, max_length=100)] | None = None
+    """The name of the event to bring."""
+    key: Text | None = None
+    """Template of the event's key."""
+    payload: object = "{{ body }}"
+    """Template of the event's payload."""
+    run: Text | None = None
+    """Template of the run that gets the event; None: those that wait for it."""
+    secret_env: Variable
+    """The variable that holds the secret; several, separated by spaces, while it is being changed."""
+    signature: Literal["standard", "hmac-sha256"] = "standard"
+    signature_header: Header | None = None
+    """With `hmac-sha256`: the header with the HMAC of the body, in hex."""
+    id: Text | None = None
+    """Template of the id that is the same each time that a webhook is sent; None: its header `webhook-id`."""
+    tolerance: Annotated[float, BeforeValidator(_seconds)] = 300.0
+    """How far the time of a webhook may be off; in the file any duration."""
+    per_minute: Annotated[int, Field(ge=1)] = 600
+
+    @property
+    def templates(self) -> Mapping[str, object]:
+        """The templates by their keys, those that are given."""
+        every = {"input": self.input, "key": self.key, "payload": self.payload, "run": self.run, "id": self.id}
+        return {key: template for key, template in every.items() if template is not None}
+
+    @model_validator(mode="after")
+    def _fitting(self) -> HookSection:
+        if (self.blueprint is None) == (self.event is None):
+            raise PydanticCustomError(UNSHOWN, 'must have either blueprint = "…" or event = "…"')
+        if (self.event is None) != (self.key is None):
+            raise PydanticCustomError(UNSHOWN, 'must have event and key together: key = "{{ body.… }}"')
+        if self.run is not None and self.event is None:
+            raise PydanticCustomError(UNSHOWN, "must have no run: the run's id follows from that of the webhook")
+        if (self.signature == "standard") == (self.signature_header is not None):
+            raise PydanticCustomError(UNSHOWN, 'must have signature_header with signature = "hmac-sha256" alone')
+        if self.signature != "standard" and self.id is None:
+            text = 'must have id = "{{ … }}": without it a webhook that is sent twice would count twice'
+            raise PydanticCustomError(UNSHOWN, text)
+        return self
 
 
 class File(Section):
@@ -197,10 +514,16 @@ class File(Section):
     worker: WorkerSection = WorkerSection()
     models: dict[str, ModelSection] = {}
     mcp: dict[Name, McpSection] = {}
-    groups: dict[str, list[Member]] = {}
+    groups: Annotated[dict[str, list[Member]], AfterValidator(_by_name)] = {}
+    people: Annotated[dict[str, PersonSection], AfterValidator(_by_name)] = {}
+    notify: NotifyTable = NotifyTable()
     answers: AnswersSection = AnswersSection()
     payloads: PayloadsSection = PayloadsSection()
+    encryption: EncryptionSection = EncryptionSection()
     cache: CacheSection = CacheSection()
     secrets: SecretsSection = SecretsSection()
+    serve: ServeSection = ServeSection()
+    hooks: dict[Name, HookSection] = {}
+    record: RecordSection = RecordSection()
     limits: SizeLimits = SizeLimits()
     """Size limits of answers, inputs, tool results and model replies."""

@@ -1,4 +1,4 @@
-"""What HOLDFAST_… variables say: over `holdfast.toml`, and to a worker. An empty variable counts as unset."""
+"""The HOLDFAST_… variables: overrides of `holdfast.toml`, and a worker's own. An empty one counts as unset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from holdfast.client.config.errors import ConfigError
-from holdfast.client.config.sections import MODULE, UNSHOWN, PayloadStore, SecretStore
+from holdfast.client.config.logs import LogFormat, LogLevel
+from holdfast.client.config.sections import MODULE, MOST_PROCESSES, UNSHOWN, PayloadStore, SecretStore
 
 PREFIX = "HOLDFAST_"
 
@@ -52,27 +53,6 @@ def _modules(text: str) -> list[str]:
     return names
 
 
-class Overrides(Variables):
-    """The variables that win over `holdfast.toml`, and the one that names the state folder."""
-
-    home: Path | None = None
-    task_queue: str = ""
-    imports: Annotated[list[str], NoDecode, BeforeValidator(_modules)] = []
-    hold: bool = False
-    payloads: PayloadStore = ""
-    secrets: SecretStore = ""
-
-
-OVERRIDDEN = {
-    "task_queue": ("worker", "task_queue"),
-    "imports": ("worker", "imports"),
-    "hold": ("worker", "hold"),
-    "payloads": ("payloads", "external"),
-    "secrets": ("secrets", "store"),
-}
-"""The section and key of the file that each variable wins over."""
-
-
 def _at_least(least: int, most: int | None = None) -> BeforeValidator:
     bounds = f"{least} or more" if most is None else f"{least} to {most}"
 
@@ -82,6 +62,36 @@ def _at_least(least: int, most: int | None = None) -> BeforeValidator:
         return int(str(value))
 
     return BeforeValidator(number)
+
+
+class Overrides(Variables):
+    """The variables that win over `holdfast.toml`, and the one that names the state folder."""
+
+    home: Path | None = None
+    task_queue: str = ""
+    imports: Annotated[list[str], NoDecode, BeforeValidator(_modules)] = []
+    hold: bool = False
+    processes: Annotated[int, _at_least(1, MOST_PROCESSES)] = 1
+    payloads: PayloadStore = ""
+    secrets: SecretStore = ""
+
+
+OVERRIDDEN = {
+    "task_queue": ("worker", "task_queue"),
+    "imports": ("worker", "imports"),
+    "hold": ("worker", "hold"),
+    "processes": ("worker", "processes"),
+    "payloads": ("payloads", "external"),
+    "secrets": ("secrets", "store"),
+}
+"""The section and key of the file that each variable wins over."""
+
+
+class LogVariables(Variables):
+    """The log of a process that is no worker, such as the web server."""
+
+    log_format: LogFormat = "text"
+    log_level: LogLevel = "info"
 
 
 class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
@@ -95,6 +105,10 @@ class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
     max_cached_workflows: Annotated[int, _at_least(0)] = 1000
     health_port: Annotated[int, _at_least(0, 65535)] = 0
     """0: no health check."""
+    metrics_port: Annotated[int, _at_least(0, 65535)] = 0
+    """0: no metrics."""
+    log_format: LogFormat = "text"
+    log_level: LogLevel = "info"
     build_id: str = ""
     """Turns on worker versioning: the build of `deployment`."""
     deployment: str = "holdfast"
@@ -108,3 +122,6 @@ class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
 
 class WorkerVariables(Variables, WorkerSettings):
     """The same, from the environment."""
+
+    inbox_key_file: Path | None = None
+    """The file of the key of the embedded set's inbox; the embedded set alone gives it to its worker."""

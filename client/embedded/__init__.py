@@ -1,6 +1,6 @@
-"""The embedded server: one local Temporal with one worker, started on demand by the commands.
+"""The embedded server: one local Temporal with one worker and an inbox, started on demand by the commands.
 
-Both outlive the command that started them. They are found again by their command lines, which contain the state
+They outlive the command that started them. They are found again by their command lines, which contain the state
 folder, so that a lost state file, a reused process id or a killed command does no harm.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ from temporalio.client import Client
 
 from holdfast.client.config import Config
 from holdfast.client.embedded import home as state_folder
-from holdfast.client.embedded.home import ServerUnreachable, locked
+from holdfast.client.embedded import inbox
+from holdfast.client.embedded.home import ServerUnreachable, home_above, locked
 from holdfast.client.embedded.processes import stop
 from holdfast.client.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
 from holdfast.client.embedded.worker import ensure_worker, find_workers, grace
 
-__all__ = ["Embedded", "ServerUnreachable", "down", "ensure", "foreground"]
+__all__ = ["Embedded", "ServerUnreachable", "down", "ensure", "ensure_inbox", "foreground"]
+
+
+INBOX_PACE = 10.0
+"""Seconds between two looks of `holdfast dev` at its inbox."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +49,44 @@ async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> E
     tell = tell or _ignore
     async with locked(config.home):
         if find_server(config.home) is None:
-            tell(f"Starting a local Temporal server in {_display(config.home)} …")
+            tell(f"Starting a local Temporal server in {_display(config.home)} …{_note_of(config)}")
         server, client = await _ensure_server(config)
         await ensure_worker(config, server, client, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
 
 
+async def ensure_inbox(config: Config) -> str | None:
+    """Start the inbox beside the running server unless it runs; return its address, without waiting until it serves.
+
+    None if its extra is not installed, or if no server runs. Raises `ServerUnreachable`.
+    """
+    if not inbox.is_installed():
+        return None
+    async with locked(config.home):
+        server = find_server(config.home)
+        return (await inbox.ensure_inbox(config, server)).url if server else None
+
+
 async def down(config: Config) -> bool:
-    """Stop worker and server; return False if neither ran."""
+    """Stop inbox, worker and server; return False if none ran."""
     if not config.home.is_dir():
         return False
     async with locked(config.home):
-        server, workers = find_server(config.home), find_workers(config.home)
+        server, workers, web = find_server(config.home), find_workers(config.home), inbox.find_inbox(config.home)
+        await stop([web.pid] if web else [], inbox.GRACE)
         await stop(workers, grace())
         await stop([server.pid] if server else [], 10)
         state_folder.change(config.home, stopped=True)
-    return server is not None or bool(workers)
+    return server is not None or bool(workers) or web is not None
 
 
-async def foreground(config: Config, db: Path | None = None, ui_port: int | None = None) -> None:
-    """Run server and worker until SIGINT, SIGTERM or `holdfast down`; restart what dies."""
+async def foreground(
+    config: Config, db: Path | None = None, ui_port: int | None = None, enter: Callable[[str], str] | None = None
+) -> None:
+    """Run server, worker and inbox until SIGINT, SIGTERM or `holdfast down`; restart what dies.
+
+    `enter` makes the link that is printed of the inbox's address.
+    """
     offset = state_folder.size(config.home / "worker.log")
     async with locked(config.home):
         server, _ = await _ensure_server(config, db, ui_port)
@@ -73,8 +97,11 @@ async def foreground(config: Config, db: Path | None = None, ui_port: int | None
     _say(f"Temporal at {server.address}, UI at {server.ui_url}. Ctrl-C stops it; its runs go on with the next start.")
     try:
         trouble: str | None = None
+        web = _InboxWatch(config, enter or str)
         while not leave.is_set():
             trouble = await _restart(config, db, ui_port, trouble)
+            if not trouble:
+                await web.look()
             offset = _echo(config.home / "worker.log", offset)
             with suppress(TimeoutError):
                 await asyncio.wait_for(leave.wait(), 5 if trouble else 1)
@@ -82,6 +109,30 @@ async def foreground(config: Config, db: Path | None = None, ui_port: int | None
         _say("stopped by holdfast down")
     finally:
         await down(config)
+
+
+@dataclass
+class _InboxWatch:
+    """Keeps the inbox running beside `holdfast dev`, and prints its link when it has a new address."""
+
+    config: Config
+    enter: Callable[[str], str]
+    url: str | None = None
+    looked: float = -INBOX_PACE
+
+    async def look(self) -> None:
+        """Start the inbox if it does not run, at most once in `INBOX_PACE`: one that ends at once ends again."""
+        if time.monotonic() - self.looked < INBOX_PACE:
+            return
+        self.looked = time.monotonic()
+        try:
+            url = await ensure_inbox(self.config)
+        except ServerUnreachable as error:
+            _say(f"no inbox: {error}")
+            return
+        if url is not None and url != self.url:
+            self.url = url
+            _say(f"The inbox: {self.enter(url)}")
 
 
 class StoppedElsewhere(Exception):
@@ -127,6 +178,15 @@ def _echo(log: Path, offset: int) -> int:
 
 def _ignore(text: str) -> None:
     """Stand in for `tell` where no message is wanted."""
+
+
+def _note_of(config: Config) -> str:
+    other = None if config.path else home_above(config.home)
+    return (
+        ""
+        if other is None
+        else f" (the runs in {_display(other)} belong to that folder: HOLDFAST_HOME names one for all)"
+    )
 
 
 def _display(home: Path) -> str:

@@ -1,7 +1,8 @@
 """The state folder of the embedded server, and the lock that lets one command at a time change it.
 
 `temporal.db`   all runs            `server.json`  ports to use again, settings of the running worker
-`temporal.log`  `worker.log`        `lock`         held by the command that starts or stops something
+`temporal.log`  `worker.log`  `inbox.log`
+`.gitignore`   of all of it         `lock`         held by the command that starts or stops something
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class State(BaseModel):
     keys: dict[str, str] = {}
     """Salted digests of the keys that worker was started with, by variable."""
     salt: str = ""
+    inbox_port: int = 0
+    inbox_fingerprint: str = ""
+    """Digest of the code and settings of the inbox that was started last."""
+    inbox_keys: dict[str, str] = {}
+    """Salted digests of the keys that inbox was started with, by variable."""
     stopped: bool = False
     """True if `down` stopped the server, so that `holdfast dev` does not restart it."""
 
@@ -49,6 +55,14 @@ def read(home: Path) -> State:
         return State.model_validate_json((home / "server.json").read_bytes())
     except (FileNotFoundError, ValidationError):
         return State()
+
+
+def home_above(home: Path) -> Path | None:
+    """Return the nearest folder with runs above a new one, whose user may have changed folders and look for those."""
+    if (home / "temporal.db").exists():
+        return None
+    others = (folder / home.name for folder in home.parent.parents)
+    return next((other for other in others if (other / "temporal.db").exists()), None)
 
 
 def change(home: Path, **values: Any) -> None:
@@ -69,6 +83,9 @@ async def locked(home: Path) -> AsyncIterator[None]:
         )
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ignored = home / ".gitignore"
+        if not ignored.exists():  # runs, keys and secrets are nothing to commit
+            ignored.write_text("*\n")
         lock = os.open(home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise ServerUnreachable(f"{home} cannot be used: {error.strerror}; set HOLDFAST_HOME to another") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -52,16 +53,26 @@ def spawn(
 
 async def stop(pids: Collection[int], grace: float) -> None:
     """Terminate processes; kill those still alive after `grace` seconds. Raises `ServerUnreachable`."""
-    left = [process for process in _running() if process.pid in pids]
+    alive = [process for process in _running() if process.pid in pids]
     for end, patience in ((psutil.Process.terminate, grace), (psutil.Process.kill, 5.0)):
-        for process in left:
+        for process in alive:
             with suppress(psutil.NoSuchProcess):
                 end(process)
         deadline = time.monotonic() + patience
-        while (left := list(filter(_is_alive, left))) and time.monotonic() < deadline:
+        while (alive := list(filter(_is_alive, alive))) and time.monotonic() < deadline:
             await asyncio.sleep(TICK)
-    if left:
-        raise ServerUnreachable(f"process {left[0].pid} does not end; kill it, then run this again")
+    if alive:
+        raise ServerUnreachable(f"process {alive[0].pid} does not end; kill it, then run this again")
+
+
+def ending(code: int) -> str:
+    """Return how a process ended: a negative code is the signal that killed it, typically for lack of memory.
+
+    >>> ending(1), ending(-9)
+    ('stopped at once with exit code 1', 'was killed at once by SIGKILL')
+    """
+    killed_by = {-int(one): one.name for one in signal.Signals}
+    return f"was killed at once by {killed_by[code]}" if code in killed_by else f"stopped at once with exit code {code}"
 
 
 def _is_alive(process: psutil.Process) -> bool:

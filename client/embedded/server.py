@@ -16,20 +16,21 @@ from pathlib import Path
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from holdfast.client.attributes import register_search_attributes
 from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded.home import ServerUnreachable, begin, claim, tail
-from holdfast.client.embedded.processes import TICK, commands, mark, spawn
-from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from holdfast.client.embedded.processes import TICK, commands, ending, mark, spawn
+from holdfast.protocol.runs import ATTRIBUTE_TYPES
 
 HOST = "127.0.0.1"
 NAMESPACE = "default"
 PORTS = range(20000, 32000)
 """Below the range that kernels use for outgoing connections, so that a remembered port stays free."""
+# `start-dev` keeps closed runs for 24 hours: a loop that has ended would vanish while its parent still waits.
 RETENTION = timedelta(days=90)
 START_PATIENCE = 20.0
 """Seconds a server may take to start."""
@@ -38,8 +39,7 @@ REPLY_PATIENCE = 8.0
 START = ("server", "start-dev")
 OPTIONS = (
     *("--log-level", "error", "--ui-disable-news-fetch"),
-    *("--search-attribute", f"{BLUEPRINT_ATTRIBUTE}=Keyword"),
-    *("--search-attribute", f"{WAITING_ATTRIBUTE}=KeywordList"),
+    *(word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")),
     # The server throttles itself otherwise: 44 ms from an answer to the next question instead of 11 ms.
     *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"),
     # A worker that refuses an update of over 2 MiB must send it back, which its SDK does not do: the workflow task
@@ -119,8 +119,8 @@ async def answering(
     deadline = time.monotonic() + (START_PATIENCE if process else REPLY_PATIENCE)
     while (client := await _serving(server.address)) is None:
         if process and process.poll() is not None:
-            code = process.returncode
-            raise ServerUnreachable(f"the embedded server stopped at once with exit code {code}:\n{tail(log, start)}")
+            how = ending(process.returncode)
+            raise ServerUnreachable(f"the embedded server {how}:\n{tail(log, start)}")
         if process is None and find_server(home) != server:
             raise ServerGone
         if time.monotonic() > deadline:
@@ -143,7 +143,7 @@ async def _serving(address: str) -> Client | None:
 
 
 async def _is_set_up(client: Client) -> bool:
-    """Return whether runs can start; also sets the namespace's retention, for which `start-dev` has no option."""
+    """Return whether runs can start; also sets the namespace's retention and attributes."""
     space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=NAMESPACE), retry=True)
     if space.config.workflow_execution_retention_ttl.ToTimedelta() < RETENTION:
         ttl = Duration()
@@ -152,9 +152,8 @@ async def _is_set_up(client: Client) -> bool:
         await client.workflow_service.update_namespace(
             UpdateNamespaceRequest(namespace=NAMESPACE, config=config), retry=True
         )
-    request = ListSearchAttributesRequest(namespace=NAMESPACE)
-    attributes = await client.operator_service.list_search_attributes(request, retry=True)
-    return {BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE} <= set(attributes.custom_attributes)
+    # `start-dev` registers attributes only as it makes a namespace: not those that are new since then.
+    return not await register_search_attributes(client, NAMESPACE)
 
 
 def clean_environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from temporalio.client import Client
 from holdfast.client.config import Config, WorkerVariables
 from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded.home import ServerUnreachable, begin, tail
-from holdfast.client.embedded.processes import TICK, commands, mark, spawn, stop
+from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
+from holdfast.client.embedded.processes import TICK, commands, ending, mark, spawn, stop
 from holdfast.client.embedded.server import NAMESPACE, Server, clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ WORKER = ("-P", "-m", "holdfast.worker")
 """Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 OUR_CODE = (
     *("blueprint", "protocol", "workflows", "activities", "worker.py"),
-    *("client/connection.py", "client/config", "client/health.py"),
+    *("client/connection.py", "client/config", "client/health.py", "client/shutdown.py", "client/supervisor"),
     *("client/payloads", "client/secrets.py"),
 )
 PATIENCE = 60.0
@@ -72,8 +73,7 @@ async def _wait_for_poller(process: subprocess.Popen[bytes], client: Client, con
     deadline = time.monotonic() + PATIENCE
     while not await _polls(client, config.worker.task_queue, process.pid):
         if process.poll() is not None:
-            code = process.returncode
-            raise ServerUnreachable(f"the worker stopped at once with exit code {code}:\n{tail(log, start)}")
+            raise ServerUnreachable(f"the worker {ending(process.returncode)}:\n{tail(log, start)}")
         if time.monotonic() > deadline:
             raise ServerUnreachable(f"the worker has not started in {PATIENCE:.0f} s; its log is {log}")
         await asyncio.sleep(TICK)
@@ -90,19 +90,25 @@ async def _polls(client: Client, queue: str, pid: int) -> bool:
 
 
 def _environment(config: Config, server: Server) -> dict[str, str]:
-    """Return the worker's environment: this command's, with the embedded server's address and the user's modules."""
-    environment = clean_environment()
+    """Return the worker's environment: that of `environment_of`, with the user's modules."""
+    environment = environment_of(config, server)
     path = environment.get("PYTHONPATH")
-    return environment | {
+    return environment | {"PYTHONPATH": os.pathsep.join([str(config.folder), path] if path else [str(config.folder)])}
+
+
+def environment_of(config: Config, server: Server) -> dict[str, str]:
+    """Return the environment of a process beside the server: this command's, with its address and our stores."""
+    return clean_environment() | {
         "TEMPORAL_ADDRESS": server.address,
         "TEMPORAL_NAMESPACE": NAMESPACE,
         "TEMPORAL_CONFIG_FILE": os.devnull,
         "HOLDFAST_HOME": str(config.home),
         "HOLDFAST_TASK_QUEUE": config.worker.task_queue,
         "HOLDFAST_IMPORTS": ",".join(config.worker.imports),
+        "HOLDFAST_PROCESSES": "1",  # it is found, and replaced, by its one process
         "HOLDFAST_PAYLOADS": config.place(embedded=True),
         "HOLDFAST_SECRETS": f"dir:{config.secret_folder(embedded=True)}",
-        "PYTHONPATH": os.pathsep.join([str(config.folder), path] if path else [str(config.folder)]),
+        "HOLDFAST_INBOX_KEY_FILE": str(inbox_key_file(config.home)),
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -121,14 +127,21 @@ def _fingerprint(config: Config, server: Server) -> str:
     parts = [sys.prefix, sys.version, server.address, str(config.folder), repr(config.worker), *places, text]
     ours = [file for name in OUR_CODE for file in _python_files(ROOT / name)]
     theirs = [file for name in config.worker.imports for file in _module_files(name, config.folder)]
-    for file in sorted({*ours, *theirs}):
+    return digest_of_files(parts, {*ours, *theirs})
+
+
+def digest_of_files(parts: Sequence[str], files: Iterable[Path]) -> str:
+    """Return a digest of these texts, and of the names, times and sizes of the files."""
+    listed = []
+    for file in sorted(files):
         stat = file.stat()
-        parts.append(f"{file} {stat.st_mtime_ns} {stat.st_size}")
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        listed.append(f"{file} {stat.st_mtime_ns} {stat.st_size}")
+    return hashlib.sha256("\0".join([*parts, *listed]).encode()).hexdigest()
 
 
 def _keys(config: Config, salt: str) -> dict[str, str]:
-    """Return digests of the keys that the configuration names and that are set here."""
+    """Return digests of the keys that the configuration names and that are set here, and of the inbox's own."""
+    inbox = inbox_key(inbox_key_file(config.home))
     names = {
         config.answers.key_env,
         *(key.env for key in config.answers.keys),
@@ -136,9 +149,17 @@ def _keys(config: Config, salt: str) -> dict[str, str]:
         *PROVIDER_KEYS,
         *config.secrets.env,
     }
+    names |= {key.env for key in config.encryption.keys}
     names |= {model.api_key_env for model in config.models.values()}
     names |= {name for server in config.mcp.values() for name in (*server.env, *server.headers_env.values())}
-    values = {name: os.environ.get(name) for name in names if name}
+    return key_digests({name for name in names if name}, salt) | {
+        inbox.id: _key_digest(inbox.secret, f"{salt}:{inbox.id}")
+    }
+
+
+def key_digests(names: Iterable[str], salt: str) -> dict[str, str]:
+    """Return salted digests of the variables of these names that are set."""
+    values = {name: os.environ.get(name) for name in names}
     return {name: _key_digest(value, f"{salt}:{name}") for name, value in values.items() if value}
 
 

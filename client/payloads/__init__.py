@@ -17,23 +17,26 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from holdfast.client.payloads import buckets, directory
-from holdfast.client.payloads.directory import PayloadDirectory, PayloadsUnreachable
+from holdfast.client.encryption import KeyRing
+from holdfast.client.payloads import buckets
+from holdfast.client.payloads.directory import PayloadDirectory
+from holdfast.client.payloads.driver import PieceDriver
+from holdfast.client.payloads.store import PayloadsUnreachable, Store
 
 __all__ = ["THRESHOLD", "PayloadsUnreachable", "folder_of", "storage"]
 
 THRESHOLD = 16 * 1024
 """Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""
-NAMES = (directory.NAME, buckets.S3, buckets.GCS)
+NAMES = (PayloadDirectory.name, buckets.S3, buckets.GCS)
 """Names of the drivers, as histories contain them."""
 
 
-def storage(place: str, *, store: bool = True) -> ExternalStorage:
+def storage(place: str, *, store: bool = True, ring: KeyRing | None = None) -> ExternalStorage:
     """Return the storage that reads claims and, with `store`, puts large payloads into the place. Raises `ConfigError`.
 
     Replay must not store: it would write files for runs that another machine recorded.
     """
-    chosen = _driver(place)
+    chosen = _driver(place, ring)
     others = [UnconfiguredStore(name, place) for name in NAMES if chosen is None or name != chosen.name()]
     return ExternalStorage(
         drivers=[*others, *([chosen] if chosen else [])],
@@ -47,10 +50,16 @@ def folder_of(place: str) -> Path | None:
     return Path(place.removeprefix("dir:")) if place.startswith("dir:") else None
 
 
-def _driver(place: str) -> StorageDriver | None:
+def _driver(place: str, ring: KeyRing | None) -> StorageDriver | None:
+    store = store_at(place)
+    return PieceDriver(store, ring) if store else None
+
+
+def store_at(place: str) -> Store | None:
+    """Return the store at a place; None for no place. Raises `ConfigError`."""
     if folder := folder_of(place):
         return PayloadDirectory(folder)
-    return buckets.driver(place) if place else None
+    return buckets.bucket_at(place) if place else None
 
 
 class UnconfiguredStore(StorageDriver):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.config import ConfigError
+from holdfast.client.payloads.checkpoints import threads
 from holdfast.client.payloads.directory import NAMESPACES, PayloadDirectory, mend, remove
+from holdfast.client.payloads.driver import LARGEST_LIST, opened
 
 SAFE_AGE = 3600.0
 """Seconds that every payload is kept: it is stored before the event that refers to it is written."""
@@ -60,13 +63,90 @@ async def clear(client: Client, folder: Path, age: float = SAFE_AGE) -> Collecte
     await _check_namespaces(client, folder)
     before = time.time() - age
     directory = PayloadDirectory(folder)
-    old = {mend(path).name for path, stat in directory.files() if stat.st_mtime < before}
-    unused = await _unused(client, old) if old else old
+    objects = {mend(path).name: stat for path, stat in directory.files()}
+    old = {name for name, stat in objects.items() if stat.st_mtime < before}
+    unused = await _unused(client, set(objects)) if old else set()
+    inner = InnerReferences(directory)
+    unused -= inner.below([name for name in objects if name not in old or name not in unused])
+    removed = _remove(directory, unused & old, inner, before)
     done = Collected(StoredAmount(), StoredAmount())
-    for path, stat in directory.files():
-        is_removed = path.name in unused and remove(path, before)
-        (done.removed if is_removed else done.kept).add(stat.st_size)
+    for name, stat in objects.items():
+        (done.removed if name in removed else done.kept).add(stat.st_size)
+    await _clear_checkpoints(client, folder, before, done)
     return done
+
+
+async def _clear_checkpoints(client: Client, folder: Path, before: float, done: Collected) -> None:
+    """Remove the checkpoints of graphs that belong to runs which have ended, or are no longer known."""
+    for run_id, path in threads(folder):
+        sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+        ended = path.stat().st_mtime < before and not await _is_open(client, run_id)
+        if ended:
+            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+        for size in sizes:
+            (done.removed if ended else done.kept).add(size)
+
+
+async def _is_open(client: Client, run_id: str) -> bool:
+    """Return whether a workflow with this Temporal run id is still running."""
+    listing = ListWorkflowExecutionsRequest(
+        namespace=client.namespace, query=f"RunId = '{run_id}' AND ExecutionStatus = 'Running'", page_size=1
+    )
+    return bool((await client.workflow_service.list_workflow_executions(listing, retry=True)).executions)
+
+
+def _remove(directory: PayloadDirectory, names: set[str], inner: InnerReferences, before: float) -> set[str]:
+    """Remove these objects unless they were stored again meanwhile; return the names of those that were removed.
+
+    Lists go before what they name: a process that finds a list does not look whether its parts are there.
+    """
+    removed: set[str] = set()
+    kept: set[str] = set()
+    for name in sorted(names, key=inner.height, reverse=True):
+        if name in kept:
+            continue
+        if remove(directory.path(name), before):
+            removed.add(name)
+        else:
+            kept |= inner.below([name])
+    return removed
+
+
+class InnerReferences:
+    """The references of the lists of a folder. Names say nothing about the content, so lists are never encrypted."""
+
+    def __init__(self, directory: PayloadDirectory) -> None:
+        self._directory = directory
+        self._known: dict[str, list[str]] = {}
+
+    def below(self, names: Iterable[str]) -> set[str]:
+        """Return the names of all objects that these refer to, by whatever many lists, and of these themselves."""
+        reached, todo = set[str](), list(names)
+        while todo:
+            name = todo.pop()
+            if name not in reached:
+                reached.add(name)
+                todo += self._inside(name)
+        return reached
+
+    def height(self, name: str) -> int:
+        """Return how many lists lie on the way down from an object; 0 for a piece."""
+        return 1 + max(map(self.height, inside)) if (inside := self._inside(name)) else 0
+
+    def _inside(self, name: str) -> list[str]:
+        if name not in self._known:
+            self._known[name] = _names_in(self._directory.path(name))
+        return self._known[name]
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names in a list; none for a piece, and for what is gone."""
+    try:
+        with path.open("rb") as file:
+            stored = opened(file.read(LARGEST_LIST))
+    except FileNotFoundError:
+        return []
+    return stored.names if stored and stored.is_list else []
 
 
 async def _check_namespaces(client: Client, folder: Path) -> None:

@@ -1,88 +1,90 @@
-"""Storage driver for large payloads as files, each named by the SHA-256 of its bytes and written once.
+"""The store of large payloads as a folder that clients and workers share; each object is a file, written once.
 
-`<folder>/3f/3f9a…`       a payload: protobuf, as Temporal would hold it
+`<folder>/3f/3f9a…`       a piece of payloads, or a list of pieces
 `<folder>/namespaces/…`   one file for each namespace whose histories refer to payloads here
+`<folder>/key`            the key by which pieces are named
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
-import re
+import secrets
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from temporalio.api.common.v1 import Payload
-from temporalio.converter import (
-    StorageDriver,
-    StorageDriverClaim,
-    StorageDriverRetrieveContext,
-    StorageDriverStoreContext,
-)
+from holdfast.client.payloads.store import Location, PayloadsUnreachable, Store
 
-from holdfast.client.embedded.home import ServerUnreachable
-
-NAME = "holdfast.dir"
-"""Part of every claim, so it never changes. The folder is in no claim: it may be moved."""
-DIGEST = "sha256"
-NAMESPACES = "namespaces"
+NAMESPACES, KEY = "namespaces", "key"
+KEY_BYTES = 32
 DRAFT, GOING = ".new", ".going"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class PayloadsUnreachable(ServerUnreachable):
-    """A payload cannot be stored or read; the message names place, reason and way out."""
+class PayloadDirectory(Store):
+    """A folder of payloads. It is in no claim, so it may be moved."""
 
-
-class PayloadDirectory(StorageDriver):
-    """A storage driver for a folder that clients and workers share."""
+    name = "holdfast.dir"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def name(self) -> str:
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def place_of(self, name: str) -> str:
         """See base class."""
-        return NAME
+        return str(self.path(name))
 
-    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """See base class. Raises PayloadsUnreachable."""
-        # Deterministic, so that equal payloads are one file: a payload's metadata is an unordered map.
-        serialized = [payload.SerializeToString(deterministic=True) for payload in payloads]
-        return await asyncio.to_thread(lambda: [self._store(raw) for raw in serialized])
+    async def key(self) -> bytes:
+        """See base class."""
+        return await asyncio.to_thread(self._make_key)
 
-    async def retrieve(
-        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
-    ) -> list[Payload]:
-        """See base class. Raises PayloadsUnreachable."""
-        digests = [claim.claim_data.get(DIGEST, "") for claim in claims]
-        return await asyncio.to_thread(lambda: [self._retrieve(digest) for digest in digests])
+    async def renew(self, sizes: Mapping[str, int]) -> set[str]:
+        """See base class."""
+        return await asyncio.to_thread(lambda: {name for name in sizes if _renewed(self.path(name), sizes[name])})
 
-    def path(self, digest: str) -> Path:
-        """Return the path of the payload with this digest."""
-        return self.folder / digest[:2] / digest
+    async def write(self, objects: Mapping[str, bytes]) -> None:
+        """See base class."""
+        await asyncio.to_thread(self._write_all, objects)
+
+    async def read(self, names: Collection[str], location: Location) -> dict[str, bytes]:
+        """See base class."""
+        return await asyncio.to_thread(lambda: {name: self._retrieve(name) for name in names})
+
+    def path(self, name: str) -> Path:
+        """Return the path of the object of this name."""
+        return self.folder / name[:2] / name
 
     def files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield every payload file and every draft of one, with its status."""
+        """Yield every object's file and every draft of one, with its status."""
         for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
             with suppress(FileNotFoundError):  # removed, or finished, meanwhile
                 yield path, path.stat()
 
-    def _store(self, raw: bytes) -> StorageDriverClaim:
-        digest = hashlib.sha256(raw).hexdigest()
-        path = self.path(digest)
-        if not _renewed(path, len(raw)):
-            self._write(path, raw)
-        return StorageDriverClaim({DIGEST: digest})
+    def _make_key(self) -> bytes:
+        path = self.folder / KEY
+        try:
+            if not path.exists():
+                self._write(path, secrets.token_bytes(KEY_BYTES), place=_link)
+            key = path.read_bytes()
+        except OSError as error:
+            raise PayloadsUnreachable(f"{path} cannot be read: {error.strerror}; make it readable") from error
+        if len(key) < KEY_BYTES:
+            raise PayloadsUnreachable(f"{path} holds no key: {len(key)} bytes; delete it, and another one is made")
+        return key
 
-    def _write(self, path: Path, raw: bytes) -> None:
+    def _write_all(self, objects: Mapping[str, bytes]) -> None:
+        for name, raw in objects.items():
+            self._write(self.path(name), raw)
+
+    def _write(self, path: Path, raw: bytes, place: Callable[[Path, Path], object] = Path.replace) -> None:
         """Write a file atomically, however many write it at the same time."""
         draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}{DRAFT}")
         try:
-            _write_new(self.folder, draft, raw)
-            draft.replace(path)
+            write_new(self.folder, draft, raw)
+            place(draft, path)
         except OSError as error:
             with suppress(OSError):  # the folder may be read-only by now; gc removes the draft later
                 draft.unlink(missing_ok=True)
@@ -91,14 +93,10 @@ class PayloadDirectory(StorageDriver):
                 "for clients and workers alike, or set external in [payloads] to another place"
             ) from error
 
-    def _retrieve(self, digest: str) -> Payload:
-        if not _DIGEST.fullmatch(digest):  # claims come from histories, where anyone who may signal can write
-            raise PayloadsUnreachable(
-                f"a claim on {self.folder} names no payload: {digest[:80]!r}; its sender is wrong"
-            )
-        path = self.path(digest)
+    def _retrieve(self, name: str) -> bytes:
+        path = self.path(name)
         try:
-            raw = _read(path)
+            return _read(path)
         except FileNotFoundError as error:
             raise PayloadsUnreachable(
                 f"{path} is missing: a large value of a run was stored there. Put the file back, or set external in "
@@ -106,12 +104,13 @@ class PayloadDirectory(StorageDriver):
             ) from error
         except OSError as error:
             raise PayloadsUnreachable(f"{path} cannot be read: {error.strerror}; make it readable") from error
-        if hashlib.sha256(raw).hexdigest() != digest:
-            raise PayloadsUnreachable(
-                f"{path} is damaged: it does not hold what was stored ({len(raw)} bytes, and another digest). Put it "
-                "back from a backup; the run then goes on"
-            )
-        return Payload.FromString(raw)
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Make the draft the file, unless another process was faster: with two keys each would store what the other has."""
+    with suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink()
 
 
 def _renewed(path: Path, size: int) -> bool:
@@ -133,7 +132,7 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _write_new(folder: Path, path: Path, raw: bytes) -> None:
+def write_new(folder: Path, path: Path, raw: bytes) -> None:
     """Write a file with the folder's permissions; a folder that is created here is private to its owner."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
@@ -151,7 +150,7 @@ def enter(folder: Path, namespace: str, label: str) -> None:
     if note.exists():
         return
     try:
-        _write_new(folder, note, f"{label}\n".encode())
+        write_new(folder, note, f"{label}\n".encode())
     except OSError as error:
         raise PayloadsUnreachable(
             f"{folder}: large values cannot be stored there: {error.strerror}; make it writable for clients and "

@@ -1,4 +1,4 @@
-"""A question as the fields of a form: a terminal asks for them one by one, a page shows them together."""
+"""The fields of a question as a terminal asks for them: one by one, each typed in one line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.client.forms.controls import ABSENT
 from holdfast.client.reading import value_of
 from holdfast.protocol.display import one_line
-from holdfast.protocol.questions import YES, Question
+from holdfast.protocol.questions import YES, Question, value_problem
 
-ABSENT = object()
-"""The value of a field that is left out."""
 FIELDS_SHOWN = 8
 """The most fields of a form in the example of the command that answers it."""
 
@@ -29,6 +28,11 @@ class FormField:
     """What to type for a value, where it is not the value itself."""
 
     @property
+    def is_hidden(self) -> bool:
+        """True if what is typed may not be shown."""
+        return self.schema.get("writeOnly") is True
+
+    @property
     def is_boolean(self) -> bool:
         return bool(self.schema.get("type") == "boolean")
 
@@ -36,7 +40,8 @@ class FormField:
     def label(self) -> str:
         """The name with the description, and in brackets what may be typed."""
         description = self.schema.get("description") or self.schema.get("title")
-        notes = "; ".join([*self._values(), *self._if_blank()])
+        placeholder = [f"such as {self.schema['placeholder']}"] if self.schema.get("placeholder") else []
+        notes = "; ".join([*placeholder, *self._values(), *self._if_blank()])
         return f"{self.name}{f': {description}' if description else ''}{f' ({notes})' if notes else ''}"
 
     def _values(self) -> list[str]:
@@ -66,6 +71,8 @@ class FormField:
         """Return what is wrong with a value, or None; a schema with references is checked with the whole form."""
         if value is ABSENT:
             return "this field is needed" if self.is_required else None
+        if self.is_hidden and isinstance(value, str):
+            return value_problem(self.schema, value)
         try:
             problems = problems_of(dict(self.schema), value)
         except BadSchema:

@@ -1,0 +1,51 @@
+"""The search attributes that a namespace needs: find those that are missing, register them.
+
+Used by `connection`, and by the embedded server as it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.protocol.runs import ATTRIBUTE_TYPES
+
+_OF_TYPE: dict[str, tuple[IndexedValueType.ValueType, Callable[[str], SearchAttributeKey[Any]]]] = {
+    "Keyword": (IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, SearchAttributeKey.for_keyword),
+    "KeywordList": (IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST, SearchAttributeKey.for_keyword_list),
+    "Datetime": (IndexedValueType.INDEXED_VALUE_TYPE_DATETIME, SearchAttributeKey.for_datetime),
+}
+ATTRIBUTES = {name: _OF_TYPE[type_][0] for name, type_ in ATTRIBUTE_TYPES.items()}
+ATTRIBUTE_KEYS: tuple[SearchAttributeKey[Any], ...] = tuple(
+    _OF_TYPE[type_][1](name) for name, type_ in ATTRIBUTE_TYPES.items()
+)
+"""Our search attributes, for a server that registers them as it starts."""
+
+
+async def missing_search_attributes(client: Client, namespace: str) -> list[str]:
+    """Return the names of our search attributes that are not registered in a namespace, or have another type."""
+    request = ListSearchAttributesRequest(namespace=namespace)
+    reply = await client.operator_service.list_search_attributes(request, retry=True)
+    return [name for name, kind in ATTRIBUTES.items() if reply.custom_attributes.get(name) != kind]
+
+
+async def register_search_attributes(client: Client, namespace: str) -> list[str]:
+    """Register the attributes that are missing, and return those that still are: the caches of the server lag."""
+    try:
+        missing = await missing_search_attributes(client, namespace)
+        if missing:
+            wanted = {name: ATTRIBUTES[name] for name in missing}
+            request = AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted)
+            await client.operator_service.add_search_attributes(request, retry=True)
+            missing = await missing_search_attributes(client, namespace)
+    except RPCError as error:
+        if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.UNAVAILABLE):
+            raise
+        return list(ATTRIBUTES)
+    return missing

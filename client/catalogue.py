@@ -1,0 +1,88 @@
+"""The blueprints that people may start from elsewhere: files of the folders that `[serve] blueprints` names.
+
+The API, the pages and assistants offer them; nobody outside names any other file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import examine
+from holdfast.client.config import Config
+from holdfast.client.errors import BadInput
+
+SUFFIXES = (".yaml", ".yml", ".json")
+MOST_OFFERED = 500
+"""The most files that are listed."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A blueprint that may be started."""
+
+    name: str
+    """Its path in its folder, without the suffix, such as `letters/brief`."""
+    path: Path
+    folder: Path
+
+    def read(self) -> Blueprint:
+        """Return the blueprint. Raises `BlueprintError` with its problems, whose files are named from the folder."""
+        parsed = examine(self.path)
+        if parsed.blueprint is None or parsed.problems:
+            raise BlueprintError(map(self._shown, parsed.problems))
+        return parsed.blueprint
+
+    def _shown(self, problem: Problem) -> Problem:
+        return replace(problem, file=problem.file.removeprefix(f"{self.folder}/"))
+
+
+def folders_of(config: Config) -> list[Path]:
+    """Return the folders that `[serve] blueprints` names, absolute."""
+    return [(config.folder / Path(name).expanduser()).resolve() for name in config.serve.blueprints]
+
+
+def offered(config: Config) -> list[Offered]:
+    """Return the files that may be started, sorted by name; of several of one name that of the first folder.
+
+    A file that holds no steps, such as scripted replies, is left out; one with mistakes is not, as its author would
+    look for it.
+    """
+    by_name: dict[str, Offered] = {}
+    for folder in folders_of(config):
+        for path in _files(folder):
+            name = path.relative_to(folder).with_suffix("").as_posix()
+            if name not in by_name and _has_steps(path):
+                by_name[name] = Offered(name, path, folder)
+    return [by_name[name] for name in sorted(by_name)][:MOST_OFFERED]
+
+
+def find_offered(config: Config, name: str) -> Offered:
+    """Return the blueprint of this name, which may have its suffix. Raises `BadInput` with the names there are."""
+    wanted = name.removesuffix(Path(name).suffix) if Path(name).suffix in SUFFIXES else name
+    every = offered(config)
+    for blueprint in every:
+        if blueprint.name == wanted:
+            return blueprint
+    if not config.serve.blueprints:
+        raise BadInput("no blueprint can be started from here: name folders as blueprints in [serve] of holdfast.toml")
+    names = ", ".join(blueprint.name for blueprint in every) or "none"
+    raise BadInput(f"there is no blueprint {name[:200]!r}; there are: {names}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and those below it, in order; hidden ones and links that lead out are left out."""
+    for path in sorted(folder.rglob("*")):
+        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix in SUFFIXES and not is_hidden and path.is_file() and path.resolve().is_relative_to(folder):
+            yield path
+
+
+def _has_steps(path: Path) -> bool:
+    try:
+        return "steps" in path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return False

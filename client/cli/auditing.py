@@ -1,0 +1,216 @@
+"""The commands that read and change the record: `history` with a record, `comment`, `erase`."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.client.answering import find_question
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.completing import complete_question
+from holdfast.client.cli.flags import AsJson, By, RunName
+from holdfast.client.cli.output import DONE, FAILED, print_json, print_text, say
+from holdfast.client.cli.session import Session, open_session
+from holdfast.client.errors import BadInput
+from holdfast.client.reading import BadUsage, from_json, person, text_of_file
+from holdfast.client.record.checkpoints import RecordCheckpoint, last_checkpoint
+from holdfast.client.record.entries import Recorded
+from holdfast.client.record.record import ErasureRefused, Record
+from holdfast.client.record.story import StoryRow, story
+from holdfast.client.record.verification import verify
+from holdfast.client.render import cell, print_table
+from holdfast.client.tree import UnknownRun
+from holdfast.client.workers import NoWorker
+
+app = typer.Typer(rich_markup_mode=None)
+
+COLUMNS = ("id", "at", "run", "n", "workflow", "offset", "type", "address", "question", "content")
+"""The columns of an export as CSV."""
+
+
+@app.command()
+def comment(
+    run: RunName,
+    question: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUESTION", help="Its id, address, step or a prefix of the id.", autocompletion=complete_question
+        ),
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What you want to add.")],
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a comment to a question, open or closed. It goes to the record; the run does not see it."""
+    perform(_comment(run, question, text, person(by), as_json), as_json)
+
+
+@app.command()
+def erase(
+    run: RunName,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Erase from the record what was said in a run that has ended: questions, answers, names, values.
+
+    That something happened, and when, stays, and `history --verify` still finds the record whole. Temporal's own
+    history of the run is not touched.
+    """
+    perform(_erase(run, person(by), as_json), as_json)
+
+
+async def _comment(run: str, question: str, text: str, by: str, as_json: bool) -> int:
+    session = await open_session()
+    run = await session.runs.resolve(run)
+    record = Record.open(session.config, session.connection.client)
+    id_, owner = await _question(session, record, run, question)
+    try:
+        await record.comment(run, id_, text, by, owner=owner)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if as_json:
+        print_json({"run": run, "question": id_, "by": by, "comment": text})
+    else:
+        say(f"comment on question {id_} recorded")
+    return DONE
+
+
+async def _question(session: Session, record: Record, run: str, name: str) -> tuple[str, str]:
+    """Return id and owner of a question of a run, open or recorded. Raises `BadInput`."""
+    with suppress(NoWorker, UnknownRun):
+        if (question := find_question(await session.runs.questions(run), name)) is not None:
+            return question.id, question.owner
+    recorded = [entry for entry in await record.entries(run) if (entry.question or "").startswith(name)]
+    ids = {entry.question: entry.workflow for entry in recorded if entry.question is not None}
+    if len(ids) != 1:
+        raise BadInput(f"no question {name!r} of {run} is open or recorded; see: holdfast history {run}")
+    return next(iter(ids.items()))
+
+
+async def _erase(run: str, by: str, as_json: bool) -> int:
+    session = await open_session()
+    run = await session.runs.resolve(run)
+    record = Record.open(session.config, session.connection.client)
+    try:
+        count = await record.erase(run, by)
+    except ErasureRefused as error:
+        raise BadInput(str(error)) from None
+    if as_json:
+        print_json({"run": run, "erased": count})
+    else:
+        say(
+            f"Erased {count} entries of {run}. Delete it in Temporal, too: temporal workflow delete --workflow-id {run}"
+        )
+    return DONE
+
+
+async def show_story(session: Session, run: str, as_json: bool) -> int:
+    """Print what people did in a run."""
+    run = await session.runs.resolve(run)
+    record = Record.open(session.config, session.connection.client)
+    rows = story(await _entries(session, record, run))
+    if as_json:
+        print_json([row.to_json() for row in rows])
+    elif rows:
+        titles = ("WHEN", "WHO", "PROVED BY", "STEP", "QUESTION", "ACTION", "COMMENT", "CONTENT")
+        print_table(titles, [_cells(row) for row in rows])
+    else:
+        say("No answers yet.")
+    return DONE
+
+
+def _cells(row: StoryRow) -> tuple[str, ...]:
+    content = "" if row.content is None else cell(row.content)
+    when = f"{row.at.astimezone():%Y-%m-%d %H:%M}"
+    return (
+        when,
+        row.by or "",
+        row.proved_by or "",
+        row.step,
+        cell(row.message),
+        row.action,
+        row.comment or "",
+        content,
+    )
+
+
+async def _entries(session: Session, record: Record, run: str) -> list[Recorded]:
+    """Return the entries of a run, after the record was brought up to date; says so where it could not be."""
+    try:
+        await record.recorder(session.runs.tree).catch_up(run)
+    except (NoWorker, UnknownRun) as error:
+        say(f"from the record only, which may be behind: {error}")
+    if warning := (await record.lag()).warning:
+        say(warning)
+    return await record.entries(run)
+
+
+async def export(session: Session, run: str | None, as_csv: bool) -> int:
+    """Print every entry of a run, or of the whole record, as CSV or as JSON lines."""
+    record = Record.open(session.config, session.connection.client)
+    if run is None:
+        entries: Sequence[Recorded] = await asyncio.to_thread(lambda: list(record.store.entries()))
+    else:
+        entries = await _entries(session, record, await session.runs.resolve(run))
+    if as_csv:
+        _print_csv(entries)
+    else:
+        for entry in entries:
+            print_json(entry.to_json(), indent=None)
+    return DONE
+
+
+def _print_csv(entries: Sequence[Recorded]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for entry in entries:
+        values = entry.to_json() | {"content": json.dumps(entry.content, ensure_ascii=False)}
+        writer.writerow(_harmless(values[name]) for name in COLUMNS)
+
+
+def _harmless(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+async def check(session: Session, against: Path | None, as_json: bool) -> int:
+    """Verify the record and print what is wrong; the exit code is 1 if anything is."""
+    record = Record.open(session.config, session.connection.client)
+    trusted = [*session.config.record.public_keys, *([record.key.public] if record.key else [])]
+    exported = None if against is None else _checkpoint(against)
+    result = await asyncio.to_thread(verify, record.store, trusted, exported)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        for fault in result.faults:
+            print_text(f"{fault.fault}: {fault.message}")
+        say(
+            f"entries: {result.entries:,}, checkpoints: {result.checkpoints:,}, faults: {len(result.faults):,}; "
+            f"entries since the last checkpoint: {result.uncovered:,}"
+        )
+    return FAILED if result.faults else DONE
+
+
+def _checkpoint(path: Path) -> RecordCheckpoint:
+    match from_json(text_of_file(path)):
+        case {"body": str() as body, "signature": str() as signature}:
+            return RecordCheckpoint(body, signature)
+    raise BadUsage(f"{path} holds no checkpoint, as holdfast history --checkpoint prints one")
+
+
+async def show_checkpoint(session: Session) -> int:
+    """Print the newest checkpoint, to be kept elsewhere."""
+    record = Record.open(session.config, session.connection.client)
+    checkpoint = await asyncio.to_thread(last_checkpoint, record.store)
+    if checkpoint is None:
+        raise BadUsage("the record has no checkpoint yet: it gets one when a run ends, or every ten minutes")
+    print_json(checkpoint.to_json())
+    return DONE

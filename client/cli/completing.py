@@ -1,0 +1,62 @@
+"""Completion in the shell: the ids of runs and of their open questions.
+
+A server is asked only if one runs already, and for a moment only: the Tab key starts nothing, and never fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import typer
+from temporalio.service import RPCError
+
+from holdfast.client.cli.command import quiet_core
+from holdfast.client.config import ConfigError, load_config
+from holdfast.client.connection import connect_if_running
+from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.listing import runs_beginning
+from holdfast.client.render import asker, preview
+from holdfast.client.runs import Runs
+from holdfast.client.tree import UnknownRun
+from holdfast.client.workers import NoWorker
+
+Suggestions = list[tuple[str, str]]
+"""What may be typed, each with a description."""
+PATIENCE_SECONDS = 3.0
+MOST = 30
+
+
+def complete_run(incomplete: str) -> Suggestions:
+    """Return the ids of the newest runs that begin like this, each with its blueprint and status."""
+
+    async def look(runs: Runs) -> Suggestions:
+        return [(run, "") for run in await runs_beginning(runs.client, incomplete, MOST)]
+
+    return _asked(look)
+
+
+def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
+    """Return the ids of the open questions of the run that was typed, each with its step and message."""
+    run = ctx.params.get("run")
+
+    async def look(runs: Runs) -> Suggestions:
+        questions = await runs.questions(await runs.resolve(str(run)))
+        pairs = [(question.id, f"{asker(question)}: {preview(question.message)}") for question in questions]
+        return [pair for pair in pairs if pair[0].startswith(incomplete)]
+
+    return _asked(look) if run else []
+
+
+def _asked(look: Callable[[Runs], Awaitable[Suggestions]]) -> Suggestions:
+    quiet_core()
+    with suppress(ConfigError, ServerUnreachable, RPCError, NoWorker, LookupError, UnknownRun, TimeoutError, OSError):
+        return asyncio.run(asyncio.wait_for(_look(look), PATIENCE_SECONDS))
+    return []
+
+
+async def _look(look: Callable[[Runs], Awaitable[Suggestions]]) -> Suggestions:
+    config = load_config()
+    client = await connect_if_running(config)
+    return [] if client is None else await look(Runs(client, config.worker.task_queue))

@@ -1,0 +1,47 @@
+"""The command `doctor`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.text import Text
+
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.flags import AsJson
+from holdfast.client.cli.output import DONE, FAILED, print_json
+from holdfast.client.config import load_config
+from holdfast.client.doctor import Finding, examine
+from holdfast.client.render import console
+
+app = typer.Typer(rich_markup_mode=None)
+
+STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red", "unchecked": "dim"}
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Say what is wrong with this machine, the server, its workers and the record, and how to mend it.
+
+    Exit code 0 if nothing is at fault, else 1. Warnings are no fault. Nothing is started.
+    """
+    perform(_doctor(as_json), as_json)
+
+
+async def _doctor(as_json: bool) -> int:
+    findings = await examine(load_config())
+    faults = sum(finding.status == "fault" for finding in findings)
+    if as_json:
+        print_json({"faults": faults, "findings": [finding.to_json() for finding in findings]})
+    else:
+        for finding in findings:
+            _print(finding)
+    return FAILED if faults else DONE
+
+
+def _print(finding: Finding) -> None:
+    out = console(sys.stdout)
+    head = Text.assemble((f"{finding.status:<9}", STYLES[finding.status]), f" {finding.check}: {finding.message}")
+    out.print(head, soft_wrap=True)
+    if finding.remedy is not None:
+        out.print(Text(f"{'':9} → {finding.remedy}"), soft_wrap=True)

@@ -1,0 +1,121 @@
+"""The command `history`: from the record where there is one, else from Temporal's histories."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.client.cli.command import perform
+from holdfast.client.cli.flags import AsJson
+from holdfast.client.cli.output import DONE, print_json, say
+from holdfast.client.cli.session import Session, can_record, open_session
+from holdfast.client.history import answers_given
+from holdfast.client.reading import BadUsage
+from holdfast.client.render import cell, place, print_table
+from holdfast.client.runs import Runs
+from holdfast.client.tree import UnknownRun
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.events import QuestionEvent
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """The options of `history`."""
+
+    run: str | None
+    csv: bool
+    jsonl: bool
+    verify: bool
+    against: Path | None
+    checkpoint: bool
+    as_json: bool
+
+
+@app.command()
+def history(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False)
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Export every entry; without RUN of the whole record.")] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="The same as lines of JSON.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check the whole record; exit code 1 if it has faults.")
+    ] = False,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="FILE", help="With --verify: a checkpoint kept elsewhere.")
+    ] = None,
+    checkpoint: Annotated[
+        bool, typer.Option("--checkpoint", help="Print the newest signed checkpoint, to keep it elsewhere.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what people did in a run: who, what, when, to which question.
+
+    It is read from the record where there is one, and from Temporal's histories where there is none: those show answers
+    only, and of answers by signal the refused ones, too.
+    """
+    perform(_history(HistoryOptions(run, csv, jsonl, verify, against, checkpoint, as_json)), as_json)
+
+
+async def _history(wanted: HistoryOptions) -> int:
+    alone = wanted.csv or wanted.jsonl or wanted.verify or wanted.checkpoint
+    if wanted.run is None and not alone:
+        raise BadUsage("name a RUN, or use --csv, --jsonl, --verify or --checkpoint, which are for the whole record")
+    session = await open_session()
+    if can_record(session.config, session.connection):
+        return await _recorded(session, wanted)
+    if alone or wanted.run is None:
+        raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")
+    return await _from_temporal(session, wanted.run, wanted.as_json)
+
+
+async def _recorded(session: Session, wanted: HistoryOptions) -> int:
+    auditing: Any = importlib.import_module("holdfast.client.cli.auditing")  # it loads the database's library
+    code: int
+    if wanted.verify:
+        code = await auditing.check(session, wanted.against, wanted.as_json)
+    elif wanted.checkpoint:
+        code = await auditing.show_checkpoint(session)
+    elif wanted.csv or wanted.jsonl:
+        code = await auditing.export(session, wanted.run, wanted.csv)
+    else:
+        code = await auditing.show_story(session, wanted.run, wanted.as_json)
+    return code
+
+
+async def _from_temporal(session: Session, run: str, as_json: bool) -> int:
+    run = await session.runs.resolve(run)
+    answers = await answers_given(session.connection.client, run)
+    if as_json:
+        print_json([answer.to_json() for answer in answers])
+    elif answers:
+        steps = await _steps_asked(session.runs, run)
+        rows = [
+            (f"{answer.at.astimezone():%Y-%m-%d %H:%M}", answer.by or "?", answer.proved_by)
+            + (
+                steps.get(answer.question, answer.question),
+                answer.action,
+                answer.comment or "",
+                cell(answer.content),
+            )
+            for answer in answers
+        ]
+        print_table(("WHEN", "WHO", "PROVED BY", "QUESTION", "ACTION", "COMMENT", "CONTENT"), rows)
+    else:
+        say("No answers yet.")
+    return DONE
+
+
+async def _steps_asked(runs: Runs, run: str) -> dict[str, str]:
+    """Return the place of each question by its id; none if no worker can be asked."""
+    try:
+        events = await runs.events(run)
+    except (NoWorker, UnknownRun):
+        return {}
+    return {event.data.id: place(event.address) for event in events if isinstance(event.data, QuestionEvent)}

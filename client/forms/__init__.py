@@ -1,0 +1,38 @@
+"""A question as the fields of a form: a terminal asks for them one by one, a page shows them together."""
+
+from holdfast.client.forms.controls import ABSENT, FormControl, Selectable, Widget, control_of
+from holdfast.client.forms.prompted import FormField, example_of, fields_of, shown_default
+from holdfast.client.forms.submitted import (
+    Submission,
+    Texts,
+    change_list,
+    first_text,
+    item_count,
+    json_typed,
+    place_problems,
+    read_control,
+    shows,
+    texts_of_value,
+)
+
+__all__ = [
+    "ABSENT",
+    "FormControl",
+    "FormField",
+    "Selectable",
+    "Submission",
+    "Texts",
+    "Widget",
+    "change_list",
+    "control_of",
+    "example_of",
+    "fields_of",
+    "first_text",
+    "item_count",
+    "json_typed",
+    "place_problems",
+    "read_control",
+    "shown_default",
+    "shows",
+    "texts_of_value",
+]
