@@ -12,8 +12,9 @@ import contextlib
 import importlib
 import logging
 import os
-import signal
+import socket
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -24,24 +25,49 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError
 from temporalio.worker import Worker, WorkerDeploymentConfig, WorkflowRunner
 
 from holdfast.activities import (
+    AgentActivities,
     CacheStore,
+    CheckpointStore,
     LookUpActivities,
     McpServer,
     McpServers,
+    MetricsInterceptor,
     ModelActivities,
     ModelAlias,
+    NoCheckpoints,
     ToolActivities,
     all_activities,
     store_at,
 )
 from holdfast.client.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
-from holdfast.client.connection import Connection, ServerUnreachable, check_search_attributes, connect
-from holdfast.client.health import is_healthy, serve_health
+from holdfast.client.config.logs import configure_logging
+from holdfast.client.config.sections import MOST_PROCESSES
+from holdfast.client.connection import Connection, ServerUnreachable, check_search_attributes, connect, payload_place
+from holdfast.client.embedded.inbox_key import inbox_key
+from holdfast.client.embedded.worker import WORKER
+from holdfast.client.encryption import keep_content_out_of_logs, key_ring
+from holdfast.client.health import (
+    ALIVE,
+    LOOPBACK,
+    READY,
+    HttpReply,
+    Routes,
+    checked,
+    is_healthy,
+    serve_privately,
+    serve_routes,
+)
+from holdfast.client.payloads.checkpoints import checkpoints_at
 from holdfast.client.replay import replay
+from holdfast.client.sealed_cache import SealedCache
 from holdfast.client.secrets import stores
+from holdfast.client.shutdown import LEAVING_SECONDS, Shutdown
+from holdfast.client.supervisor import Lifeline, Ports, supervise
 from holdfast.client.workers import make_current
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
@@ -51,6 +77,7 @@ from holdfast.workflows.steps import check_executors
 
 log = logging.getLogger("holdfast.worker")
 
+READY_TIMEOUT = timedelta(seconds=3)
 BEHAVIOURS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
 
 
@@ -70,6 +97,7 @@ def create_worker(
         identity: Name of the worker among the pollers of the task queue; None: the client's.
     """
     check_executors()
+    keep_content_out_of_logs(client.data_converter)
     settings = settings or WorkerSettings()
     return Worker(
         client,
@@ -78,6 +106,7 @@ def create_worker(
         workflows=WORKFLOWS,
         activities=activities,
         workflow_runner=runner,
+        interceptors=[MetricsInterceptor()],
         activity_executor=ThreadPoolExecutor(settings.max_activities, thread_name_prefix="activity"),
         max_concurrent_activities=settings.max_activities,
         max_concurrent_workflow_tasks=settings.max_workflow_tasks,
@@ -101,27 +130,45 @@ def versioning(settings: WorkerSettings) -> WorkerDeploymentConfig | None:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run a worker or one of its commands. Return the exit code: 0 done, 1 no, 2 bad configuration, 5 no server."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    """Run a worker or one of its commands. Return the exit code: 0 done, 1 no, 2 bad configuration, 5 no server.
+
+    A second signal, or a shutdown that takes too long, ends the process without a return.
+    """
+    configure_logging("text", "info")
     options = _options(arguments)
     try:
         settings = WorkerVariables.read()
+        configure_logging(settings.log_format, settings.log_level, options.process)
         if options.health:
             return 0 if is_healthy(settings.health_port) else 1
         if options.replay:
-            return 0 if replay(options.replay, WORKFLOWS, RUNNER, as_json=options.json) else 1
+            classes = [*WORKFLOWS, *own_workflows(options.workflows, load_config())]
+            return 0 if replay(options.replay, classes, RUNNER, as_json=options.json) else 1
         if options.look_up:
             return _look_up(load_config())
         if options.make_current and not settings.build_id:
             raise ConfigError("--make-current: HOLDFAST_BUILD_ID is not set; it names the version")
-        config = load_config()
-        asyncio.run(_run(config, settings, _resources(config), options.make_current))
+        return _work(load_config(), settings, options)
     except ConfigError as error:
         log.error("%s", error)
         return 2
     except ServerUnreachable as error:
         log.error("%s", error)
         return 5
+
+
+def _work(config: Config, settings: WorkerVariables, options: argparse.Namespace) -> int:
+    """Run a worker, or the supervisor of several, until it is told to end. Return the exit code."""
+    count = options.processes or config.worker.processes
+    if options.lifeline is None and count > 1:
+        once = ["--make-current"] if options.make_current else []
+        return asyncio.run(supervise([sys.executable, *WORKER], count, settings, once))
+    lifeline = None if options.lifeline is None else Lifeline(options.lifeline)
+    if lifeline is not None and settings.metrics_port:
+        settings = settings.model_copy(update={"metrics_port": open_private_metrics()})
+    else:
+        open_metrics(settings.metrics_port)
+    asyncio.run(_run(config, settings, resources_of(config), options.make_current, lifeline))
     return 0
 
 
@@ -130,11 +177,38 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--make-current", action="store_true", help="make its version, HOLDFAST_BUILD_ID, the current one"
     )
+    parser.add_argument(
+        "--processes", metavar="N", type=_count, help="run N worker processes; default: [worker] processes"
+    )
+    parser.add_argument("--process", type=int, help=argparse.SUPPRESS)  # given by the supervisor
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--health", action="store_true", help="check the health of a running worker instead")
     parser.add_argument("--replay", metavar="FILE", type=Path, help="replay recorded histories")
     parser.add_argument("--json", action="store_true", help="print the results of --replay as JSON")
+    parser.add_argument(
+        "--workflows", metavar="MODULE", action="append", default=[], help="replay workflows of this module, too"
+    )
     parser.add_argument("--look-up", action="store_true", help="answer a look-up on standard input")
     return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_PROCESSES:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 to {MOST_PROCESSES}")
+    return int(text)
+
+
+def own_workflows(modules: Sequence[str], config: Config) -> list[type]:
+    """Return the workflow classes of an author's modules. Raises `ConfigError`."""
+    if str(config.folder) not in sys.path:
+        sys.path.insert(1, str(config.folder))
+    try:
+        loaded = [importlib.import_module(name) for name in modules]
+    except ImportError as error:
+        raise ConfigError(f"--workflows: {error}; install it, or put it into {config.folder}") from error
+    classes = [value for module in loaded for value in vars(module).values() if isinstance(value, type)]
+    own = [kind for kind in classes if "__temporal_workflow_definition" in vars(kind) and kind not in WORKFLOWS]
+    return list(dict.fromkeys(own))
 
 
 def _look_up(config: Config) -> int:
@@ -154,9 +228,10 @@ async def _find_missing(config: Config, request: LookUp) -> LookedUp:
     import_packages(config)
     DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
     servers = mcp_servers(config)
-    tools = ToolActivities(config.worker.imports, servers, stores(config))
+    agents = AgentActivities(config.worker.imports, _aliases(config))
+    tools = ToolActivities(config.worker.imports, servers, stores(config), _checkpoints(config), agents)
     try:
-        return await LookUpActivities(tools, ModelActivities(_aliases(config)), servers).missing(request)
+        return await LookUpActivities(tools, ModelActivities(_aliases(config)), servers, agents).missing(request)
     finally:
         await servers.close()
 
@@ -171,7 +246,9 @@ def mcp_servers(config: Config) -> McpServers:
 
 
 def _mcp_server(section: McpSection) -> McpServer:
-    return McpServer(tuple(section.command or ()), section.url, tuple(section.env), section.headers_env)
+    return McpServer(
+        tuple(section.command or ()), section.url, tuple(section.env), section.headers_env, section.elicitation
+    )
 
 
 @dataclass(frozen=True)
@@ -187,25 +264,38 @@ class Resources:
         await asyncio.gather(self.servers.close(), self.cache.close())
 
 
-def _resources(config: Config) -> Resources:
+def resources_of(config: Config) -> Resources:
     """Import the packages of `[worker] imports`, and return every activity with what it needs. Raises `ConfigError`."""
     servers, cache = mcp_servers(config), _cache(config)
-    return Resources(activities_of(config, servers, cache), servers, cache)
+    return Resources(activities_of(config, servers, cache, _checkpoints(config)), servers, cache)
+
+
+def _checkpoints(config: Config) -> CheckpointStore:
+    """Return the store of graphs' checkpoints: beside the large payloads, where every worker finds them."""
+    return checkpoints_at(payload_place(config)) or NoCheckpoints()
 
 
 def _cache(config: Config) -> CacheStore:
-    place = config.cache_place()
+    place, ring = config.cache_place(), key_ring(config)
     try:
-        return store_at(place)
+        store = store_at(place)
     except ValueError as error:
         key = "url_env" if config.cache.url_env else "store"
         raise ConfigError(f"{config.path}: cache.{key}: {error}") from None
+    return SealedCache(store, ring) if ring else store
 
 
-def activities_of(config: Config, servers: McpServers, cache: CacheStore) -> Sequence[Callable[..., Any]]:
-    """Import the packages of `[worker] imports`, and return every activity. Raises `ConfigError`."""
+def activities_of(
+    config: Config, servers: McpServers, cache: CacheStore, checkpoints: CheckpointStore | None = None
+) -> Sequence[Callable[..., Any]]:
+    """Import the packages of `[worker] imports`, and return every activity. Raises `ConfigError`.
+
+    Args:
+        checkpoints: The store of graphs' checkpoints; None: in memory, for as long as the worker lasts.
+    """
     import_packages(config)
-    return all_activities(config.worker.imports, _aliases(config), servers, cache, stores(config))
+    folders = config.attachment_folders()
+    return all_activities(config.worker.imports, _aliases(config), servers, cache, stores(config), folders, checkpoints)
 
 
 def import_packages(config: Config) -> None:
@@ -223,30 +313,126 @@ def import_packages(config: Config) -> None:
             ) from error
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
+        except Exception as error:  # importing runs the author's code, which may raise anything
+            text = f"worker.imports: '{name}' cannot be imported: {type(error).__name__}: {error}"
+            raise ConfigError(f"{_raised_at(error, config.folder)}: {text}") from error
 
 
-async def _run(config: Config, settings: WorkerSettings, resources: Resources, makes_current: bool) -> None:
-    """Poll until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+def _raised_at(error: Exception, folder: Path) -> str:
+    """Return file and line of the innermost call in the project's own code, else of the innermost of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    return f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}"
+
+
+def open_private_metrics() -> int:
+    """Serve metrics to this machine alone, at a port that is free. Return the port. Raises `ConfigError`."""
+    for last in (False, False, False, True):
+        with socket.create_server((LOOPBACK, 0)) as probe:
+            port = int(probe.getsockname()[1])
+        try:
+            open_metrics(port, LOOPBACK)
+        except ConfigError:  # another process has taken it since
+            if last:
+                raise
+        else:
+            break
+    return port
+
+
+def open_metrics(port: int, host: str = "0.0.0.0") -> None:  # as the health port  # nosec B104
+    """Serve metrics at `/metrics` of this port, from the SDK's runtime; 0: nowhere. Raises `ConfigError`."""
+    if not port:
+        return
+    metrics = PrometheusConfig(
+        f"{host}:{port}", counters_total_suffix=True, unit_suffix=True, durations_as_seconds=True
+    )
+    try:
+        Runtime.set_default(Runtime(telemetry=TelemetryConfig(metrics=metrics)))
+    except ValueError as error:
+        raise ConfigError(f"HOLDFAST_METRICS_PORT={port}: {error}") from None
+
+
+class _Threads(ThreadPoolExecutor):
+    """The threads of tools. A loop that ends waits for its threads; a tool would keep the worker beyond its grace."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads that are idle; see base class."""
+        super().shutdown(wait=False, cancel_futures=True)
+
+
+OTHER_THREADS = 16
+"""Threads beside those of tools: for files, stores and imports."""
+
+
+async def _run(
+    config: Config, settings: WorkerVariables, resources: Resources, makes_current: bool, lifeline: Lifeline | None
+) -> None:
+    """Poll until SIGTERM or SIGINT, or until the supervisor has ended."""
+    shutdown = Shutdown(settings.grace + LEAVING_SECONDS, forced_by_signal=lifeline is None)
+    # asyncio's own pool has four threads more than the machine has processors: few tools would run at a time.
+    asyncio.get_running_loop().set_default_executor(_Threads(settings.max_activities + OTHER_THREADS, "tool"))
     connection = await connect(config, embedded=False)
     await check_search_attributes(connection.client)
-    _open_door(config)
+    open_door(config, settings.inbox_key_file)
+    warn_of_agents(config)
     try:
-        async with _worker(connection, settings, resources), serve_health(settings.health_port):
+        async with _worker(connection, settings, resources), _answering(connection, settings, shutdown, lifeline):
             if makes_current:
                 await make_current(connection.client, settings.deployment, settings.build_id)
                 log.info("%s is the current version", settings.version_name)
-            await stop.wait()
+            await shutdown.wait()
             log.info("shutting down: running activities get %d s", settings.grace)
     finally:
         await resources.close()
 
 
-def _open_door(config: Config) -> None:
-    """Set what the validators of answers and commands consult."""
+@asynccontextmanager
+async def _answering(
+    connection: Connection, settings: WorkerVariables, shutdown: Shutdown, lifeline: Lifeline | None
+) -> AsyncIterator[None]:
+    """Answer health checks: on the configured port, or on one that only the supervisor is told."""
+    routes = _health(connection.client)
+    if lifeline is None:
+        async with serve_routes("HOLDFAST_HEALTH_PORT", settings.health_port, routes):
+            yield
+        return
+    async with (
+        serve_privately(routes) as port,
+        lifeline.reporting(Ports(port, settings.metrics_port), shutdown.request),
+    ):
+        yield
+
+
+def _health(client: Client) -> Routes:
+    async def alive() -> HttpReply:
+        return checked(True, "")
+
+    async def ready() -> HttpReply:
+        try:
+            await client.service_client.check_health(timeout=READY_TIMEOUT)
+        except RPCError:
+            return checked(False, "Temporal does not answer")
+        return checked(True, "")
+
+    return {ALIVE: alive, READY: ready}
+
+
+def warn_of_agents(config: Config) -> None:
+    """Log which agents of a team's own library the worker could not carry, by name and reason.
+
+    They are refused where a blueprint names them; the modules may have others, which no blueprint is to name.
+    """
+    if "pydantic_ai" in sys.modules:  # else no module that is listed can have one
+        agent_objects = importlib.import_module("holdfast.activities.agent_objects")
+        for text in agent_objects.unsupported_agents(config.worker.imports):
+            log.warning("no blueprint can name this agent: %s", text)
+
+
+def open_door(config: Config, inbox: Path | None = None) -> None:
+    """Set what the validators of answers and commands consult; `inbox` is the file of the embedded inbox's key."""
     DEPLOYMENT.keys = config.answer_keys(every=True)
+    DEPLOYMENT.inbox = inbox_key(inbox) if inbox else None
     DEPLOYMENT.limits = config.limits
     DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
 

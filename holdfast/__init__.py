@@ -1,7 +1,8 @@
 """Durable agent pipelines that stop for people, on Temporal: the public names of Holdfast.
 
 Tool authors import `tool`, `Interrupt`, `resumed`, `level` and the question kinds; callers import `connect`, `Runs`,
-`Answer`; authors of their own workflows import `HumanInTheLoop`. What is not in `__all__` is an implementation detail.
+`Answer`; authors of their own workflows import `HumanInTheLoop`, those with clients and workers of their own `Plugin`.
+What is not in `__all__` is an implementation detail.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.activities.interrupt import Interrupt, level, resumed
-    from holdfast.activities.registry import tool
+    from holdfast.activities.registry import agent, tool
     from holdfast.activities.secrets import secret
     from holdfast.blueprint.errors import BlueprintError, Problem
     from holdfast.blueprint.kinds import Blueprint
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from holdfast.client.connection import connect
     from holdfast.client.runs import Runs
     from holdfast.client.secrets import keeper
+    from holdfast.plugin import Plugin
     from holdfast.protocol.answers import Answer, Receipt, Refusal
     from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Question, Review
     from holdfast.workflows.human import HumanInTheLoop
 
 _MODULES = {
     "holdfast.activities.interrupt": ("Interrupt", "level", "resumed"),
-    "holdfast.activities.registry": ("tool",),
+    "holdfast.activities.registry": ("agent", "tool"),
     "holdfast.activities.secrets": ("secret",),
     "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
     "holdfast.blueprint.kinds": ("Blueprint",),
@@ -37,6 +39,7 @@ _MODULES = {
     "holdfast.client.secrets": ("keeper",),
     "holdfast.protocol.answers": ("Answer", "Receipt", "Refusal"),
     "holdfast.protocol.questions": ("Clarification", "Decision", "Hold", "Input", "Permission", "Question", "Review"),
+    "holdfast.plugin": ("Plugin",),
     "holdfast.workflows.human": ("HumanInTheLoop",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -53,12 +56,14 @@ __all__ = [
     "Input",
     "Interrupt",
     "Permission",
+    "Plugin",
     "Problem",
     "Question",
     "Receipt",
     "Refusal",
     "Review",
     "Runs",
+    "agent",
     "connect",
     "keeper",
     "level",

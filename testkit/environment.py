@@ -12,31 +12,30 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Self
 
 from temporalio.client import WorkflowHandle, WorkflowHistory
-from temporalio.common import SearchAttributeKey
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowReplayResult
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker, WorkflowReplayResult
 
 from holdfast.activities import McpServers
 from holdfast.client.answering import Answering
 from holdfast.client.config import Config, SecretsSection
-from holdfast.client.connection import converter
+from holdfast.client.connection import ATTRIBUTE_KEYS, converter
 from holdfast.client.embedded import ServerUnreachable
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
-from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
+from holdfast.protocol.guard import Key
 from holdfast.testkit.fakes import OwnCaches, Tools
+from holdfast.testkit.own_workflows import OwnWorkflows
 from holdfast.worker import activities_of, create_worker, mcp_servers
 from holdfast.workflows import WORKFLOWS
 from holdfast.workflows.calls import CALL_TOOL
 
-ATTRIBUTES = (
-    SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
-    SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
-)
+INBOX = Key("inbox", token_hex(32), "person")
+"""The key that signs for the people of tests where a question takes only answers of people who have signed in."""
 DYNAMIC_CONFIG = (
     "history.transferProcessorMaxPollRPS=1000",  # as for the embedded server
     "frontend.WorkflowTimeSkippingEnabled=true",
@@ -55,6 +54,8 @@ class ConfiguredRuns:
     config: Config
     runs: Runs
     tools: Tools
+    own_queue: str
+    """The task queue of the author's own workflows, which are stood in for."""
 
 
 class TestEnvironment:
@@ -107,9 +108,16 @@ class TestEnvironment:
         everything = [*others, tools.call_tool]
         worker = create_worker(client, task_queue=queue, activities=everything, runner=UNSANDBOXED)
         await self._exits.enter_async_context(worker)
-        return ConfiguredRuns(
-            config, Runs(client, queue, Answering(secrets=keeper(config, embedded=False), limits=config.limits)), tools
+        own = Worker(
+            client,
+            task_queue=f"{queue}-own",
+            workflows=[OwnWorkflows],
+            activities=[tools.call_tool],
+            workflow_runner=UNSANDBOXED,
         )
+        await self._exits.enter_async_context(own)
+        answering = Answering(inbox=INBOX, secrets=keeper(config, embedded=False), limits=config.limits)
+        return ConfiguredRuns(config, Runs(client, queue, answering), tools, own.task_queue)
 
     async def replay(self, history: WorkflowHistory) -> Exception | None:
         """Return the failure of replaying a history; None if it replays."""
@@ -146,7 +154,7 @@ async def _start_server(folder: Path) -> WorkflowEnvironment:
             ts_config=CLOCK_STOPPED,
             dev_server_existing_path=temporal_binary(),
             data_converter=converter(f"dir:{folder / 'payloads'}"),
-            search_attributes=ATTRIBUTES,
+            search_attributes=ATTRIBUTE_KEYS,
             dev_server_extra_args=[word for value in DYNAMIC_CONFIG for word in ("--dynamic-config-value", value)],
         )
     except RuntimeError as error:

@@ -23,7 +23,9 @@ class DeclaredNames:
     models: dict[str, str] = field(default_factory=dict)
     """Models by the name of their agent, or of the step it is written in."""
     tools: set[str] = field(default_factory=set)
-    """Tools and functions as the blueprint names them."""
+    """Tools and functions as the blueprint names them, and the workflows and signals of its author."""
+    signals: set[str] = field(default_factory=set)
+    """Signals to workflows of its author."""
     called: set[str] = field(default_factory=lambda: {ASK_TOOL})
     """Tools as the trace names them."""
     open: bool = False
@@ -61,12 +63,14 @@ def _parts(value: object) -> Iterator[Part]:
 
 def _collect(part: Part, names: DeclaredNames) -> None:
     for requirement in part.requires():
-        if requirement.kind in ("tool", "plan_tool"):
+        if requirement.kind in ("tool", "plan_tool", "own_workflow"):
             _collect_tool(requirement.name, names)
+        if requirement.kind == "own_workflow" and requirement.path[-1] == "signal":
+            names.signals.add(requirement.name)
     match part:
         case Blueprint(agents=agents):
             names.agents |= agents.keys()
-            names.models |= {name: agent.model for name, agent in agents.items()}
+            names.models |= {name: agent.model or agent.title for name, agent in agents.items()}
         case Step():
             _collect_step(part, names)
         case AgentTool(name=name):
@@ -94,6 +98,6 @@ def _collect_step(step: Step, names: DeclaredNames) -> None:
     names.steps.add(step.name)
     for used in step.agents():
         if isinstance(used.agent, Agent):
-            names.models[step.name] = used.agent.model
+            names.models[step.name] = used.agent.model or used.agent.title
     if step.escalations:
         names.ladders[step.name] = [*step.escalations]

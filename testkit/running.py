@@ -6,17 +6,17 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio.service import RPCError
 
-from holdfast.blueprint.changes import with_model
+from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answering import Sent
+from holdfast.client.answering import Sender, Sent
 from holdfast.client.config import load_config
 from holdfast.client.errors import BadInput
 from holdfast.client.history import histories
@@ -29,10 +29,11 @@ from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import CONTEXT
-from holdfast.testkit.environment import ConfiguredRuns, TestEnvironment
+from holdfast.testkit.environment import INBOX, ConfiguredRuns, TestEnvironment
 from holdfast.testkit.files import Case, CaseFile
 from holdfast.testkit.matching import At, Difference
 from holdfast.testkit.outcome import ObservedRun, unmet_expectations
+from holdfast.testkit.own_workflows import SIGNALLED
 
 TESTER = "user:tester"
 """The user who starts every run, and who answers if a test has no `by`."""
@@ -41,6 +42,8 @@ PATIENCE = 60.0
 MOMENT_PATIENCE = 15.0
 """Seconds the server may take to tell a workflow that its time has come."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.1
+Observer = Callable[[Runs, RunState], Awaitable[None]]
+"""What is called each time the run under test has settled, and once more when it has ended."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,20 @@ class DidNotSettle(Exception):
     """The failure of a run that does not settle, or cannot be queried."""
 
 
-async def run_case(environment: TestEnvironment, file: CaseFile, case: Case) -> CaseResult:
+async def _ignore(_runs: Runs, _state: RunState) -> None:
+    """Observe nothing."""
+
+
+async def run_case(
+    environment: TestEnvironment, file: CaseFile, case: Case, *, observer: Observer = _ignore
+) -> CaseResult:
     """Run a test. Raises `ConfigError` if its worker cannot be started."""
     start = time.monotonic()
     configured = await environment.house(load_config(file.path.parent))
     # Workers of all configurations share this process and its guard, so it is set for each test.
-    DEPLOYMENT.limits = configured.config.limits
+    DEPLOYMENT.limits, DEPLOYMENT.inbox = configured.config.limits, INBOX
     DEPLOYMENT.groups = {name: list(members) for name, members in configured.config.groups.items()}
-    case_run = _CaseRun(environment, configured, file, case)
+    case_run = _CaseRun(environment, configured, file, case, observer)
     differences = await case_run.differences()
     configured.tools.end(case_run.run)
     return CaseResult(file, case, differences, time.monotonic() - start)
@@ -91,6 +100,7 @@ class _CaseRun:
     configured: ConfiguredRuns
     file: CaseFile
     case: Case
+    observer: Observer = _ignore
     run: str = field(default_factory=lambda: f"test-{secrets.token_hex(6)}")
     asked: dict[str, Question] = field(default_factory=dict)
     passed: set[tuple[str, datetime]] = field(default_factory=set)
@@ -102,8 +112,10 @@ class _CaseRun:
         return self.configured.runs
 
     async def differences(self) -> list[Difference]:
-        calls = self.configured.tools.begin(self.run, self.case.tools)
+        signals: dict[str, list[JSON]] = {name: [None] for name in self.file.names.signals}
+        calls = self.configured.tools.begin(self.run, {**signals, **self.case.tools})
         try:
+            await self._start_signalled()
             await self.runs.start(self._blueprint(), self.case.input, run=self.run, started_by=TESTER)
         except BadInput as error:
             return [self._problem(f"the run was not started: {error}", "input")]
@@ -122,14 +134,24 @@ class _CaseRun:
 
     def _blueprint(self) -> Blueprint:
         """Return the blueprint, with the test's replies in place of its models."""
+        blueprint = with_workflows(self.file.blueprint, self.configured.own_queue, self._signalled)
         script = self.case.model
         if script is None:
-            return self.file.blueprint
+            return blueprint
         path = script.file
         if path is None:
             path = self.environment.folder / f"{self.run}.json"
             path.write_text(json.dumps(script.replies))
-        return with_model(self.file.blueprint, f"scripted:{path}")
+        return with_model(blueprint, f"scripted:{path}")
+
+    @property
+    def _signalled(self) -> str:
+        """The id of the workflow that takes the run's signals to workflows of its author's own."""
+        return f"{self.run}/{SIGNALLED}"
+
+    async def _start_signalled(self) -> None:
+        if self.file.names.signals:
+            await self.runs.client.start_workflow(SIGNALLED, id=self._signalled, task_queue=self.configured.own_queue)
 
     def _answers(self) -> list[_TestAnswer]:
         answers = self.case.answers
@@ -147,12 +169,14 @@ class _CaseRun:
         """Answer one question at a time until the run has ended, or waits for an answer that the test does not have."""
         while True:
             state = await self._wait_until_settled()
-            self.asked |= {question.id: question for question in state.questions if question.id not in self.asked}
+            await self.observer(self.runs, state)
+            open_ = [*state.questions, *state.events]
+            self.asked |= {question.id: question for question in open_ if question.id not in self.asked}
             if state.status in STATUSES.values():
                 return state
-            if match := self._next(state.questions, answers):
+            if match := self._next(open_, answers):
                 await self._answer(*match)
-            elif not await self._let_time_pass(state.questions):
+            elif not await self._let_time_pass(state):
                 return state
 
     def _next(self, open_: Sequence[Question], answers: Sequence[_TestAnswer]) -> tuple[Question, _TestAnswer] | None:
@@ -176,8 +200,11 @@ class _CaseRun:
 
     async def _answer(self, question: Question, written_answer: _TestAnswer) -> None:
         answer = written_answer.entry.answer(question)
+        by, runs = written_answer.by, self.runs
+        if question.proof is not None and by is not None:  # a test has nobody who signs in
+            runs = runs.acting_as(Sender(by, proof=question.proof))
         try:
-            receipts = await self.runs.answer(self.run, [answer], by=written_answer.by)
+            receipts = await runs.answer(self.run, [answer], by=by)
         except Refusal as refusal:
             message = f"the answer to {name_of(question)} was refused ({refusal.code}): {refusal}"
             self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
@@ -185,19 +212,40 @@ class _CaseRun:
         if any(isinstance(receipt, Sent) for receipt in receipts):
             raise DidNotSettle("its worker is gone")
 
-    async def _let_time_pass(self, open_: Sequence[Question]) -> bool:
-        """Move the clock to the next moment of a question; return False if there is none or the test waits."""
+    async def _let_time_pass(self, state: RunState) -> bool:
+        """Move the clock to the next moment of a question or a timer; return False if there is none.
+
+        A test that waits lets only timers pass, and those only while nobody is asked.
+        """
+        open_ = [*state.questions, *state.events]
         moments = [(moment, question) for question in open_ for moment in self._moments(question)]
-        if not moments or self.case.status == "waiting":
+        if state.questions and self.case.status == "waiting":
             return False
-        moment, question = min(moments, key=lambda pair: (pair[0], pair[1].address))
+        moment, question = min(moments, key=lambda pair: (pair[0], pair[1].address), default=(None, None))
+        if state.timers and (moment is None or state.timers[0][0] <= moment):
+            await self._end_timer(*state.timers[0])
+            return True
+        if moment is None or question is None:
+            return False
         self.passed.add((question.id, moment))
-        try:
-            await self.environment.pass_time(self.runs.handle(question.owner), moment)
-        except RPCError as error:
-            raise DidNotSettle(f"this `temporal` cannot skip time: {error}") from error
+        await self._move_clock(question.owner, moment)
         await self._wait_until_noticed(question)
         return True
+
+    async def _end_timer(self, moment: datetime, owner: str) -> None:
+        """Move the clock to the end of a timer, and wait until its step goes on."""
+        await self._move_clock(owner, moment)
+        end = time.monotonic() + MOMENT_PATIENCE
+        while (moment, owner) in (await self.runs.standing(self.run)).timers:
+            if time.monotonic() > end:
+                raise DidNotSettle(f"the time of a timer has come ({moment.isoformat()}), but it still runs")
+            await asyncio.sleep(SHORTEST_PAUSE)
+
+    async def _move_clock(self, workflow: str, moment: datetime) -> None:
+        try:
+            await self.environment.pass_time(self.runs.handle(workflow), moment)
+        except RPCError as error:
+            raise DidNotSettle(f"this `temporal` cannot skip time: {error}") from error
 
     def _moments(self, question: Question) -> list[datetime]:
         """Return when something happens to an unanswered question: its deadline and its escalations."""
@@ -220,7 +268,8 @@ class _CaseRun:
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _questions(self) -> list[Question]:
-        return (await self.runs.standing(self.run)).questions
+        state = await self.runs.standing(self.run)
+        return [*state.questions, *state.events]
 
     async def _wait_until_settled(self) -> RunState:
         """Return the state of the run once it has ended, or nothing in it moves."""
@@ -229,7 +278,7 @@ class _CaseRun:
             try:
                 state = await self.runs.standing(self.run)
                 problem = f"it is still running after {PATIENCE:.0f} s"
-                if state.status != "running":
+                if state.status != "running" or _rests(state):
                     return state
             except NoWorker as error:
                 problem = str(error)
@@ -249,7 +298,8 @@ class _CaseRun:
         if context is None:
             context = await self.runs.tree.query(self.run, CONTEXT, None, dict[str, Any])
         trace = await self.runs.trace(state, last=None)
-        return ObservedRun(outcome, list(self.asked.values()), state.questions, context, trace, calls)
+        asked = [question for question in self.asked.values() if question.asked.for_people]
+        return ObservedRun(outcome, asked, state.questions, context, trace, calls)
 
     def _with_source_named(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the test file in place of the temporary file of replies."""
@@ -279,6 +329,15 @@ class _CaseRun:
 
     async def _end(self) -> None:
         """Terminate the run if it is still open."""
-        described = await self.runs.handle(self.run).describe()
-        if described.status not in STATUSES:
-            await self.runs.handle(self.run).terminate("the test is over")
+        for workflow in [self.run, *([self._signalled] if self.file.names.signals else [])]:
+            handle = self.runs.client.get_workflow_handle(workflow)
+            if (await handle.describe()).status not in STATUSES:
+                await handle.terminate("the test is over")
+
+
+def _rests(state: RunState) -> bool:
+    """Return whether each workflow of a run waits for a timer, an event, a question or a child."""
+    waits = state.timers or state.events
+    return bool(waits) and all(
+        not view.moving and (view.timers or view.events or view.questions or view.children) for view in state.views
+    )
