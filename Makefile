@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all format lint typecheck contracts check bench fuzz measure picture all clean
+.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench fuzz measure picture release all clean
 
 all: check test-all
 
@@ -19,14 +19,23 @@ demo: .venv/made
 	{ code=$$?; test $$code -eq 3 || exit $$code; \
 	echo "The run waits, and nothing is lost. The commands above work after: . $(BIN)/activate" >&2; }
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+PYTEST := $(BIN)/python -m pytest --maxprocesses 8 --dist worksteal
+# Half of the time that a test takes, it waits for the server, for a timer or for a process of its own.
+PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 
-# Everything but what takes long: true sizes, killed processes, the embedded server, the fuzz, a guest project.
+# Everything but what takes long: true sizes, killed processes, the embedded server, the fuzz, a guest project, and the pages in a
+# browser, which `make test-all` needs Debian's chromium for: apt-get install chromium.
 test: .venv/made
-	$(PYTEST) -m "not slow"
+	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
 
 test-all: .venv/made
-	$(PYTEST)
+	$(PYTEST) --numprocesses auto
+
+# The same as `make test` with each Python that is supported and that the machine has, in environments of their own:
+# make test-pythons TESTS=tests/blueprint
+PYTHONS ?= 3.11 3.12 3.13
+test-pythons:
+	PROCESSES=$(PROCESSES) TESTS="$(TESTS)" sh tests/pythons.sh $(PYTHONS)
 
 format: .venv/made
 	$(BIN)/ruff format .
@@ -48,8 +57,12 @@ bench: .venv/made
 	$(BIN)/python -m benchmarks.iteration
 	$(BIN)/python -m benchmarks.long_loop 1000
 	$(BIN)/python -m benchmarks.agents
+	$(BIN)/python -m benchmarks.conversation
 	$(BIN)/python -m benchmarks.look_up
+	$(BIN)/python -m benchmarks.record 60
+	$(BIN)/python -m benchmarks.inbox 500
 	$(BIN)/python -m benchmarks.start
+	$(BIN)/python -m benchmarks.processes
 
 # At random, for SECONDS: expressions and templates, a minute of them; then raw bytes at every kind of question, for the
 # rest of the time, on a server of its own. Fails at the first that hangs, crashes, breaks a bound or strands a question.
@@ -64,6 +77,13 @@ measure: .venv/made
 
 picture: .venv/made
 	$(BIN)/python docs/picture.py
+	$(BIN)/python -m docs.pictures
+
+# The wheel and the sdist in dist/, checked, with a bill of materials; the wheel runs the demo in an environment of its own.
+release: .venv/made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[release]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	PYTHON=$(BIN)/python sh deploy/release.sh
 
 clean:
-	rm -rf .venv .holdfast build *.egg-info
+	rm -rf .venv .venv-* .holdfast build dist *.egg-info

@@ -40,4 +40,8 @@ again made
 again retained
 again registered HoldfastBlueprint Keyword
 again registered HoldfastWaitingFor KeywordList
+again registered HoldfastQuestions KeywordList
+again registered HoldfastSince Datetime
+again registered HoldfastDeadline Datetime
+again registered HoldfastEvents KeywordList
 echo "namespace $namespace is ready"
