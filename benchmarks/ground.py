@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
+from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint import Blueprint, loads
 from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
-from holdfast.protocol.address import Address
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.runs import VIEW, WorkflowView
 from tests.conftest import ATTRIBUTES
 
 LOOP = """
@@ -34,9 +35,13 @@ def loop(iterations: int, checkpoint: int = 50) -> Blueprint:
     return loads(LOOP.format(iterations=iterations, checkpoint=checkpoint), name="bench")
 
 
-def question_id(run: str, iteration: int) -> str:
-    """Return the id of an iteration's question, which is predictable."""
-    return digest_of(f"{run}/loop:loop", Address(f"pipeline:bench;loop:loop:{iteration};hitl:ask"), 1)
+async def question_id(handle: WorkflowHandle[Any, Any], iteration: int) -> str | None:
+    """Return the id of an iteration's question, if the loop asks it now."""
+    try:
+        view = await handle.query(VIEW, 0, result_type=WorkflowView)
+    except (RPCError, WorkflowQueryFailedError):  # not started yet, or between two histories
+        return None
+    return next((question.id for question in view.questions if question.iteration == iteration), None)
 
 
 @asynccontextmanager

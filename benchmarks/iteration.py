@@ -18,7 +18,6 @@ from benchmarks.by_hand import Answer, ByHand, think
 from benchmarks.ground import loop, question_id, server
 from holdfast.activities import all_activities
 from holdfast.client.runs import Runs
-from holdfast.protocol.runs import VIEW, WorkflowView
 from holdfast.worker import create_worker
 
 ITERATIONS = 40
@@ -53,15 +52,17 @@ async def by_holdfast(client: Client) -> Cost:
     run = await Runs(client, "holdfast").start(loop(ITERATIONS, checkpoint=1000))
     handle = client.get_workflow_handle(f"{run}/loop:loop")
 
+    open_question: str | None = None
+
     async def asks(n: int) -> bool:
-        view: WorkflowView = await handle.query(VIEW, 0, result_type=WorkflowView)
-        return [question.id for question in view.questions] == [question_id(run, n)]
+        nonlocal open_question
+        open_question = await question_id(handle, n)
+        return open_question is not None
 
     async def answer(n: int) -> None:
-        sent_answer = {"question": question_id(run, n), "content": f"answer {n}"}
+        sent_answer = {"question": open_question, "content": f"answer {n}"}
         await handle.execute_update("answer", {"answers": [sent_answer], "by": "user:ana", "key": f"{n}"}, id=f"{n}")
 
-    await asyncio.sleep(0.5)  # the loop's workflow has started
     seconds = await _drive(asks, answer)
     await client.get_workflow_handle(run).result()
     return await _cost(handle, seconds)

@@ -13,9 +13,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from temporalio.client import Client, WorkflowUpdateFailedError
-from temporalio.service import RPCError
+from temporalio.client import Client, WorkflowHandle
 
 from benchmarks.ground import loop, question_id, server
 from holdfast.client.events import chain
@@ -51,33 +51,32 @@ class Loop:
 
     async def answer(self, n: int) -> None:
         """Answer the question of an iteration as soon as it is asked."""
-        payload = {"answers": [{"question": question_id(self.run, n), "content": f"answer {n}"}], "key": f"{n}"}
-        while True:
-            try:
-                handle = self.client.get_workflow_handle(self.workflow)
-                await handle.execute_update("answer", payload, id=f"{n}")
-                return
-            except (WorkflowUpdateFailedError, RPCError):  # not asked yet, or between two histories
-                await asyncio.sleep(0.004)
+        await self._answer(await self._question(n), n)
+
+    async def _answer(self, question: str, n: int) -> None:
+        payload = {"answers": [{"question": question, "content": f"answer {n}"}], "key": f"{n}"}
+        await self._handle.execute_update("answer", payload, id=f"{n}")
+
+    @property
+    def _handle(self) -> WorkflowHandle[Any, Any]:
+        return self.client.get_workflow_handle(self.workflow)
 
     async def first_answer_after_a_crash(self, n: int) -> float:
         """Kill the worker, and return the seconds from sending to receipt of the first answer that a new one takes."""
-        await self._wait_for_question(n)
+        question = await self._question(n)
         self.kill_worker()
         self.start_worker()
         await self._wait_for_worker()
         before = time.perf_counter()
-        await self.answer(n)
+        await self._answer(question, n)
         return time.perf_counter() - before
 
-    async def _wait_for_question(self, n: int) -> None:
+    async def _question(self, n: int) -> str:
+        """Wait until an iteration asks, and return the id of its question."""
         while True:
-            try:
-                view = await self.runs.tree.view(self.workflow)
-            except (LookupError, RuntimeError):
-                continue
-            if question_id(self.run, n) in [question.id for question in view.questions]:
-                return
+            if question := await question_id(self._handle, n):
+                return question
+            await asyncio.sleep(0.004)
 
     async def _wait_for_worker(self) -> None:
         """Wait until a short run of its own asks, which shows that the new worker polls."""

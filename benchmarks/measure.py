@@ -36,7 +36,6 @@ class Figures:
     vague: int = 0
     comments: int = 0
     anys: int = 0
-    classes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def count(self, path: Path) -> None:
         """Add one file."""
@@ -49,14 +48,12 @@ class Figures:
         )
         self.anys += len(re.findall(r"\bAny\b", text))
         for node in ast.walk(tree):
-            self._count_node(node, str(path.relative_to(HOME)))
+            self._count_node(node)
 
-    def _count_node(self, node: ast.AST, path: str) -> None:
+    def _count_node(self, node: ast.AST) -> None:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Module)) and (docstring := ast.get_docstring(node)):
             self.docstrings += 1
             self.openings += docstring.split()[0].strip("`,.;:").lower() in OPENINGS
-        if isinstance(node, ast.ClassDef):
-            self.classes[node.name].add(path)
         if isinstance(node, FUNCTIONS):
             self.bodies.append(_body_lines(node))
             self._count_names([argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)])
@@ -77,10 +74,6 @@ class Figures:
             f"| {100 * self.comments / max(self.lines, 1):.1f} | {1000 * self.anys / max(self.lines, 1):.0f} |"
         )
 
-    def twice(self) -> list[str]:
-        """Return the class names that stand in two files, with those files."""
-        return [f"{name}: {', '.join(sorted(files))}" for name, files in sorted(self.classes.items()) if len(files) > 1]
-
 
 def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the lines of a function's body without its docstring."""
@@ -96,6 +89,16 @@ def figures(paths: list[Path]) -> Figures:
     return total
 
 
+def classes_named_twice(paths: list[Path]) -> list[str]:
+    """Return the class names that stand in two files, with those files."""
+    classes: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].add(str(path.relative_to(HOME)))
+    return [f"{name}: {', '.join(sorted(files))}" for name, files in sorted(classes.items()) if len(files) > 1]
+
+
 def main() -> None:
     """Print the table."""
     rooms = {room: sorted((HOME / room).rglob("*.py")) for room in ROOMS} | {"worker.py": [HOME / "worker.py"]}
@@ -103,9 +106,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for room, paths in rooms.items():
         print(figures(paths).row(room))
-    whole = figures([path for paths in rooms.values() for path in paths])
-    print(whole.row("**all**"))
-    print("\nClass names in two files: " + ("; ".join(whole.twice()) or "none"))
+    whole = [path for paths in rooms.values() for path in paths]
+    print(figures(whole).row("**all**"))
+    print("\nClass names in two files: " + ("; ".join(classes_named_twice(whole)) or "none"))
 
 
 if __name__ == "__main__":

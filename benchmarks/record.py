@@ -1,0 +1,109 @@
+"""Reading a closed loop back: from its record, against asking its closed histories, which a worker replays.
+
+`python -m benchmarks.record [ITERATIONS]`; a recorder works beside the loop, as in `holdfast serve`. Above 1,000
+iterations Temporal is not asked: that takes half an hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from temporalio.client import WorkflowHandle
+
+from benchmarks.ground import loop, question_id, server
+from holdfast.activities import all_activities
+from holdfast.client.record.record import Record
+from holdfast.client.record.recorder import Recorder
+from holdfast.client.record.store import open_store
+from holdfast.client.record.story import story
+from holdfast.client.runs import Runs
+from holdfast.client.workers import NoWorker
+from holdfast.protocol.answers import Answer, Answers
+from holdfast.protocol.runs import ANSWER
+from holdfast.worker import create_worker
+
+ITERATIONS = 1_000
+QUEUE = "record"
+
+
+async def timed(work: Callable[[], Awaitable[object]]) -> float:
+    before = time.perf_counter()
+    await work()
+    return time.perf_counter() - before
+
+
+async def asked(handle: WorkflowHandle[Any, Any], iteration: int) -> str:
+    """Wait until an iteration asks, and return the id of its question."""
+    while True:
+        if question := await question_id(handle, iteration):
+            return question
+        await asyncio.sleep(0.005)
+
+
+async def answer_all(runs: Runs, run: str, iterations: int) -> None:
+    """Answer each question as soon as it is asked."""
+    handle = runs.client.get_workflow_handle(f"{run}/loop:loop")
+    for iteration in range(1, iterations + 1):
+        answers = Answers(answers=[Answer(question=await asked(handle, iteration), content="go on")])
+        await handle.execute_update(ANSWER, answers)
+    await runs.result(run)
+
+
+async def keep_recording(recorder: Recorder, run: str) -> None:
+    """Record the run for as long as it goes on."""
+    while True:
+        with suppress(NoWorker):  # it is between two histories, or the worker is busy
+            await recorder.catch_up(run)
+        await asyncio.sleep(2)
+
+
+async def people(record: Record, run: str) -> int:
+    """Read what `holdfast history` lists; return the number of its rows."""
+    return len(story(await record.entries(run)))
+
+
+async def read_back(runs: Runs, run: str, record: Record) -> None:
+    """Print how long each way of reading the run takes."""
+    before = time.perf_counter()
+    state = await runs.standing(run)
+    shown = await timed(lambda: runs.trace(state)) + time.perf_counter() - before
+    spans = await timed(lambda: runs.trace(state, None))
+    answers = await timed(lambda: people(record, run))
+    result = await timed(lambda: runs.result(run))
+    print(f"from the record: show {shown:.2f} s, with all iterations {spans:.2f} s,", end=" ")
+    print(f"history {answers:.2f} s, result {result:.2f} s")
+
+
+async def main(iterations: int) -> None:
+    with TemporaryDirectory() as folder:
+        async with server() as client, create_worker(client, task_queue=QUEUE, activities=all_activities([], {})):
+            runs = Runs(client, QUEUE)
+            record = Record(open_store(f"sqlite:{Path(folder) / 'record.sqlite'}"), client)
+            recorder = record.recorder(runs.tree)
+            run = await runs.start(loop(iterations))
+            recording = asyncio.create_task(keep_recording(recorder, run))
+            await answer_all(runs, run, iterations)
+            recording.cancel()
+            late = await timed(lambda: recorder.catch_up(run))
+            recorded = runs.with_archive(record)
+            ours, count = await timed(lambda: recorded.events(run)), len(await recorded.events(run))
+            print(f"{iterations} iterations: the record was complete {late:.1f} s after the end;", end=" ")
+            print(f"{count} events read back in {ours:.2f} s", flush=True)
+            await read_back(recorded, run, record)
+            if iterations <= ITERATIONS:
+                live = await timed(lambda: runs.events(run))
+                print(f"the events from Temporal: {live:.1f} s: 1 to {live / ours:.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else ITERATIONS))
+    sys.stdout.flush()
+    os._exit(0)
