@@ -5,43 +5,86 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
+import temporalio.workflow
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
+from examples.invitations.workflow import Invitations
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
+from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.workflows import RUNNER, WORKFLOWS
+from tests.replay import recordings
+from tests.test_architecture import HOME
 
-HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json.gz"))
+NAMES = recordings.names()
+LONG_LIVED = {"Pipeline", "Loop", "Agent", "Map", "Clarify", "Plan", "PlanLoop", "DrivenPlan"}
+CONTINUING = {"Loop", "Agent", "Plan", "PlanLoop", "DrivenPlan"}
+PAUSES = {
+    *(f"question:{kind}" for kind, class_ in QUESTION_KINDS.items() if class_.__module__.startswith("holdfast.")),
+    *("interrupt", "timer", "paused", "Invitations"),
+    *LONG_LIVED,
+    *(f"{type_} continued" for type_ in CONTINUING),
+}
+"""Each way to wait: kinds of questions, types of workflows, and those that have continued as new before."""
 
 
-def test_there_are_recorded_histories() -> None:
-    assert len(HISTORIES) >= 10
+def test_every_type_of_workflow_is_known_here() -> None:
+    types = {temporalio.workflow._Definition.must_from_class(class_).name for class_ in WORKFLOWS}
+    assert types - {LOOK_UP_WORKFLOW} == LONG_LIVED
 
 
-async def _recorded() -> AsyncIterator[WorkflowHistory]:
-    for path in HISTORIES:
-        recorded = json.loads(gzip.decompress(path.read_bytes()))
-        started = recorded["events"][0]["workflowExecutionStartedEventAttributes"]
-        yield WorkflowHistory.from_json(started["workflowId"], recorded)
+def test_every_example_is_recorded() -> None:
+    tests = [path.name.removesuffix(".test.yaml") for path in (HOME / "examples").glob("*/*.test.yaml")]
+    assert {f"example.{name}" for name in tests} - set(NAMES) == set()
+
+
+def test_every_kind_of_pause_is_recorded() -> None:
+    recorded = {wait for name in NAMES for point in recordings.parked(name) for wait in point}
+    assert PAUSES - recorded == set()
+
+
+async def _failures(read: Callable[[str], Iterator[WorkflowHistory]]) -> dict[str, Exception | None]:
+    """Replay everything with one worker, which takes long to start; the first failure of each file."""
+    replayer = Replayer(workflows=[*WORKFLOWS, Invitations], workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+    failures: dict[str, Exception | None] = dict.fromkeys(NAMES)
+    names: list[str] = []
+
+    async def histories() -> AsyncIterator[WorkflowHistory]:
+        for name in NAMES:
+            for history in read(name):
+                names.append(name)
+                yield history
+
+    async with replayer.workflow_replay_iterator(histories()) as results:
+        async for result in results:
+            name = names.pop(0)
+            failures[name] = failures[name] or result.replay_failure
+    return failures
 
 
 @pytest_asyncio.fixture(scope="module")
 async def failures() -> dict[str, Exception | None]:
-    """What the replay of each found; one worker does them all, one after the other, for it takes long to start."""
-    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
-    async with replayer.workflow_replay_iterator(_recorded()) as results:
-        found = [result.replay_failure async for result in results]
-    return {path.name: failure for path, failure in zip(HISTORIES, found, strict=True)}
+    return await _failures(recordings.histories)
 
 
-@pytest.mark.parametrize("name", [path.name for path in HISTORIES])
-def test_a_recorded_history_replays(name: str, failures: dict[str, Exception | None]) -> None:
+@pytest_asyncio.fixture(scope="module")
+async def parked_failures() -> dict[str, Exception | None]:
+    return await _failures(recordings.parked_histories)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_histories_replay(name: str, failures: dict[str, Exception | None]) -> None:
     if (failure := failures[name]) is not None:
+        raise failure
+
+
+@pytest.mark.slow  # the complete histories hold the same commands; a parked one ends where a worker would take it up
+@pytest.mark.parametrize("name", [name for name in NAMES if any(recordings.parked(name))])
+def test_parked_histories_replay(name: str, parked_failures: dict[str, Exception | None]) -> None:
+    if (failure := parked_failures[name]) is not None:
         raise failure
