@@ -1,7 +1,8 @@
-"""An author's workflow that does what the sandbox forbids."""
+"""Authors' workflows: one does what the sandbox forbids, one says which modules it shares with the worker."""
 
 from __future__ import annotations
 
+import importlib
 import random
 import time
 from pathlib import Path
@@ -26,3 +27,12 @@ class Careless(HumanInTheLoop):
                 Path(__file__).read_text()
             case "input":
                 input()
+
+
+@workflow.defn(failure_exception_types=[Exception])
+class Sharing:
+    """Import modules by name."""
+
+    @workflow.run
+    async def run(self, names: list[str]) -> list[int]:
+        return [id(importlib.import_module(name)) for name in names]

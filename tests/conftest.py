@@ -5,44 +5,53 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import logging
 import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
-from temporalio.common import SearchAttributeKey
-from temporalio.worker import Replayer, Worker
+from temporalio.service import RPCError
+from temporalio.worker import Replayer, Worker, WorkflowRunner
 from temporalio.worker._workflow import _WorkflowWorker
 
 from holdfast.activities import all_activities
 from holdfast.blueprint import Blueprint, loads
 from holdfast.client import tree
 from holdfast.client.answering import Answering
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.connection import ATTRIBUTE_KEYS, DATA_CONVERTER
+from holdfast.client.history import _children
 from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, WAITING_ATTRIBUTE
 from holdfast.worker import create_worker
-from holdfast.workflows import WORKFLOWS
+from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.server import SharedServer, connected
 from tests.watch import watched
 
 WATCHER = watched()
-ATTRIBUTES = (
-    SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE),
-    SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE),
-)
+ATTRIBUTES = ATTRIBUTE_KEYS
 TOOLS = "tests"
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
+CLOSED = [
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+]
+"""The events that close a history."""
 
 # What is right late is right. A person is told after 3 seconds that the worker is busy; a test on a busy machine waits.
 tree.QUERY_LIMIT = timedelta(seconds=15)
@@ -54,11 +63,38 @@ _WorkflowWorker._deadlock_timeout_seconds = property(lambda _: 60, lambda _, sec
 # Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# All that is imported and collected stays. To look through it again and again took each process 2 of 8 seconds.
+gc.disable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: at the end, one process would be alone with them."""
+    """The longest first: at the end, one process would be alone with them. Inside a matrix is slow."""
     items.sort(key=lambda item: "crash" not in item.path.parts)
+    for item in items:
+        if item.get_closest_marker("matrix") and not is_edge(item):
+            item.add_marker(pytest.mark.slow)
+
+
+def is_edge(item: Any) -> bool:
+    """Return whether at most one of a test's parameters is another than its first."""
+    changed, rest = 0, dict(item.callspec.indices) if hasattr(item, "callspec") else {}
+    for marker in item.iter_markers("parametrize"):
+        names, values = marker.args
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+        first = values[0].values if hasattr(values[0], "values") and hasattr(values[0], "marks") else values[0]
+        changed += [item.callspec.params[name] for name in names] != (list(first) if len(names) > 1 else [first])
+        for name in names:
+            rest.pop(name, None)  # these count through the whole matrix, those of a fixture alone its parameters
+    return changed + sum(map(bool, rest.values())) <= 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected, a million objects, to no garbage collection; begin to collect the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -155,15 +191,17 @@ class Harness:
 
     async def histories(self, run: str) -> list[WorkflowHistory]:
         """The histories of the run and of everything below it, every run of each chain."""
-        found = []
-        for workflow, temporal_run in await _family(self.client, run):
-            handle = self.client.get_workflow_handle(workflow, run_id=temporal_run)
-            found.append(await handle.fetch_history())
-        return found
+        return await _family(self.client, run)
 
     async def recorded(self) -> list[WorkflowHistory]:
         """The histories of all runs that were started."""
         return [history for run in self.started for history in await self.histories(run)]
+
+    async def close(self, replays: Replays, test: str) -> None:
+        """Have all runs that were started replayed, and end those that still run."""
+        histories = await self.recorded()
+        replays.add(test, histories)
+        await _end(self.client, histories)
 
     async def replay(self) -> None:
         """What is recorded must lead to the same commands again."""
@@ -171,9 +209,11 @@ class Harness:
             raise failure
 
 
-async def replayed(histories: Sequence[WorkflowHistory]) -> dict[str, Exception]:
+async def replayed(
+    histories: Sequence[WorkflowHistory], workflows: Sequence[type] = WORKFLOWS, runner: WorkflowRunner = RUNNER
+) -> dict[str, Exception]:
     """Replay the histories; the failures by Temporal's run id."""
-    replayer = Replayer(workflows=WORKFLOWS, data_converter=DATA_CONVERTER)
+    replayer = Replayer(workflows=workflows, workflow_runner=runner, data_converter=DATA_CONVERTER)
 
     async def one_by_one() -> AsyncIterator[WorkflowHistory]:
         for history in histories:
@@ -185,7 +225,8 @@ async def replayed(histories: Sequence[WorkflowHistory]) -> dict[str, Exception]
 class Replays:
     """What the tests of a module have recorded, replayed together at its end: each replayer starts a worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, workflows: Sequence[type] = WORKFLOWS, runner: WorkflowRunner = RUNNER) -> None:
+        self._workflows, self._runner = workflows, runner
         self._histories: list[WorkflowHistory] = []
         self._tests: dict[str, str] = {}
 
@@ -195,7 +236,7 @@ class Replays:
 
     async def failures(self) -> list[str]:
         """Replay what was added; a line for each history that does not, with the test that recorded it."""
-        failed = await replayed(self._histories) if self._histories else {}
+        failed = await replayed(self._histories, self._workflows, self._runner) if self._histories else {}
         return [f"a run of {self._tests[run]} does not replay: {failure}" for run, failure in failed.items()]
 
 
@@ -207,19 +248,24 @@ async def replays() -> AsyncIterator[Replays]:
         pytest.fail("\n".join(failures), pytrace=False)
 
 
-async def _family(client: Client, workflow: str, temporal_run: str | None = None) -> list[tuple[str, str]]:
-    """Every run of a workflow's chain and of its children, from the histories themselves."""
-    handle = client.get_workflow_handle(workflow, run_id=temporal_run)
-    history = await handle.fetch_history()
+async def _family(client: Client, workflow: str, temporal_run: str | None = None) -> list[WorkflowHistory]:
+    """The history of every run of a workflow's chain and of its children."""
+    history = await client.get_workflow_handle(workflow, run_id=temporal_run).fetch_history()
     first = history.events[0].workflow_execution_started_event_attributes
-    found = [(workflow, first.original_execution_run_id)]
+    family = [history]
     if first.continued_execution_run_id:
-        found = await _family(client, workflow, first.continued_execution_run_id) + found
-    for event in history.events:
-        if event.HasField("child_workflow_execution_started_event_attributes"):
-            child = event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
-            found += await _family(client, child)
-    return found
+        family = await _family(client, workflow, first.continued_execution_run_id) + family
+    for child in _children(history.events):
+        family += await _family(client, child)
+    return family
+
+
+async def _end(client: Client, histories: Sequence[WorkflowHistory]) -> None:
+    """Terminate those that still run: what waits with no worker makes each listing of the namespace wait for it."""
+    for history in histories:
+        if history.events[-1].event_type not in CLOSED:
+            with suppress(RPCError):  # it has ended since
+                await client.get_workflow_handle(history.workflow_id).terminate()
 
 
 def worker_for(client: Client, queue: str, *, activities: Sequence[Any] | None = None, **how: Any) -> Worker:
@@ -238,7 +284,26 @@ async def house(
     harness = Harness(temporal, queue, tmp_path)
     async with worker_for(temporal, queue):
         yield harness
-        replays.add(request.node.nodeid, await harness.recorded())
+        await harness.close(replays, request.node.nodeid)
+
+
+@contextmanager
+def kept_log() -> Iterator[logging.Logger]:
+    """Undo what is done to the log of this process, as by a command that sends it to standard error."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield root
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """The root logger, whose handlers and level a test may change."""
+    with kept_log() as root:
+        yield root
 
 
 @pytest.fixture

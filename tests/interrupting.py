@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from pydantic import BaseModel
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
 from holdfast.activities import Decision, Input, Interrupt, Permission, level, resumed, tool
+from holdfast.blueprint.kinds import Option
+from holdfast.protocol.questions import Choice
 from tests.tools import count
 
 
@@ -201,6 +204,49 @@ def legacy() -> str:
     return str(said.data)
 
 
+class NeedsSignature(Exception):
+    """How a library of contracts stops."""
+
+    def __init__(self, page: int) -> None:
+        super().__init__(f"page {page} is not signed")
+        self.page = page
+
+
+@dataclass
+class Halted:
+    """What another library returns where it waits for a decision."""
+
+    choices: list[str]
+
+
+def signature(error: NeedsSignature) -> Input:
+    return Input(message=f"Who signs page {error.page}?", form={"type": "string", "minLength": 2})
+
+
+def choice(halted: Halted) -> Decision:
+    options = [{"id": name} for name in halted.choices]
+    return Decision.model_validate({"message": "Which way?", "options": options})
+
+
+@tool(interrupts={NeedsSignature: signature})
+def sign_page() -> str:
+    signer = resumed(str)
+    if not signer.has_data:
+        raise NeedsSignature(3)
+    return f"signed by {signer.data}"
+
+
+@tool(interrupts={Halted: choice})
+def halts() -> Any:
+    way = resumed(str)
+    return way.data if way.has_data else Halted(["a", "b"])
+
+
+@tool(interrupts={ValueError: lambda error: error.no_such_attribute})
+def mistranslated() -> None:
+    raise ValueError("stop")
+
+
 @tool
 def decides() -> Any:
     said = resumed()
@@ -277,3 +323,13 @@ def deploy(folder: str, env: str = "prod") -> str:
     """Deploys; to production where nothing is said."""
     count(folder, "deploy")
     return env
+
+
+@tool
+def chooses() -> str:
+    """Let somebody choose."""
+    chosen = resumed(str)
+    if not chosen.has_data:
+        options = [Option(id="a", label="This"), Option(id="b", label="That")]
+        raise Interrupt(Choice(message="Which?", options=options))
+    return str(chosen.data)

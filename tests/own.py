@@ -1,6 +1,8 @@
-"""Workflows of an author's own, for the tests: one that runs another, which continues as new."""
+"""Workflows of an author's own, for the tests: some continue as new, some start another."""
 
 from __future__ import annotations
+
+import asyncio
 
 from temporalio import workflow
 
@@ -24,3 +26,49 @@ class Office(HumanInTheLoop):
     @workflow.run
     async def run(self) -> None:
         await self.run_human(Approvals.run, 1, name="approvals")
+
+
+@workflow.defn
+class Payments(HumanInTheLoop):
+    """Asks of each payment under the same name, each in a history of its own."""
+
+    @workflow.run
+    async def run(self, n: int, most: int) -> str:
+        answer = await self.human.ask("Pay?", options=["yes", "no"], name="pay")
+        if answer == "yes" and n < most:
+            workflow.continue_as_new(args=[n + 1, most])
+        return f"{answer} at {n}"
+
+
+@workflow.defn
+class Either(HumanInTheLoop):
+    """Asks two people, takes the first answer, and goes on with something else."""
+
+    @workflow.run
+    async def run(self) -> str:
+        asks = [asyncio.create_task(self.human.ask("Pay?", name=name)) for name in ("ana", "bob")]
+        done, pending = await workflow.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await workflow.wait_condition(lambda: False)
+        return done.pop().result()
+
+
+@workflow.defn
+class Gate(HumanInTheLoop):
+    """Does what it was started for once it is let through: continues as new, or runs another workflow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = False
+
+    @workflow.signal
+    def let_through(self) -> None:
+        self.is_open = True
+
+    @workflow.run
+    async def run(self, then: str) -> None:
+        await workflow.wait_condition(lambda: self.is_open)
+        if then == "continue":
+            workflow.continue_as_new("run")
+        await self.run_human(Payments.run, 1, 1, name="payments")

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 from temporalio import activity
 
-from benchmarks.measure import figures
+from benchmarks.measure import classes_named_twice
 from holdfast.activities import all_activities
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.kinds import step as plain
+from holdfast.protocol.agent_objects import DESCRIBE_AGENT
+from holdfast.protocol.attachments import READ_FILE
+from holdfast.protocol.checkup import CHECK_WORKER
 from holdfast.protocol.lookup import LOOK_UP
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
@@ -33,8 +36,9 @@ def test_the_import_contracts_hold() -> None:
 
 
 def test_the_door_and_the_activities_agree_on_names() -> None:
+    called = {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL, LOOK_UP, READ_FILE}
     names = {activity._Definition.must_from_callable(one).name for one in all_activities([], {})}
-    assert names == {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL, LOOK_UP}
+    assert names == {CHECK_WORKER, DESCRIBE_AGENT, *called}
 
 
 def test_every_step_kind_has_an_executor() -> None:
@@ -96,4 +100,4 @@ def _is_bare_request(call: ast.Call) -> bool:
 
 
 def test_no_class_name_stands_in_two_files() -> None:
-    assert figures(FILES).twice() == []
+    assert classes_named_twice(FILES) == []

@@ -38,7 +38,8 @@ def test_a_blueprint_in_the_docs_loads(block: str) -> None:
 
 def test_every_kind_and_key_is_documented() -> None:
     models = [Blueprint, Agent, LoopBlock, *KINDS.values()]
-    names = {name for model in models for name in model.model_fields} | set(KINDS)
+    fields = [(name, field) for model in models for name, field in model.model_fields.items()]
+    names = {field.alias or name for name, field in fields} | set(KINDS)
     assert [name for name in sorted(names) if f"`{name}`" not in TEXT and f"{name}:" not in TEXT] == []
 
 

@@ -23,6 +23,8 @@ NO_EXAMPLE = {
     *(f"PlanBody.language: {code}" for code in ("de", "es", "it", "nl", "pt")),
     # Written by the loader, for what a planner adds to its plan.
     *("PlanBody.notes", "PlanLoop.notes", "PlanStep.notes"),
+    # The key of every step in which something else asks people (`AskingStep`): examples/refund has it, at a graph.
+    *(f"{kind}.assignees" for kind in ("AgenticLoop", "Clarify", "Plan", "PlanStep")),
 }
 EVERY_STEP = set.intersection(*(set(DEFINITIONS[name]["properties"]) for name in STEPS))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
 from collections.abc import AsyncIterator
 
@@ -55,6 +56,15 @@ async def test_an_own_workflow_tells_its_outcome_through_the_client(party: Party
     await party.answer("no")
     outcome = await party.runs.result(party.handle.id)
     assert (outcome.status, outcome.output) == ("completed", "not sent")
+
+
+async def test_a_workflow_that_is_thrown_away_while_it_asks_leaves_no_error_behind(temporal: Client) -> None:
+    queue = f"own-{uuid.uuid4().hex[:8]}"
+    async with Worker(temporal, task_queue=queue, workflows=[Approvals], workflow_runner=RUNNER):
+        handle = await temporal.start_workflow(Approvals.run, 1, id=queue, task_queue=queue)
+        await until(lambda: Runs(temporal, queue).questions(queue), "a question")
+        await handle.terminate()
+    gc.collect()  # what a destructor raises fails the test
 
 
 async def test_a_child_of_an_own_workflow_is_paused_and_cancelled_behind_a_boundary(temporal: Client) -> None:

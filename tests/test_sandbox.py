@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import uuid
 
 import pytest
@@ -9,8 +10,8 @@ from temporalio import workflow
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.worker import Worker
 
-from holdfast.workflows import RUNNER, WORKFLOWS
-from tests.careless import Careless
+from holdfast.workflows import PASSED_THROUGH, RUNNER, WORKFLOWS
+from tests.careless import Careless, Sharing
 
 FORBIDDEN = {
     "clock": "time.time",
@@ -27,6 +28,14 @@ async def test_what_differs_on_replay_is_forbidden_to_authors(temporal: Client, 
         with pytest.raises(WorkflowFailureError) as caught:
             await temporal.execute_workflow(Careless.run, deed, id=queue, task_queue=queue)
     assert f"Cannot access {FORBIDDEN[deed]}" in str(caught.value.cause)
+
+
+async def test_a_run_of_an_author_imports_none_of_the_shared_modules_anew(temporal: Client) -> None:
+    imported = [importlib.import_module(name) for name in PASSED_THROUGH]
+    queue = f"sharing-{uuid.uuid4().hex[:8]}"
+    async with Worker(temporal, task_queue=queue, workflows=[Sharing], workflow_runner=RUNNER):
+        shared = await temporal.execute_workflow(Sharing.run, list(PASSED_THROUGH), id=queue, task_queue=queue)
+    assert shared == [id(module) for module in imported]
 
 
 @pytest.mark.parametrize("ours", WORKFLOWS)

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -7,16 +8,22 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from temporalio.api.workflowservice.v1 import ListWorkerDeploymentsRequest
+from temporalio.client import Client
 from temporalio.common import VersioningBehavior
 from temporalio.testing import WorkflowEnvironment
 
+from holdfast.blueprint.load import loads
+from holdfast.client.attributes import ATTRIBUTES
 from holdfast.client.config import ConfigError, WorkerVariables
-from holdfast.client.connection import ensure_search_attributes
+from holdfast.client.connection import DATA_CONVERTER, ensure_search_attributes
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
-from holdfast.worker import versioning
+from holdfast.client.runs import Runs
+from holdfast.worker import main, versioning
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +92,13 @@ async def test_a_build_id_makes_it_a_version_of_the_deployment(
     assert "build inbox/b1 (auto_upgrade)" in told
 
 
+@pytest.mark.slow
 async def test_missing_search_attributes_are_told_with_the_command_that_registers_them(tmp_path: Path) -> None:
     async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as bare:
         address = bare.client.service_client.config.target_host
         code, told = await end(start(tmp_path, TEMPORAL_ADDRESS=address))
     assert code == 5
-    assert (
-        "HoldfastBlueprint, HoldfastWaitingFor are not registered in namespace 'default'; run: holdfast setup" in told
-    )
+    assert f"{', '.join(ATTRIBUTES)} are not registered in namespace 'default'; run: holdfast setup" in told
 
 
 async def test_no_server_is_exit_5(tmp_path: Path) -> None:
@@ -105,6 +111,10 @@ async def test_no_server_is_exit_5(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         (None, "'my_tools' cannot be imported: No module named 'my_tools'; install it, or put it into"),
+        (
+            "\nx = 1 / 0\n",
+            "my_tools.py:2: worker.imports: 'my_tools' cannot be imported: ZeroDivisionError: division by",
+        ),
         ("x = (\n", "my_tools.py:1: worker.imports: 'my_tools': '(' was never closed"),
     ],
 )
@@ -148,7 +158,45 @@ def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, val
         WorkerVariables.read()
 
 
-def test_an_option_that_it_does_not_know_is_refused(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, *WORKER, "--heath"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "unrecognized arguments: --heath" in done.stderr
+@pytest.mark.usefixtures("root_logger")
+def test_an_option_that_it_does_not_know_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--heath"])
+    assert "unrecognized arguments: --heath" in capsys.readouterr().err
+
+
+AGENT = """
+name: told
+agents: {helper: {model: echo}}
+steps: [{agent: helper, name: think, input: Hi}, {kind: hitl, name: ask, message: Go?}]
+"""
+
+
+@pytest.mark.slow
+async def test_it_serves_metrics_and_logs_json(server: WorkflowEnvironment, address: str, tmp_path: Path) -> None:
+    port = str(free_port())
+    log = {"HOLDFAST_LOG_FORMAT": "json", "HOLDFAST_LOG_LEVEL": "debug"}
+    worker = start(tmp_path, TEMPORAL_ADDRESS=address, HOLDFAST_METRICS_PORT=port, **log)
+    client = await Client.connect(address, data_converter=DATA_CONVERTER)
+    runs = Runs(client)
+    run = await runs.start(loads(AGENT))
+
+    async def is_asked() -> bool:
+        return bool((await runs.standing(run)).questions)
+
+    await eventually(is_asked)
+    text = (await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/metrics")).text
+    await runs.cancel(run)
+    worker.send_signal(signal.SIGTERM)
+    _, told = await end(worker)
+    samples = {
+        (sample.name, sample.labels.get("model"), sample.labels.get("outcome")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["holdfast_model_requests_total", "echo", "finished"] == 1
+    assert any(name.startswith("temporal_workflow") for name, *_ in samples)
+    lines = [json.loads(line) for line in told.splitlines()]
+    [asked] = [line for line in lines if line.get("event") == "question.asked"]
+    assert (asked["run"], asked["address"], asked["level"]) == (run, "pipeline:told;hitl:ask", "info")
+    assert "Go?" not in told

@@ -203,6 +203,7 @@ asyncio.run(write(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 async def test_processes_that_write_the_same_key_leave_one_whole_value(file: Path) -> None:
     command = (sys.executable, "-c", WRITER, str(file))
     writing = [await asyncio.create_subprocess_exec(*command, who, cwd=HOME) for who in ("ana", "ben")]
@@ -254,7 +255,7 @@ async def test_a_value_in_the_file_that_is_no_json_is_told(file: Path) -> None:
         other.execute("UPDATE holdfast_cache SET value = CAST(x'22ff22' AS TEXT)")
         other.commit()
         other.close()
-        assert "is damaged (a value is no JSON)" in (await failure(store)).message
+        assert "is damaged (a value is not JSON)" in (await failure(store)).message
 
 
 @pytest.mark.parametrize("place", ["taken/cache.db", "."])
@@ -463,12 +464,14 @@ def test_a_bad_section_names_line_key_and_way_out(tmp_path: Path, text: str, exp
         ("redis://:hunter2/x@h", "cache.url_env: must be sqlite:PATH or redis://HOST:PORT/DB"),
     ],
 )
+@pytest.mark.usefixtures("root_logger")
 def test_a_worker_does_not_start_with_a_variable_that_holds_no_url(
-    tmp_path: Path, monkeypatch, caplog, value: str, expected: str
+    tmp_path: Path, monkeypatch, capsys, value: str, expected: str
 ) -> None:
     (tmp_path / "holdfast.toml").write_text('[cache]\nurl_env = "MY_REDIS"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MY_REDIS", value)
     assert main() == 2
-    assert f"{tmp_path}/holdfast.toml: {expected}" in caplog.text
-    assert "hunter2" not in caplog.text
+    log = capsys.readouterr().err
+    assert f"{tmp_path}/holdfast.toml: {expected}" in log
+    assert "hunter2" not in log

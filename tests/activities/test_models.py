@@ -288,7 +288,7 @@ async def test_a_text_that_is_fitting_json_is_an_output_too(provider: Provider, 
 async def test_a_text_that_is_no_json_is_a_problem(provider: Provider) -> None:
     provider.text("Fish, of course")
     reply = await call(alias(provider), asked(output_schema=POEM))
-    assert reply.problem == "the text is no JSON, and the value must be an object"
+    assert reply.problem == "the text is not JSON, and the value must be an object"
     assert (reply.output, reply.tool_calls) == ("Fish, of course", [])
 
 
@@ -680,7 +680,7 @@ async def test_a_scripted_output_that_does_not_fit_is_a_problem(tmp_path: Path) 
     script = ModelAlias(f"scripted:{tmp_path / 'replies.yaml'}")
     first, second, third = [await call(script, asked(n=n, output_schema=POEM)) for n in (1, 2, 3)]
     assert (first.output, first.problem) == ({"titel": "x"}, "title is missing")
-    assert (second.output, second.problem) == ("no", "the text is no JSON, and the value must be an object")
+    assert (second.output, second.problem) == ("no", "the text is not JSON, and the value must be an object")
     assert (third.output, third.problem) == ({"title": "x"}, None)
 
 

@@ -44,3 +44,9 @@ def test_a_misspelt_function_is_suggested_among_those_that_may_be_called() -> No
     with pytest.raises(ApplicationError) as caught:
         find(f"{LISTED}:getoutputs", [LISTED])
     assert "did you mean" not in caught.value.message
+
+
+def test_a_function_without_the_decorator_is_told_with_both_ways_out() -> None:
+    find(f"{LISTED}:shout", [LISTED])
+    with pytest.raises(ApplicationError, match=f"write uses: {LISTED}:shout, or decorate it with @tool"):
+        find("shout", [LISTED])

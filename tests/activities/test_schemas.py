@@ -15,6 +15,7 @@ from holdfast.blueprint.load import parse
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
+from holdfast.workflows.verification import VERDICT
 from tests.activities.provider import Provider, Reply
 from tests.activities.test_models import alias, asked, call
 
@@ -68,6 +69,14 @@ async def test_an_output_of_required_keys_alone_is_not_sent_closed(provider: Pro
         True,
         {"goal", "steps"},
     )
+
+
+@APIS
+async def test_the_verdict_of_a_verifier_is_strict(provider: Provider, api: str) -> None:
+    tools = await sent(provider, api, output_schema=VERDICT)
+    result = tools["final_result"]
+    assert result.get("strict") or result.get("function", {}).get("strict")
+    assert set(result["parameters"]["properties"]) == {"passed", "reason"}
 
 
 @APIS

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 from temporalio.client import Client, WorkflowHistory
 
 from holdfast.activities import tool
@@ -64,13 +65,44 @@ async def test_turns_with_8_kb_results_leave_small_payloads_and_small_histories(
     async with house_of(storing(temporal, place), tmp_path) as house:
         run = await converse(house, turns, HistoryLimits(rounds=rounds))
         assert_read_once(tmp_path, turns)
-        assert max(stat.st_size for _, stat in folder.files()) < 2 * MEGABYTE
+        assert sum(stat.st_size for _, stat in folder.files()) < 1.5 * turns * RESULT
         histories = await house.histories(run)
         assert len(histories) > 2  # the run, and an agent that continued as new
         for history in histories:
             assert max(sizes(history)) < THRESHOLD
             assert sum(sizes(history)) < MEGABYTE
         await replay(house, run, converter(place, store=False))
+
+
+TALKING = """
+name: talking
+agents:
+  clerk: {model: "scripted:replies.yaml"}
+steps:
+  - kind: loop
+    name: talk
+    loop:
+      conversation: true
+      max_loops: 100
+      checkpoint_every: 4
+      exit_expression: output == 'the end'
+      body:
+        - {name: reply, agent: clerk}
+        - {kind: hitl, name: more, message: "{{ previous_step[:20] }}"}
+      output: {text: conversation_history}
+"""
+
+
+async def test_a_loop_that_is_a_conversation_is_stored_about_once(temporal: Client, tmp_path: Path) -> None:
+    turns, said = 12, 9_000
+    folder = PayloadDirectory(tmp_path / "payloads")
+    async with house_of(storing(temporal, f"dir:{folder.folder}"), tmp_path) as house:
+        house.script(yaml.safe_dump({"reply": [f"reply {n} ".ljust(said, "r") for n in range(turns + 1)]}))
+        run = await house.start(TALKING, "Begin.")
+        await house.answered(run, *(f"answer {n} ".ljust(said, "a") for n in range(turns)), "the end")
+        assert "answer 11" in str(await house.output(run))
+        # As messages to the model, as entries of the context and as the output; each request whole would be 13 times.
+        assert sum(stat.st_size for _, stat in folder.files()) < 4 * 2 * turns * said
 
 
 @pytest.mark.parametrize(("turns", "most"), [(18, 400_000), pytest.param(60, 4_000_000, marks=pytest.mark.slow)])

@@ -31,7 +31,7 @@ async def house(
     try:
         async with create_worker(temporal, task_queue=queue, activities=all_activities([TOOLS], {}, servers)):
             yield harness
-            replays.add(request.node.nodeid, await harness.recorded())
+            await harness.close(replays, request.node.nodeid)
     finally:
         await servers.close()
 
@@ -55,3 +55,13 @@ async def test_a_server_that_is_not_configured_fails_the_agent_with_the_way_out(
     error = (await house.result(run)).error
     assert error.type == "unknown_tool"
     assert "holdfast.toml" in error.message
+
+
+async def test_a_rule_that_names_no_tool_of_the_server_fails_before_the_first_request(house: Harness) -> None:
+    rules = [{"tool": "files_ad", "action": "deny"}]
+    run = await house.start(agent(house, ["never said"], tools=["mcp:files"], permissions=rules), "Go")
+    error = (await house.result(run)).error
+    assert error is not None
+    assert (error.type, error.message.partition(" (")[2]) == ("unknown_tool", "did you mean 'files_add'?)")
+    assert "permissions[0].tool" in error.message
+    assert "model.replied" not in [event.type for event in await house.runs.events(run)]

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.blueprint.kinds import Agent
 from holdfast.protocol.agents import ToolSpec
-from holdfast.workflows.permissions import Policy, decide, expected, policies_of
+from holdfast.protocol.permissions import Policy, ProposedCall, Repetition, decide, expected, policies_of
+from holdfast.protocol.tool_rules import Consent, OwnerRule
 
 SPEC = ToolSpec(name="pay", reference="pay")
 CALLS: list[dict[str, Any]] = [{}, {"to": "ana"}, {"to": "bob", "amount": 9}, {"amount": 1}]
@@ -24,8 +25,9 @@ def rule(action: str, **more: str) -> dict[str, str]:
     return {"tool": "pay", "action": action, **more}
 
 
-def action(args: dict[str, Any], *agents: Agent, **known: bool) -> str:
-    return decide(args, SPEC, [Policy.of(one, SPEC) for one in agents], **known).action
+def action(args: dict[str, Any], *agents: Agent, consent: Consent = "", repetition: Repetition = "") -> str:
+    policies = [Policy.of(one, SPEC) for one in agents]
+    return decide(ProposedCall(SPEC, args, policies, consent, repetition)).action
 
 
 @pytest.mark.parametrize(
@@ -50,15 +52,35 @@ def test_each_mechanism_decides(policy: Agent, is_: str) -> None:
 
 
 def test_a_permit_replaces_an_approval_but_neither_a_review_nor_a_rule_that_denies() -> None:
-    assert action({}, agent(approve="always"), permitted=True) == "allow"
-    assert action({}, agent(review=True), permitted=True) == "review"
-    assert action({}, agent([rule("deny")]), permitted=True) == "refuse"
+    assert action({}, agent(approve="always"), consent="approved") == "allow"
+    assert action({}, agent(review=True), consent="approved") == "review"
+    assert action({}, agent([rule("deny")]), consent="approved") == "refuse"
 
 
 def test_what_was_reviewed_is_decided_again_and_not_reviewed_twice() -> None:
-    assert action({}, agent(review=True), reviewed=True) == "allow"
-    assert action({}, agent(review=True, approve="always"), reviewed=True) == "approve"
-    assert action({}, agent([rule("deny")], review=True), reviewed=True) == "refuse"
+    assert action({}, agent(review=True), consent="reviewed") == "allow"
+    assert action({}, agent(review=True, approve="always"), consent="reviewed") == "allow"
+    assert action({}, agent([rule("deny")], review=True), consent="reviewed") == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_"),
+    [
+        (agent(), "approve"),
+        (agent(approve="always"), "approve"),
+        (agent(review=True), "review"),
+        (agent([rule("deny")]), "refuse"),
+    ],
+)
+def test_a_repeated_call_is_asked_about_once_and_ends_an_agent_that_can_ask_nobody(policy: Agent, is_: str) -> None:
+    assert action({}, policy, repetition="asks") == is_
+    assert action({}, policy, repetition="asks", consent="approved") == is_
+    assert action({}, policy, repetition="ends") == "end"
+
+
+def test_a_review_asks_the_question_of_the_tools_owner() -> None:
+    spec = SPEC.model_copy(update={"rule": OwnerRule(review=True, permission="May it be published?")})
+    assert decide(ProposedCall(spec, {})).reason == "May it be published?"
 
 
 def test_of_several_agents_the_strictest_counts_and_one_that_does_not_cover_the_tool_has_no_say() -> None:

@@ -77,9 +77,9 @@ async def test_surplus_calls_of_a_turn_and_in_all_get_an_error(house: Harness) -
     text = agent(house, turns, tools=["look_up"], max_tool_calls_per_turn=2, max_tool_calls=3)
     results = (await house.output(await house.start(text, "Go"))).split("|")
     assert results[:2] == ["w0 1", "w1 1"]
-    assert results[2].startswith("error: at most 2 calls a turn")
+    assert results[2].startswith("error: not made, as a turn has at most 2 calls")
     assert results[3] == "w3 1"
-    assert results[4].startswith("error: all 3 calls are used up")
+    assert results[4].startswith("error: no calls are left of 3")
 
 
 async def test_surplus_calls_of_a_turn_use_nothing_up(house: Harness) -> None:
@@ -89,7 +89,7 @@ async def test_surplus_calls_of_a_turn_use_nothing_up(house: Harness) -> None:
     text = agent(house, turns, tools=["look_up"], max_tool_calls_per_turn=1, max_tool_calls=2)
     results = (await house.output(await house.start(text, "Go"))).split("|")
     assert (results[0], results[4]) == ("w0 1", "w4 1")
-    assert results[5].startswith("error: all 2 calls are used up")
+    assert results[5].startswith("error: no calls are left of 2")
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ async def test_the_same_call_again_and_again_stops_an_agent_even_with_others_bet
     assert calls(house.folder, "look_up-a") == 2
 
 
-async def test_a_person_may_let_a_repeated_call_go_on(house: Harness) -> None:
+async def test_a_person_may_let_a_repeated_call_go_on_and_it_counts_anew(house: Harness) -> None:
     a = turn(call("look_up", folder=str(house.folder), word="a"))
-    run = await house.start(agent(house, [a, a, a, DONE], tools=["look_up"], human=["ask"]), "Go")
+    run = await house.start(agent(house, [a, a, a, a, a, DONE], tools=["look_up"], human=["ask"]), "Go")
     question = await house.one(run)
     assert "again and again" in question.message
     await house.answer(run, {"granted": True})
-    assert await house.output(run) == "done: a 3"
+    assert await house.output(run) == "done: a 5"
 
 
 # A person's leave
@@ -258,6 +258,29 @@ async def test_an_edit_cannot_go_round_a_rule(house: Harness) -> None:
     payload = (await house.one(run)).info["payload"]
     await house.answer(run, {"verdict": "edited", "payload": {**payload, "payee": "Eve"}})
     assert await house.output(run) == "done: pay_out is not permitted with these arguments"
+
+
+async def test_a_review_is_an_approval_as_well(house: Harness) -> None:
+    run = await house.start(paying(house, tools=[{"name": "pay_out", "review": True, "approve": "always"}]), "Go")
+    payload = (await house.one(run)).info["payload"]
+    await house.answer(run, {"verdict": "edited", "payload": {**payload, "amount": 12}})
+    assert '"paid":12.0' in await house.output(run)
+
+
+async def test_a_repeated_call_that_needs_approval_is_asked_about_once(house: Harness) -> None:
+    run = await house.start(paying(house, rounds=3, human=["ask"]), "Go")
+    for repeated in (False, False, True):
+        question = await house.one(run)
+        assert ("again and again" in question.message) is repeated
+        await house.answer(run, {"granted": True}, question)
+    assert (await house.output(run)).startswith("done: ")
+    assert calls(house.folder, "pay") == 3
+
+
+async def test_nobody_is_asked_about_a_repeated_call_that_is_denied(house: Harness) -> None:
+    rules = [{"tool": "pay_out", "action": "deny"}]
+    run = await house.start(paying(house, rounds=3, human=["ask"], permissions=rules), "Go")
+    assert await house.output(run) == "done: pay_out is not permitted here"
 
 
 # Questions of the model

@@ -12,6 +12,9 @@ SAMPLES = {
     "parallel": "{name: both, kind: parallel, branches: {legal: [{name: law}], money: [{name: sum}]}}",
     "clarify": "{name: brief, kind: clarify, goal: A brief, schema: {properties: {city: {type: string}}}}",
     "cache": "{name: once, kind: cache, ttl: 1d, wrapped_step: {name: search, uses: search}}",
+    "timer": "{name: rest, kind: timer, for: 2h}",
+    "workflow": "{name: ship, kind: workflow, workflow: {name: ShipOrder, task_queue: shipping}}",
+    "wait": "{name: paid, kind: wait, for: payment.received, key: '{{ input.invoice }}'}",
     "agentic_loop": "{name: plan, kind: agentic_loop, planner: editor, registry: [search]}",
 }
 

@@ -32,8 +32,8 @@ def test_a_tool_may_be_named_alone_or_with_what_a_person_has_to_say() -> None:
         ("tools: [agent:x]", "agents.a.tools[0].name: unknown_name: unknown agent 'x'"),
         ("tools: [imports.x]", "agents.a.tools[0].name: unknown_name: unknown import 'x'"),
         ("tools: [s, s]", "agents.a.tools[1].name: duplicate_name: the tool 's' appears twice"),
-        ("tools: ['mcp:']", "agents.a.tools[0].name: bad_value: 'mcp:' names no MCP server"),
-        ("tools: ['a b:c']", "agents.a.tools[0].name: bad_value: 'a b:c' names no function"),
+        ("tools: ['mcp:']", "agents.a.tools[0].name: bad_value: 'mcp:' does not name an MCP server"),
+        ("tools: ['a b:c']", "agents.a.tools[0].name: bad_value: 'a b:c' does not name a function"),
         ("tools: [stringify]", "agents.a.tools[0].name: bad_value: 'stringify' is a built-in"),
         ("tools: [agent:b]", "agents.a.tools: conflict: the agent 'a' is among its own tools"),
         ("tools: [{name: p, approve: args.n >}]", "agents.a.tools[0].approve: bad_expression"),
@@ -74,3 +74,53 @@ def test_a_planner_that_may_ask_is_told_that_it_may_already(human: str) -> None:
     text = f"steps: [{{kind: agentic_loop, name: p, planner: {{model: echo, human: [{human}]}}, registry: [s]}}]"
     [conflict] = problems(text)
     assert conflict.startswith("steps[0].planner: conflict: a planner has no `human`")
+
+
+def test_the_agent_that_summarises_for_a_loop_must_be_known() -> None:
+    rule = "history_management: {strategy: summarize, max_turns: 4, agent: editor}"
+    loop = f"{{max_loops: 2, conversation: true, {rule}, body: [{{name: a, agent: writer}}]}}"
+    text = f"agents: {{writer: {{model: echo}}}}\nsteps: [{{kind: loop, name: l, loop: {loop}}}]"
+    [problem] = problems(text)
+    assert problem.startswith("steps[0].loop.history_management.agent: unknown_name: unknown agent 'editor'")
+
+
+OBJECT = "agents: {{a: {{from: 'm:a', {}}}}}\nsteps: [{{name: s, agent: a}}]"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("output_schema: {type: object}", "agents.a.output_schema: conflict: the agent of 'from' has a type of output"),
+        ("output_mode: native", "agents.a.output_mode: conflict: the agent of 'from' says itself"),
+        (
+            "tools: ['mcp:files']",
+            "agents.a.tools[0].name: bad_value: 'mcp:files' cannot be given to an agent",
+        ),
+        ("tools: [pay, pay]", "agents.a.tools[1].name: duplicate_name: the tool 'pay' appears twice"),
+        ("deps: desk", "agents.a.deps: bad_value: 'desk' does not name a function"),
+    ],
+)
+def test_what_cannot_stand_beside_from_is_said(written: str, said: str) -> None:
+    [problem] = problems(OBJECT.format(written))
+    assert problem.startswith(said)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{kind: clarify, name: s, goal: g, agent: a, schema: {type: object, properties: {x: {type: string}}}}",
+        "{kind: agentic_loop, name: s, planner: a, max_loops: 2}",
+        "{kind: hitl, name: s, message: m, verify: {agent: a}}",
+    ],
+)
+def test_an_agent_of_from_does_no_work_that_needs_an_output_of_ours(step: str) -> None:
+    found = problems(f"agents: {{a: {{from: 'm:a'}}}}\nsteps: [{step}]")
+    assert [one for one in found if "an agent of 'from' has an output of its own" in one] == found != []
+
+
+def test_an_agent_needs_a_model_or_an_object() -> None:
+    found = problems("agents: {a: {deps: 'm:f'}}\nsteps: [{name: s, agent: a}]")
+    assert [one.partition(" (")[0] for one in found] == [
+        "agents.a.model: missing_key: 'model' is missing",
+        "agents.a.deps: conflict: 'deps' belongs to agents with 'from'",
+    ]

@@ -177,7 +177,11 @@ def test_a_line_of_a_block_text_is_told() -> None:
         (STEP.format("uses: agents.edtor"), "unknown_name", "unknown agent 'edtor' (did you mean 'editor'?)"),
         (STEP.format("uses: imports.r"), "unknown_name", "unknown import 'r' (this blueprint names no imports)"),
         (STEP.format("uses: t, agent: e"), "conflict", "'uses' and 'agent' both say what runs"),
-        (STEP.format("uses: 'my tools:f'"), "bad_value", "'my tools:f' names no function (write package.module:"),
+        (
+            STEP.format("uses: 'my tools:f'"),
+            "bad_value",
+            "'my tools:f' does not name a function (write package.module:",
+        ),
         (STEP.format("uses: ''"), "bad_value", "'uses' is empty"),
         (STEP.format("uses: t, config: {}"), "conflict", "'config' belongs to steps that run an import"),
         (STEP.format("timeout: 5s"), "conflict", "this one only passes its input on"),
@@ -186,7 +190,7 @@ def test_a_line_of_a_block_text_is_told() -> None:
         (STEP.format("sink_to: context"), "bad_value", "'context' is not a path in the context"),
         (STEP.format("sink_to: 'a.{{ input }}'"), "bad_value", "is not a path in the context"),
         (CONDITIONAL.format("branches: {a: []}"), "missing_key", "'condition_expression' is missing"),
-        (CONDITIONAL.format("condition: nope, branches: {a: []}"), "bad_value", "'nope' names no function"),
+        (CONDITIONAL.format("condition: nope, branches: {a: []}"), "bad_value", "'nope' does not name a function"),
         (CONDITIONAL.format("condition: 'm:f', condition_expression: input, branches: {a: []}"), "conflict", "both"),
         (CONDITIONAL.format("condition: 'm:f', branches: {}"), "bad_value", "'branches' is empty"),
     ],
@@ -205,7 +209,7 @@ def test_rules_of_steps_and_conditionals(text: str, code: str, said: str) -> Non
         ("max_loops: 1, init: [], initial_input_mapper: 'm:f'", "conflict", "initial_input_mapper", "'init' and"),
         ("max_loops: 1, propagation: auto, iteration_input_mapper: 'm:f'", "conflict", "iteration_input_mapper", ""),
         ("max_loops: 1, output: {a: b}, loop_output_mapper: 'm:f'", "conflict", "loop_output_mapper", "'output' and"),
-        ("max_loops: 1, loop_output_mapper: f", "bad_value", "loop_output_mapper", "'f' names no function"),
+        ("max_loops: 1, loop_output_mapper: f", "bad_value", "loop_output_mapper", "'f' does not name a function"),
         ("max_loops: 1, output: text", "bad_value", "output", "must be an object of templates"),
         ("max_loops: 1, ai_turn_source: a", "conflict", "ai_turn_source", "belongs to loops with a conversation"),
         ("conversation: true, ai_turn_source: b", "unknown_name", "ai_turn_source", "no step 'b' in the loop's body"),
@@ -320,21 +324,21 @@ SECRET = "steps: [{{kind: hitl, name: h, ask: secret, {}}}]"
 @pytest.mark.parametrize(
     ("keys", "path", "told"),
     [
-        ("options: [a, b]", "options", "what can be chosen from is no secret"),
-        ("multiple: 2", "multiple", "what can be chosen from is no secret"),
-        ("default: x, timeout: 1h, on_timeout: fail", "default", "it would stand in every history"),
+        ("options: [a, b]", "options", "a choice among options is not secret"),
+        ("multiple: 2", "multiple", "a choice among options is not secret"),
+        ("default: x, timeout: 1h, on_timeout: fail", "default", "it would be in every history"),
         ("quorum: 2", "quorum", "nobody can see whether two secrets are the same"),
         ("input_schema: {type: string}", "input_schema", "must be an object of the names"),
         ("input_schema: {type: object, properties: {}}", "input_schema", "must be an object of the names"),
         (
-            "input_schema: {type: object, properties: {A: {type: string, minLength: 9}}}",
+            "input_schema: {type: object, properties: {A: {type: string, enum: [a]}}}",
             "input_schema.properties.A",
-            "nothing else of it can be checked",
+            "with at most title, description, placeholder, pattern, minLength, maxLength",
         ),
         (
             "input_schema: {type: object, properties: {A: {type: string}}, required: [B]}",
             "input_schema.required",
-            "'B' is required, but none of the properties",
+            "'B' is required, but is not among the properties",
         ),
         (
             "input_schema: {type: object, properties: {A: {type: string}}, minProperties: 2}",
@@ -358,7 +362,7 @@ def test_a_fact_that_is_required_is_one_of_those_that_are_asked() -> None:
     schema = "{required: [q, a], properties: {a: {type: string}}}"
     problem = only(f"steps: [{{kind: clarify, name: c, goal: g, schema: {schema}}}]")
     assert (problem.path, problem.code) == ("steps[0].schema.required", "bad_value")
-    assert "'q' is required, but none of the properties" in problem.message
+    assert "'q' is required, but is not among the properties" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -374,6 +378,17 @@ def test_a_fact_that_is_required_is_one_of_those_that_are_asked() -> None:
 def test_a_reducer_that_cannot_work_is_told_at_its_place(schema: str, path: str, code: str) -> None:
     problem = only(f"context_schema: {schema}\n{STEP.format('input: 1')}")
     assert (problem.path, problem.code) == (f"context_schema.{path}", code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "steps: [{kind: clarify, name: c, goal: g, schema: {required: [[a]], properties: {a: {type: string}}}}]",
+        f"context_schema: {{properties: {{n: {{type: [{{a: 1}}], reduce: append}}}}}}\n{STEP.format('input: 1')}",
+    ],
+)
+def test_a_schema_with_an_object_in_place_of_a_name_is_a_problem(text: str) -> None:
+    assert "bad_schema" in [problem.code for problem in found(text)]
 
 
 @pytest.mark.parametrize("type_", ["", "type: integer, ", "type: number, ", "type: [number, 'null'], "])

@@ -1,4 +1,4 @@
-"""What a person is told of a blueprint: in plain words, complete, and true."""
+"""What a person is instructed: of a blueprint: in plain words, complete, and true."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from hypothesis import strategies as st
 
 from holdfast.blueprint import Blueprint, load, loads
 from holdfast.blueprint.explain import cost, explain
-from holdfast.blueprint.explain.units import RETRIES
 from holdfast.blueprint.kinds import KINDS
-from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.clarify import READINGS
 from holdfast.blueprint.words.text import RUN, Vocabulary, condition, filled, value
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS
-from holdfast.workflows.plan.tool_calls import MOST_RETRIES
-from holdfast.workflows.steps.plan import _ROOM as DRIVER
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER, HOME
 from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
 from tests.blueprint.written import ALL, yaml
@@ -44,7 +40,7 @@ def text_of(written: str, **how: Any) -> str:
 def step(written: str, agents: str = AGENTS) -> str:
     """What is said of a step and of those in it."""
     said = text_of(f"{agents}\ncontext: {{draft: '', events: []}}\nsteps:\n  - {written}\n")
-    return said.partition(" 1. ")[2].partition(" The run gives ")[0].partition(": ")[2]
+    return said.partition(" 1. ")[2].partition(" The run returns ")[0].partition(": ")[2]
 
 
 def ask(keys: str) -> str:
@@ -92,6 +88,14 @@ def test_a_flow_of_eight_steps_fits_a_screen() -> None:
 # Kinds
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_in_a_narrow_terminal_the_lines_are_shorter_and_say_the_same(width: int) -> None:
+    blueprint = loads(EIGHT)
+    narrow, usual = explain(blueprint, width).text, explain(blueprint).text
+    assert max(map(len, narrow.splitlines())) <= width
+    assert narrow.split() == usual.split()
+
+
 def test_every_kind_has_a_sample() -> None:
     assert set(OF_EVERY_KIND) == set(KINDS)
 
@@ -111,7 +115,7 @@ def test_whatever_loads_is_explained(name: str) -> None:
 
 def test_a_step_says_what_it_does_with_what() -> None:
     assert step("{name: a}") == "passes on the input."
-    assert step('{name: a, input: "Dear {{ input }}!"}') == 'gives "Dear [the input]!"'
+    assert step('{name: a, input: "Dear {{ input }}!"}') == 'returns "Dear [the input]!"'
     assert step("{name: a, uses: send, input: {to: '{{ input.who }}', n: 3}}") == (
         "calls the tool send with to (the input's who) and n (3)."
     )
@@ -129,7 +133,7 @@ def test_what_every_step_may_say_of_itself_is_told() -> None:
     assert said.startswith("if draft from the context is '', the agent editor works on the input.")
     for part in (
         "Its result must be an object.",
-        "Kept as draft in the context.",
+        "Saved as draft in the context.",
         "Its keys are written to the context.",
         "If it fails, the run goes on without its result.",
         "A person looks at the context first, and may change it.",
@@ -140,14 +144,14 @@ def test_what_every_step_may_say_of_itself_is_told() -> None:
 
 def test_a_fallback_stands_below_its_step() -> None:
     said = step('{name: a, uses: search, on_error: {fallback: {name: b, input: "No: {{ error.message }}"}}}')
-    assert said.endswith('If it fails, instead: 1.1 b: gives "No: [the failure\'s message]".')
+    assert said.endswith('If it fails, instead: 1.1 b: returns "No: [the error\'s message]".')
 
 
 def test_a_condition_that_is_true_or_false_gives_two_ways() -> None:
     branches = "branches: {true: [{name: a}], false: []}"
     said = step(f"{{name: way, kind: conditional, condition_expression: input.n > 3, {branches}}}")
     assert said == (
-        "goes one of two ways. If the input's n is more than 3: 1.1 a: passes on the input. Otherwise: nothing."
+        "takes one of two branches. If the input's n is more than 3: 1.1 a: passes on the input. Otherwise: nothing."
     )
 
 
@@ -172,7 +176,7 @@ def test_a_condition_of_several_values_names_its_branches() -> None:
         " default_branch: [{name: b}]}"
     )
     assert said == (
-        "goes by the input's tone. If it is 'warm': 1.1 a: passes on the input. If it is 'cold': nothing."
+        "branches on the input's tone. If it is 'warm': 1.1 a: passes on the input. If it is 'cold': nothing."
         " Otherwise: 1.2 b: passes on the input."
     )
 
@@ -191,10 +195,10 @@ def test_a_loop_says_what_ends_it_how_often_at_most_and_what_then() -> None:
         "repeats these steps until the answer is 'stop', at most 9 times; if that is not enough, it fails."
     )
     assert loop(f"{ends}, max_loops: 9, on_max_loops: ask").startswith(
-        "repeats these steps until what round gave is 'stop', at most 9 times; then a person says whether to go on."
+        "repeats these steps until the output of round is 'stop', at most 9 times; then a person decides whether to go"
     )
     assert loop(ends) == (
-        "repeats these steps until what round gave is 'stop', at most 100 rounds in a row without asking anybody; "
+        "repeats these steps until the output of round is 'stop', at most 100 rounds in a row without asking anybody; "
         "if that is not enough, it fails."
     )
     assert loop("max_loops: 3") == "repeats these steps 3 times."
@@ -209,8 +213,8 @@ def test_a_loop_says_what_it_writes_hands_on_and_gives() -> None:
     )
     assert said == (
         "repeats these steps 3 times. Before the first round it sets notes in the context to []. Between two rounds it"
-        " adds what round gave to notes in the context. Each further round begins with the context. It gives notes"
-        " (notes from the context)."
+        " adds the output of round to notes in the context. Each further round begins with the context. It returns"
+        " notes (notes from the context)."
     )
 
 
@@ -220,8 +224,8 @@ def test_a_map_says_for_what_how_many_at_once_and_what_of_failures() -> None:
         " body: [{name: look, input: '{{ index }}: {{ item.name }}'}]}}"
     )
     assert said == (
-        "does these steps for each item of events from the context, up to 5 at once; one that fails gives nothing."
-        ' It gives the list of results. 1.1 look: gives "[the number of the item, from 0]: [the item\'s name]".'
+        "runs these steps for each item of events from the context, up to 5 at once; one that fails returns nothing."
+        ' It returns the list of results. 1.1 look: returns "[the number of the item, from 0]: [the item\'s name]".'
     )
 
 
@@ -230,8 +234,10 @@ def test_branches_at_the_same_time_say_how_they_are_joined() -> None:
         "{name: both, kind: parallel, merge_strategy: keep_first, reduce: majority_vote, on_branch_failure: ignore,"
         " branches: {a: [{name: x}], b: [{name: y}]}}"
     )
-    assert said.startswith("does 2 things at the same time. One that fails gives nothing, unless all do.")
-    assert "the first one counts. It gives the result that most of them have. a: 1.1 x:" in said
+    assert said.startswith(
+        "runs its branches at the same time. One that fails returns nothing; if all fail, so does the step."
+    )
+    assert "the first one counts. It returns the result that most of them have. a: 1.1 x:" in said
 
 
 def test_a_clarification_says_what_must_be_known() -> None:
@@ -241,7 +247,7 @@ def test_a_clarification_says_what_must_be_known() -> None:
         " days: {type: integer, minimum: 1}}}}"
     )
     assert said == (
-        'talks with a person about "A trip for [the input]" until it knows city (text) and days (a whole number, at'
+        'asks a person about "A trip for [the input]" until it knows city (text) and days (a whole number, at'
         " least 1; optional). 4 questions at most; then it goes on with what there is. At the end the person sees what"
         " was understood, and may correct or reject it."
     )
@@ -249,7 +255,7 @@ def test_a_clarification_says_what_must_be_known() -> None:
 
 def test_a_clarification_asks_for_all_facts_where_none_is_required() -> None:
     said = step("{name: c, kind: clarify, goal: g, known: '{{ input }}', schema: {properties: {a: {}, b: {}}}}")
-    assert "until it knows a (anything) and b (anything), but for what is known and fits of" in said
+    assert "until it knows a (anything) and b (anything). It does not ask for facts that are known:" in said
 
 
 def test_who_summarises_is_told_and_described() -> None:
@@ -260,10 +266,10 @@ steps:
   - {{kind: loop, name: l, loop: {{max_loops: 2, conversation: true, {rule}, body: [{{name: a, kind: hitl}}]}}}}
 """
     said = " ".join(explain(loads(text, name="t")).text.split())
-    assert "of more than 3 turns the agent short summarises what is older." in said
+    assert "above 3 turns, the agent short summarises older turns." in said
     assert "- short (echo: repeats what it gets)" in said
     said = " ".join(explain(loads(text.replace("name: a, kind: hitl", "name: a, agent: boss"), name="t")).text.split())
-    assert "Of a conversation above 3 turns older turns are summarised by the agent short." in said
+    assert "If a conversation is longer than 3 turns, older turns are summarised by the agent short." in said
 
 
 # People
@@ -320,6 +326,41 @@ def test_a_question_says_who_may_answer_and_how_many_must() -> None:
     assert ask("assignees: '{{ input.who }}'").startswith("asks those whom the input's who names for")
 
 
+ASSIGNED = """
+agents: {boss: {model: echo, human: [ask]}}
+context: {owners: [user:zoe]}
+steps:
+  - {name: talk, kind: clarify, goal: Tea, schema: {properties: {kind: {type: string}}}, assignees: [user:ana]}
+  - {name: direct, kind: agentic_loop, planner: {model: echo}, assignees: [group:leads]}
+  - name: work
+    kind: plan
+    assignees: "{{ context.owners }}"
+    plan:
+      goal: Pay
+      agent: boss
+      steps:
+        - {id: sure, instruction: "CONFIRM_ACTION: Sure?"}
+        - {id: pay, instruction: Pay, tools: [book], assignees: [user:bob]}
+"""
+
+
+def test_steps_in_which_something_asks_say_whom() -> None:
+    said = text_of(ASSIGNED)
+    assert 'asks ana about "Tea"' in said
+    assert "What it asks goes to somebody of leads." in said
+    assert "What it asks goes to those whom owners from the context names." in said
+    assert "sure: asks those whom owners from the context names to choose" in said
+    assert 'pay: calls book for "Pay". What it asks goes to bob.' in said
+
+
+def test_the_questions_as_data_name_who_is_asked() -> None:
+    asks = explain(loads(yaml(ASSIGNED), name="test")).asks
+    asked = {
+        name: {who for each in asks if each.step == name for who in each.who} for name in ("talk", "direct", "pay")
+    }
+    assert asked == {"talk": {"user:ana"}, "direct": {"group:leads"}, "pay": {"user:bob"}}
+
+
 def test_an_option_is_told_with_its_weight() -> None:
     said = ask("ask: decision, options: [{id: pay, label: Pay it, risk: It is gone, cost: 12 EUR}, {id: no}]")
     assert "Choices: pay (Pay it; risk: It is gone; cost: 12 EUR) or no." in said
@@ -374,12 +415,12 @@ def test_an_agent_is_told_with_its_tools_and_who_must_agree() -> None:
         """
     )
     assert (
-        'Agents: - clerk (openai:gpt-5.2) is told "Pay for [the input\'s who]." It works in at most 30 turns. It may'
-        " call search, pay (if a person agrees where the call's amount is more than 100) and book (a person sees each"
-        " call first, and may change it). It may ask a person whenever it wants to know something. A call of rm_* is"
-        " denied."
+        'Agents: - clerk (openai:gpt-5.2) is instructed: "Pay for [the input\'s who]." It works in at most 30 turns.'
+        " It may call search, pay (if a person agrees where the call's amount is more than 100) and book (a person sees"
+        " each call first, and may change it). It may ask a person whenever it wants to know something. A call of rm_*"
+        " is denied."
     ) in said
-    assert "What a tool asks of people, if it does, is known to its code alone." in said
+    assert "Tools may also ask people questions; only their code shows which." in said
 
 
 def test_a_planner_says_what_it_may_run() -> None:
@@ -401,7 +442,7 @@ def plan(steps: list[dict[str, Any]], **keys: Any) -> Any:
 
 def parts(steps: list[dict[str, Any]], **keys: Any) -> list[str]:
     """What is said of each step and loop, without its number."""
-    text = plan(steps, **keys).text.partition(" 1.1 ")[2].partition("\nThe run gives ")[0]
+    text = plan(steps, **keys).text.partition(" 1.1 ")[2].partition("\nThe run returns ")[0]
     lines = " ".join(text.split())
     return [part.strip() for part in re.split(r"\b1(?:\.\d+)+ ", lines)]
 
@@ -419,14 +460,14 @@ def test_a_plan_is_told_by_its_goal_its_driver_and_its_steps_as_they_run() -> No
     ]
     assert parts(steps) == [
         'step 1 (Guests): works on "List the guests". It should give "One a line".',
-        'step_2: works on "Write the letter". If it fails, the plan does not.',
-        'last: after step 1 and step_2, works on "Report [what step 1 gave]".',
+        'step_2: works on "Write the letter". Its failure does not fail the plan.',
+        'last: after step 1 and step_2, works on "Report [the output of step 1]".',
     ]
     assert whole(steps) == (
-        'works off a plan: "Invite them". The engine picks the steps, one step at a time. An agent (echo: repeats what'
-        " it gets) works on the steps, told the goal and the input. What depends on a step that failed is skipped, and"
-        " so is what depends on skipped steps alone. If a step that is not optional fails, the rest goes on, and then"
-        " the plan fails. It gives how each step ended, and with what."
+        'runs a plan: "Invite them". The engine picks the steps, one step at a time. An agent (echo: repeats what'
+        " it gets) works on the steps, given the goal and the input. Steps that depend on a failed step, or only on"
+        " skipped ones, are skipped. If a step that is not optional fails, the other steps still run, and the plan"
+        " fails. It returns the status and the result of each step."
     )
 
 
@@ -438,7 +479,7 @@ def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
     ]
     assert parts(steps, goal="Prévenir tout le monde") == [
         'step 1: calls list_events (agenda) for "Lister les événements".',
-        "step 2: after step 1, asks a person to choose: \"Envoyer [what step 1 gave] ?\" Choices: 'Oui, envoyer'"
+        "step 2: after step 1, asks a person to choose: \"Envoyer [the output of step 1] ?\" Choices: 'Oui, envoyer'"
         " (a yes) or 'Non' (a no). Declining is a no.",
         "step 3: after step 2, if the answer to step 2 is 'confirmé' (else it is skipped), works on \"Prévenir"
         " l'équipe\".",
@@ -448,7 +489,7 @@ def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
 BODY = [{"id": "4", "instruction": "Update CURRENT_ITEM"}, {"id": "5", "instruction": "Tell RESULT_FROM_4"}]
 TOLD_BODY = [
     'step 4: works on "Update [the item]".',
-    'step 5: after step 4, works on "Tell [what step 4 gave]".',
+    'step 5: after step 4, works on "Tell [the output of step 4]".',
 ]
 
 
@@ -457,8 +498,8 @@ def test_the_three_ways_to_write_a_loop_are_told_the_same() -> None:
     after_4 = BODY[1] | {"dependencies": ["4"]}
     block = parts([first, *BODY], loop_blocks={"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}})
     head = parts([first, {"id": "all", "loopover": "RESULT_FROM_1", "start_step": "4"}, BODY[0], after_4])
-    told = "after step 1, does these steps for each item of what step 1 gave (at most 1,000), one after the other;"
-    told += " if one fails, the next one begins, and if all fail, so does the loop."
+    told = "after step 1, runs these steps for each item of the output of step 1 (at most 1,000), one after the other;"
+    told += " if one fails, the next one starts; if all fail, so does the loop."
     assert block == head == ['step 1: works on "List".', f"loop all: {told}", *TOLD_BODY]
     alone = parts([first, BODY[0] | {"loopover": "RESULT_FROM_1"}])
     assert alone[1:] == [f"loop_4: {told.replace('these steps', 'this step')}", TOLD_BODY[0]]
@@ -469,12 +510,12 @@ def test_a_loop_says_how_many_at_once_and_what_becomes_of_an_item_that_fails() -
         return parts(BODY, loop_blocks={"loop_x": {"over": ["Ann", 2], "steps": ["4", "5"], **keys}})[0]
 
     assert of() == (
-        "loop_x: does these steps for each item of a list of 2: 'Ann' and 2, one after the other; if one fails, the"
-        " next one begins, and if all fail, so does the loop."
+        "loop_x: runs these steps for each item of a list of 2: 'Ann' and 2, one after the other; if one fails, the"
+        " next one starts; if all fail, so does the loop."
     )
     assert of(max_parallel=5, on_item_error="fail").endswith(" and 2, up to 5 at once; if one fails, so does the loop.")
-    assert of(on_item_error="ask").endswith("one after the other; if one fails, a person says what to do.")
-    assert "what step 1 gave (at most 20), one" in parts(
+    assert of(on_item_error="ask").endswith("one after the other; if one fails, a person decides what to do.")
+    assert "the output of step 1 (at most 20), one" in parts(
         [{"id": "1", "instruction": "List"}, *BODY],
         loop_blocks={"x": {"over": "RESULT_FROM_1", "steps": ["4", "5"], "max_items": 20}},
     )[1]  # fmt: skip
@@ -491,33 +532,33 @@ def test_in_a_loop_inside_a_loop_it_is_said_whose_item_is_meant() -> None:
         "inner": {"over": "RESULT_FROM_shops", "steps": ["look"], "condition": "CURRENT_ITEM not_equals Lyon"},
     }
     towns, shops, inner, look, end = parts(steps, loop_blocks=blocks)
-    assert towns.startswith("loop towns: does these steps for each item of a list of 2: 'Paris' and 'Lyon', one")
+    assert towns.startswith("loop towns: runs these steps for each item of a list of 2: 'Paris' and 'Lyon', one")
     assert shops == 'shops: works on "Shops of [the item]".'
     assert inner.startswith(
-        "loop inner: after shops, if the item is not 'Lyon' (else it is skipped, with all that is in it), does this"
-        " step for each item of what shops gave (at most 1,000), one after the other;"
+        "loop inner: after shops, if the item is not 'Lyon' (else it is skipped, with all that is in it), runs this"
+        " step for each item of the output of shops (at most 1,000), one after the other;"
     )
     assert look == (
         'look: works on "[the item of loop inner] in [the item of loop towns], [the number of the item of loop inner,'
         ' from 0] of [the number of the item of loop towns, from 0]".'
     )
-    assert end == 'sum: after loop towns, works on "Sum up [what look gave for each item of loop towns]".'
+    assert end == 'sum: after loop towns, works on "Sum up [the output of look for each item of loop towns]".'
 
 
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("RESULT_FROM_1 contains 'yes'", "what step 1 gave contains 'yes'"),
-        ("RESULT_FROM_1 NOT CONTAINS annulé", "what step 1 gave does not contain 'annulé'"),
-        ("NOT(RESULT_FROM_1 contains yes)", "what step 1 gave does not contain 'yes'"),
-        ("NOT(NOT(RESULT_FROM_1 equals 5))", "what step 1 gave is '5'"),
+        ("RESULT_FROM_1 contains 'yes'", "the output of step 1 contains 'yes'"),
+        ("RESULT_FROM_1 NOT CONTAINS annulé", "the output of step 1 does not contain 'annulé'"),
+        ("NOT(RESULT_FROM_1 contains yes)", "the output of step 1 does not contain 'yes'"),
+        ("NOT(NOT(RESULT_FROM_1 equals 5))", "the output of step 1 is '5'"),
         ("RESULT_FROM_2 not_equals confirmed", "the answer to step 2 is not 'confirmed'"),
-        ("RESULT_FROM_1 is empty", "what step 1 gave is empty"),
-        ("NOT(RESULT_FROM_1 is empty)", "what step 1 gave is not empty"),
-        ("RESULT_FROM_1 > 5", "what step 1 gave, or its length, is more than 5"),
-        ("NOT(RESULT_FROM_1 >= 5)", "what step 1 gave, or its length, is less than 5"),
-        ("RESULT_FROM_loop_3 is not empty", "what loop_3 gave is not empty"),
-        ("RESULT_FROM_3 contains x", "what step 3 gave for each item of loop_3 contains 'x'"),
+        ("RESULT_FROM_1 is empty", "the output of step 1 is empty"),
+        ("NOT(RESULT_FROM_1 is empty)", "the output of step 1 is not empty"),
+        ("RESULT_FROM_1 > 5", "the output of step 1, or its length, is more than 5"),
+        ("NOT(RESULT_FROM_1 >= 5)", "the output of step 1, or its length, is less than 5"),
+        ("RESULT_FROM_loop_3 is not empty", "the output of loop_3 is not empty"),
+        ("RESULT_FROM_3 contains x", "the output of step 3 for each item of loop_3 contains 'x'"),
     ],
 )
 def test_a_condition_of_a_plan_is_said_in_words(written: str, words: str) -> None:
@@ -581,7 +622,7 @@ def test_it_is_said_how_many_questions_a_plan_asks() -> None:
 def test_several_steps_at_once_and_an_early_end_are_told() -> None:
     said = whole([{"id": "1", "instruction": "One"}], max_parallel=3, fail_fast=True)
     assert "The engine picks the steps, up to 3 steps at once, but one question at a time." in said
-    assert "If a step fails, nothing more begins, and the plan fails." in said
+    assert "If a step fails, no further step starts, and the plan fails." in said
 
 
 def test_an_agent_that_drives_a_plan_is_told_with_its_turns() -> None:
@@ -590,7 +631,7 @@ def test_an_agent_that_drives_a_plan_is_told_with_its_turns() -> None:
     agents = "agents: {boss: {model: echo, human: [approve], max_turns: 30}}"
     told = explain(loads(f"{agents}\nsteps: [{{kind: plan, name: work, {written}}}]", name="test"))
     said = " ".join(told.text.split())
-    assert 'works off a plan: "Pay". The agent boss drives it: it picks the next step, words the questions' in said
+    assert 'runs a plan: "Pay". The agent boss drives it: it picks the next step, words the questions' in said
     assert "- boss (echo: repeats what it gets). It drives a plan in at most 30 turns. A person must agree to" in said
     assert [(one.at, one.kind) for one in told.asks] == [
         ("1", "clarification"),
@@ -615,10 +656,13 @@ def test_a_plan_that_a_planner_gives_is_known_only_when_it_runs() -> None:
     )
     said = " ".join(told.text.split())
     assert (
-        "2. work: works off the plan in what plan gave, which is known only when it runs, as are its questions. A"
+        "2. work: runs the plan in the output of plan, which is known only when it runs, as are its questions. A"
         " person sees it first, and may change or reject it; a rejected plan fails the step."
     ) in said
-    assert "The agent clerk works on the steps, told the goal and what plan gave, unless the plan names another" in said
+    assert (
+        "The agent clerk works on the steps, given the goal and the output of plan, unless the plan names another"
+        in said
+    )
     assert "no upper bound: work is known only when it runs." in said
     assert told.asks[0].kind == "review" and told.asks[1].message is None
 
@@ -648,10 +692,10 @@ def test_each_agent_of_a_plan_is_told_and_who_must_agree_to_its_tools() -> None:
         )
     )
     said = " ".join(told.text.split())
-    assert "The agent boss works on the steps, told the goal and the input's task." in said
+    assert "The agent boss works on the steps, given the goal and the input's task." in said
     assert '1.1 a: the agent clerk calls look for "Look". 1.2 b: calls send for "Send".' in said
     assert '1.3 c: an agent (echo: repeats what it gets) works on "Think".' in said
-    assert "- work's c's agent (echo: repeats what it gets) is told \"Think hard.\"" in said
+    assert "- work's c's agent (echo: repeats what it gets) is instructed: \"Think hard.\"" in said
     assert "A person must agree to each call of a tool. It may ask a person whenever" in said
     assert [(one.at, one.kind, one.message) for one in told.asks if one.kind != "decision"] == [
         ("1.1", "permission", "May look be called?"),
@@ -678,7 +722,7 @@ def test_an_import_is_explained_once_below_with_numbers_of_its_own(tmp_path: Pat
     told = explain(load(tmp_path / "outer.yaml"))
     said = " ".join(told.text.split())
     assert (
-        "runs the blueprint check (below) with the input's a. It keeps its verdict as checked in the context." in said
+        "runs the blueprint check (below) with the input's a. It saves its verdict as checked in the context." in said
     )
     assert said.count("Fine?") == 1
     assert 'The blueprint check 1. ask: asks a person for text: "Fine? [the input]".' in said
@@ -765,7 +809,7 @@ def test_the_requests_to_models_are_counted(steps: str, expected: int | None) ->
             "steps: [{id: 1, instruction: A}, {id: 2, instruction: B, tools: [x]}], loop_blocks:"
             " {l: {over: RESULT_FROM_1, steps: [2], on_item_error: ask}}",
             None,
-            "no upper bound: an item of l is tried again as often as a person wants.",
+            "no upper bound: an item of l may run again as often as a person wants.",
         ),
         (
             "agent: asker, steps: [{id: 1, instruction: A, tools: [x]}]",
@@ -821,7 +865,6 @@ def test_a_bound_that_says_nothing_is_none() -> None:
 
 def test_the_bounds_are_those_of_the_workflows() -> None:
     assert (cost.MISFITS, READINGS) == (MOST_MISFITS, MOST_READINGS)
-    assert (MOST_RETRIES, DRIVER["max_turns"]) == (RETRIES, DRIVER_TURNS)
 
 
 # Words
@@ -864,7 +907,7 @@ def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: 
     ("written", "words"),
     [
         ("{{ steps.ask.output.city }}", "city from the answer to ask"),
-        ("{{ steps['ask'].error.message }}", "message from the failure of ask"),
+        ("{{ steps['ask'].error.message }}", "message from the error of ask"),
         ("{{ input.items[0].name | trim }}", "name from the first of the input's items"),
         ("{{ input.name | upper }}", "`input.name | upper`"),
         ("{{ history | join('\n') }}", "the conversation, line by line"),

@@ -19,7 +19,7 @@ from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
 from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
-from tests.blueprint.test_explain import OF_EVERY_KIND, flow
+from tests.blueprint.test_explain import ASSIGNED, OF_EVERY_KIND, flow
 from tests.blueprint.written import ALL, yaml
 
 
@@ -179,7 +179,7 @@ def test_the_steps_of_a_plan_hang_together_by_what_they_wait_for() -> None:
     assert all(drawn.around[drawn.id(name)] == [drawn.id("plan")] for name in ("step 2", "last", "Invite them"))
     shapes = [drawn.shapes[drawn.id(name)] for name in ("step 1 (Guests)", "step 2", "step 3", "step 4")]
     assert shapes == ["(", "[[", "{{", "("]
-    assert drawn.labels[drawn.id("step 3")] == "step 3\nCall [what step 1 gave]?\nunless no: phone"
+    assert drawn.labels[drawn.id("step 3")] == "step 3\nCall [the output of step 1]?\nunless no: phone"
     assert drawn.labels[drawn.id("step 4")] == "step 4\nSing\nan agent (echo: repeats what it gets)"
 
 
@@ -190,7 +190,7 @@ def test_a_condition_of_a_plan_stands_in_the_node_of_its_step() -> None:
             {"id": "2", "instruction": "Prévenir", "condition": "NOT(RESULT_FROM_1 contains annulé)"},
         ]
     )
-    assert drawn.labels[drawn.id("step 2")] == "step 2\nif what step 1 gave does not contain 'annulé'\nPrévenir"
+    assert drawn.labels[drawn.id("step 2")] == "step 2\nif the output of step 1 does not contain 'annulé'\nPrévenir"
 
 
 BODY = [{"id": "4", "instruction": "Update CURRENT_ITEM"}, {"id": "5", "instruction": "Tell", "dependencies": ["4"]}]
@@ -201,7 +201,7 @@ def test_a_loop_of_a_plan_goes_round_in_a_frame_of_its_own_however_it_is_written
     block = plan([first, *BODY, after], loop_blocks={"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}})
     head = plan([first, {"id": "all", "loopover": "RESULT_FROM_1", "start_step": "4"}, *BODY, after])
     for drawn in (block, head):
-        each = "for each item of what step 1 gave"
+        each = "for each item of the output of step 1"
         assert drawn.next("step 1") == {each: ""}
         assert drawn.next(each) == {"step 4": "item", "step 6": "done"}
         assert (drawn.next("step 4"), drawn.next("step 5")) == ({"step 5": ""}, {each: "next"})
@@ -217,10 +217,10 @@ def test_a_loop_inside_a_loop_goes_on_behind_what_it_waits_for() -> None:
         "shops": {"over": "RESULT_FROM_3", "steps": ["4", "5"], "condition": "RESULT_FROM_3 is not empty"},
     }
     drawn = plan(steps, loop_blocks=blocks)
-    towns, shops = "for each item of a list of 1: 'Paris'", "for each item of what step 3 gave"
+    towns, shops = "for each item of a list of 1: 'Paris'", "for each item of the output of step 3"
     assert (drawn.next(towns), drawn.next("step 3")) == ({"step 3": "item", "end": "done"}, {shops: ""})
     assert drawn.next(shops) == {"step 4": "item", towns: "done"}
-    assert drawn.labels[drawn.id("loop shops")] == "loop shops\nif what step 3 gave is not empty"
+    assert drawn.labels[drawn.id("loop shops")] == "loop shops\nif the output of step 3 is not empty"
     assert len(drawn.around[drawn.id("step 4")]) == 3
 
 
@@ -238,11 +238,19 @@ def test_who_must_agree_to_a_plan_stands_before_it_and_whom_its_driver_may_ask_b
         """
     )
     assert drawn.next("make") == {"May this plan be run?": ""}
-    assert drawn.next("May this plan be run?") == {"the plan in what make gave": ""}
+    assert drawn.next("May this plan be run?") == {"the plan in the output of make": ""}
     assert drawn.beside("May this plan be run?") == {"sorry": "if it fails"}
-    assert drawn.labels[drawn.id("the plan in what make gave")].endswith("\ndriven by the agent boss")
-    assert drawn.beside("the plan in what make gave") == {"a person": "asks"}
+    assert drawn.labels[drawn.id("the plan in the output of make")].endswith("\ndriven by the agent boss")
+    assert drawn.beside("the plan in the output of make") == {"a person": "asks"}
     assert drawn.labels[drawn.id("work")] == "work\nif the input's x is true or not empty"
+
+
+def test_whom_a_step_asks_stands_in_its_node_and_in_place_of_a_person_beside_it() -> None:
+    drawn = chart(ASSIGNED)
+    assert drawn.labels[drawn.id("talk")].endswith("\nasks ana")
+    assert drawn.labels[drawn.id("pay")].endswith("\nasks bob")
+    assert drawn.labels[drawn.id("sure")].endswith("\nasks those whom owners from the context names")
+    assert drawn.beside("direct") == {"somebody of leads": "asks"}
 
 
 # Texts

@@ -45,7 +45,7 @@ def problems_of(text: str, **how: Any) -> list[Problem]:
 def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
     assert [str(problem) for problem in problems_of(D5, file="brief.yaml")] == [
         "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop,"
-        " map, parallel, clarify, cache, agentic_loop, plan)",
+        " map, parallel, clarify, cache, agentic_loop, plan, timer, workflow, wait)",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
         "brief.yaml:11:7 steps[2].loop.max_lops: unknown key 'max_lops' (did you mean 'max_loops'?)",
         "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' is outside the context"
@@ -139,7 +139,8 @@ def test_a_file_is_called_as_it_was_typed(tmp_path: Path, monkeypatch: pytest.Mo
     [
         ("no.yaml", None, "no such file or directory"),
         (".", None, "is a directory"),
-        ("latin.yaml", "é".encode("latin-1"), "it is no UTF-8 text (byte 0)"),
+        ("latin.yaml", "é".encode("latin-1"), "it is not UTF-8 text (byte 0)"),
+        ("long.yaml", b"#" * (1024 * 1024 + 1), "it has more than 1,024 KiB"),
     ],
 )
 def test_an_unreadable_file_is_one_clear_problem(tmp_path: Path, name: str, raw: bytes | None, said: str) -> None:
@@ -171,6 +172,7 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
         ("steps: [7]", "1:9 steps[0]: an item here must be a step, not 7"),
         ("steps: [{name: a, updates_context: yes}]", "must be true or false, not 'yes' (write true)"),
         ("steps: [{name: a, uses: t, timeout: soon}]", "steps[0].timeout: 'soon' is not a duration; write it like"),
+        ("agents: {e: object}\nsteps: [{name: a, agent: e}]", "agents.e: 'e' must be an object, not 'object'"),
         ("steps: [{name: a, on_error: contineu}]", "must be 'fail', 'continue' or 'ask', not 'contineu'"),
         ("steps: [{name: a, on_error: contineu}]", "(did you mean 'continue'?)"),
         ("steps: [{name: a, on_error: {fallbck: {}}}]", "unknown key 'fallbck' (did you mean 'fallback'?)"),
@@ -181,10 +183,13 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
         ("steps: [{kind: loop, name: l, loop: {body: [], max_loops: 1}}]", "steps[0].loop.body: 'body' is empty"),
         ("steps: [{kind: loop, name: l, loop: {body: [{name: a}], max_loops: 0}}]", "must be at least 1, not 0"),
         (
-            "steps: [{kind: loop, name: l, exit_expression: x, loop: {body: {name: a}, max_loops: 1}}]",
+            "steps: [{kind: loop, name: l, exit_expression: output, loop: {body: {name: a}, max_loops: 1}}]",
             "it belongs under `loop:`, as loop.exit_expression",
         ),
-        ("steps: [{kind: hitl, name: h, retry: {}}]", "unknown key 'retry' (only step and agentic_loop steps have it)"),
+        (
+            "steps: [{kind: hitl, name: h, retry: {}}]",
+            "unknown key 'retry' (only step, agentic_loop and workflow steps have it)",
+        ),
         ("steps: [{kindd: hitl, name: h, message: Well?}]", "unknown key 'kindd' (did you mean 'kind'?)"),
         ("steps: [{name: h, message: Well?}]", "'kind' is missing: only hitl steps have 'message' (add kind: hitl)"),
         (
@@ -202,6 +207,10 @@ def test_a_wrong_value_is_told_in_plain_words(text: str, said: str) -> None:
     told = "\n".join(map(str, problems_of(text)))
     assert said in told
     assert len(told.splitlines()) == (2 if "fallbck" in text else 1), told
+
+
+def test_an_empty_text_resembles_nothing() -> None:
+    assert [problem.hint for problem in problems_of("steps: [{name: a, updates_context: ''}]")] == [None]
 
 
 def test_no_message_is_pydantics() -> None:
@@ -412,4 +421,4 @@ def test_an_expression_that_is_cut_short_is_told_in_words_of_the_language(text: 
 def test_a_file_of_toml_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text("[worker]\nhold = true\n\n[x]\n")
     [problem] = examine(tmp_path / "holdfast.toml").problems
-    assert (problem.code, "no blueprint" in problem.message) == ("unreadable_file", True)
+    assert (problem.code, "not a blueprint" in problem.message) == ("unreadable_file", True)

@@ -15,6 +15,9 @@ GOOD = [
     "assignees: ['user:{{ input }}'], quorum: 2",
     "assignees: [user:ana, user:bob], quorum: 2, remind_every: 15m",
     "quorum: 100",
+    "notify: [ops, on-call]",
+    "notify: false",
+    "proof: person, assignees: [user:ana], quorum: 1",
     "ask: permission, timeout: 1d, default: {granted: false, reason: nobody came}",
     "ask: review, timeout: 1d, default: {verdict: rejected}",
     f"on_timeout: escalate, {RUNG}",
@@ -36,28 +39,36 @@ BAD = [
     ("assignees: [user:ana], not_by: [user:ana]", "not_by", "bad_value", "nobody may answer"),
     ("ask: permission, timeout: 1d, default: {granted: true}", "default", "bad_value", "it may not approve"),
     ("ask: review, timeout: 1d, default: {verdict: unchanged}", "default", "bad_value", "it may not approve"),
+    ("notify: ops", "notify", "bad_value", "list"),
+    ("notify: ['the ops']", "notify[0]", "bad_value", "the ops"),
+    ("proof: link", "proof", "bad_value", "person"),
+    ("ask: hold, proof: person", "proof", "conflict", "a hold asks no one"),
+    ("risk: high", "risk", "conflict", "'risk' belongs to ask: permission"),
+    ("ask: review, details: [a]", "details", "conflict", "'details' belongs to ask: permission"),
+    ("ask: permission, risk: dire", "risk", "bad_value", "dire"),
+    ("ask: permission, action: 'Pay {{ inptu }}'", "action", "unknown_name", "'inptu'"),
     ("quorum: 0", "quorum", "bad_value", "1"),
     ("remind_every: 14m", "remind_every", "bad_value", "reminders must be at least 15m apart, not 840s"),
-    ("on_timeout: escalate", "on_timeout", "missing_key", "needs a ladder"),
-    ("on_timeout: escalate, escalate: []", "on_timeout", "missing_key", "needs a ladder"),
+    ("on_timeout: escalate", "on_timeout", "missing_key", "needs 'escalate'"),
+    ("on_timeout: escalate, escalate: []", "on_timeout", "missing_key", "needs 'escalate'"),
     ("on_timeout: escalate, escalate: [{after: soon, assignees: [user:a]}]", "escalate[0].after", "bad_value", "soon"),
     (RUNG, "escalate", "conflict", "'escalate' needs on_timeout: escalate"),
     (f"timeout: 2d, default: no, {RUNG}", "escalate", "conflict", "needs on_timeout: escalate"),
-    (f"on_timeout: escalate, timeout: 2h, {RUNG}", "timeout", "conflict", "it must be later than the last rung"),
+    (f"on_timeout: escalate, timeout: 2h, {RUNG}", "timeout", "conflict", "it must be later than its last step"),
     (f"on_timeout: escalate, timeout: 1d, default: no, {RUNG}", "default", "conflict", "a default needs a timeout"),
     (f"on_timeout: escalate, default: no, {RUNG}", "default", "conflict", "a default needs a deadline"),
     (
         "on_timeout: escalate, escalate: [{after: 1d, assignees: [group:a]}, {after: 24h, assignees: [group:b]}]",
         "escalate[1].after",
         "bad_value",
-        "each rung must come after the one before",
+        "each step of the escalation must come after the one before",
     ),
     ("on_timeout: escalate, escalate: [{after: 1d, assignees: [a]}]", "escalate[0].assignees[0]", "bad_value", "'a'"),
     (
         "on_timeout: escalate, escalate: [{after: 1d, assignees: []}]",
         "escalate[0].assignees",
         "bad_value",
-        "who is asked",
+        "must name assignees",
     ),
 ]
 
@@ -92,7 +103,7 @@ def test_people_that_cannot_be_asked_are_told_at_their_place(keys: str, where: s
 def test_a_hold_asks_nobody(key: str, value: str) -> None:
     [problem] = problems(ASK % f"ask: hold, {key}: {value}")
     assert (problem.path, problem.code) == (f"steps[0].{key}", "conflict")
-    assert "a hold asks nobody" in problem.message
+    assert "a hold asks no one" in problem.message
 
 
 def test_a_hold_climbs_no_ladder() -> None:

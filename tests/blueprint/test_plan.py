@@ -71,7 +71,7 @@ def test_the_three_ways_to_write_a_loop_mean_the_same() -> None:
 
 
 def test_a_step_may_loop_over_a_list_as_it_stands() -> None:
-    assert loop_of(laid(step("1", "See CURRENT_ITEM", loopover=["a", "b"])), "loop_1").over == ["a", "b"]
+    assert loop_of(laid(step("1", "See CURRENT_ITEM", loopover=["a", "b"])), "loop_1").block.over == ["a", "b"]
 
 
 def test_a_condition_of_a_looping_step_is_the_loops_unless_it_speaks_of_the_item() -> None:
@@ -141,9 +141,9 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         "steps[1].dependencies[1]: there is no step or loop 'nope'",
         "steps[2].id: the id '2' is taken by steps[1]",
         "steps[3].id: 'a-b' is no id",
-        "steps[4].instruction: 'RESULT_FROM5' is no reference",
+        "steps[4].instruction: 'RESULT_FROM5' is not a reference",
         "steps[5].condition: unknown operator 'likes'",
-        "steps[5].instruction: CURRENT_ITEM stands outside every loop",
+        "steps[5].instruction: CURRENT_ITEM is outside every loop",
     ]
 
 
@@ -153,13 +153,13 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         ([], {}, "steps: 'steps' is empty"),
         ([step("1", "")], {}, "steps[0].instruction: 'instruction' is empty"),
         ([step("1", dependencies=["1"])], {}, "steps[0].dependencies[0]: '1' depends on itself"),
-        ([step("1", "RESULT_FROM_1")], {}, "steps[0].instruction: RESULT_FROM_1 is not there before '1' has run"),
+        ([step("1", "RESULT_FROM_1")], {}, "steps[0].instruction: RESULT_FROM_1 is not available before '1' has run"),
         ([step("1", start_step="1")], {}, "steps[0].loopover: 'start_step' makes the step a loop, and 'loopover'"),
         ([step("1", options=["a"])], {}, "steps[0].options: 'options' belongs to questions"),
         (
             [step("1", "ASK_INFO: x", options=["a", "A "])],
             {},
-            "steps[0].options[1]: the option 'A ' is there twice",
+            "steps[0].options[1]: the option 'A ' appears twice",
         ),
         ([step("1", "CONFIRM_ACTION:")], {}, "steps[0].instruction: the question is empty"),
         ([step("1", "ASK_INFO: x", on_timeout="skip")], {}, "steps[0].timeout: 'on_timeout' needs a 'timeout'"),
@@ -176,17 +176,17 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         (
             [step("1"), step("2")],
             {"loop_blocks": {"a": {"over": [1], "steps": ["1"]}, "b": {"over": [1], "steps": ["1"]}}},
-            "loop_blocks.b.steps[0]: '1' stands in two loops, 'a' and 'b'",
+            "loop_blocks.b.steps[0]: '1' is in two loops, 'a' and 'b'",
         ),
         (
             [step("1")],
             {"loop_blocks": {"a": {"over": [1], "steps": ["b"]}, "b": {"over": [1], "steps": ["a"]}}},
-            "loop_blocks.a.steps: loops stand in each other: a in b in a",
+            "loop_blocks.a.steps: loops contain each other: a in b in a",
         ),
         (
             [step("1")],
             {"loop_blocks": {"a": {"over": "RESULT_FROM_1", "steps": ["1"]}}},
-            "loop_blocks.a.over: the loop 'a' waits for '1', which stands in it",
+            "loop_blocks.a.over: the loop 'a' waits for '1', which is inside it",
         ),
         (
             [step("1", "CURRENT_ITEM_b")],
@@ -210,11 +210,11 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             {},
             "steps[2].condition: 'the RESULT_FROM_2' stands after 'equals'",
         ),
-        ([step("1", "First, CONFIRM_ACTION: Delete?")], {}, "steps[0].instruction: CONFIRM_ACTION stands where"),
+        ([step("1", "First, CONFIRM_ACTION: Delete?")], {}, "steps[0].instruction: CONFIRM_ACTION does not make"),
         (
             [step("1", "CONFIRM_ACTION: Delete?", options=["Supprimer", "Garder"], tools=["t"])],
             {},
-            "steps[0].options: none of the options means yes, so that the tools would never run",
+            "steps[0].options: none of the options means yes, so the tools would never run",
         ),
         (
             [
@@ -359,10 +359,10 @@ def test_a_plan_is_read_from_a_text_with_a_fence_around() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("no plan", "this is no JSON"),
+        ("no plan", "this is not JSON"),
         ([1], "a plan is an object, not a list"),
-        ({"goal": "x", "steps": [], "confirm": True}, "confirm: 'confirm' is said in the blueprint"),
-        ({"goal": "x", "steps": [], "driver": "agent"}, "driver: who drives the plan is said in the blueprint"),
+        ({"goal": "x", "steps": [], "confirm": True}, "confirm: 'confirm' belongs in the blueprint"),
+        ({"goal": "x", "steps": [], "driver": "agent"}, "driver: the blueprint decides who drives the plan"),
         (
             {"goal": "x", "steps": [step("1", agent={"model": "openai-compatible:x@http://evil"})]},
             "steps[0].agent: a plan that is read may only name agents of the blueprint",

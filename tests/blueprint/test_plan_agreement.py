@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.blueprint import BlueprintError, loads
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
-from holdfast.blueprint.plan.agreement import TABLES, agrees, plainly, refuses
 from holdfast.blueprint.plan.answers import answer_of, means, options_of
+from holdfast.blueprint.words.agreement import TABLES, agrees, plainly, refuses
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,12 @@ def test_a_condition_too_long_for_an_expression_is_refused() -> None:
 
 
 def test_a_condition_is_told_in_the_words_of_expressions() -> None:
-    names = Vocabulary({VALUE: "what step 1 gave"})
+    names = Vocabulary({VALUE: "the output of step 1"})
     assert condition(parse_condition("NOT(RESULT_FROM_1 contains yes)").expression, names) == (
-        "what step 1 gave does not contain 'yes'"
+        "the output of step 1 does not contain 'yes'"
     )
     assert condition(parse_condition("RESULT_FROM_1 <= -5").expression, names) == (
-        "what step 1 gave, or its length, is at most -5"
+        "the output of step 1, or its length, is at most -5"
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint.plan.lists import list_in, spoken_items
+from holdfast.blueprint.expressions.lists import list_in, spoken_items
 
 TWO = ["Ana", "Ben"]
 

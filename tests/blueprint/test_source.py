@@ -96,7 +96,7 @@ def test_a_document_over_a_mebibyte_is_refused() -> None:
     [
         ("a: !!python/object:os.system x", 1, 4, "tags such as '!!python/object:os.system'"),
         ("a: !!str 1", 1, 4, "tags such as '!!str'"),
-        ("<<: {a: 1}", 1, 1, "merge keys (<<) are no part of YAML 1.2"),
+        ("<<: {a: 1}", 1, 1, "merge keys (<<) are not part of YAML 1.2"),
         ("a: 1\n---\nb: 2", 2, 1, "a second document starts here"),
         ("", 1, 1, "the document is empty"),
         ("a: *x", 1, 4, "the alias *x has no anchor before it"),

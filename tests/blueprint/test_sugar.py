@@ -294,10 +294,14 @@ def test_a_fallback_step_has_short_forms_too() -> None:
 
 
 def test_unknown_keys_of_short_forms_are_told() -> None:
-    text = "steps: [{kind: loop, name: l, loop: {body: {name: a}, max_loops: 1, init: {histroy: {}, sett: []}}}]"
+    first = "histroy: {start_with: {form_step: s}}, sett: []"
+    text = (
+        f"steps: [{{name: s}}, {{kind: loop, name: l, loop: {{body: {{name: a}}, max_loops: 1, init: {{{first}}}}}}}]"
+    )
     with pytest.raises(BlueprintError) as caught:
         loads(text)
     assert [(one.path, one.hint) for one in caught.value.problems] == [
-        ("steps[0].loop.init.histroy", "did you mean 'history'?"),
-        ("steps[0].loop.init.sett", "did you mean 'set'?"),
+        ("steps[1].loop.init.histroy", "did you mean 'history'?"),
+        ("steps[1].loop.init.history.start_with.form_step", "did you mean 'from_step'?"),
+        ("steps[1].loop.init.sett", "did you mean 'set'?"),
     ]

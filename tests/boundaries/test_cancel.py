@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.test_turns import agent, call, turn
@@ -34,9 +35,14 @@ def counting(house: Harness) -> dict[str, Any]:
 
 
 async def has_continued(house: Harness, workflow: str) -> bool:
-    """Whether a workflow is there, and not in its first history."""
-    first = house.client.get_workflow_handle(workflow)
-    return len([one async for one in house.client.list_workflows(f"WorkflowId = '{first.id}'")]) > 1
+    """Return whether a workflow is there, and not in its first history."""
+    try:
+        described = await house.client.get_workflow_handle(workflow).describe()
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    return described.run_id != described.raw_description.workflow_execution_info.first_run_id
 
 
 async def still_running(house: Harness, run: str) -> list[str]:

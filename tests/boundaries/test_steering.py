@@ -182,7 +182,11 @@ async def test_a_list_says_that_a_run_is_paused_until_it_is_resumed(house: Harne
     await until(waiting, "the list")
     await house.runs.pause(run)
     await ends(house, run)
-    assert await listed(house, run) != "paused"
+
+    async def cancelled() -> bool:
+        return await listed(house, run) == "cancelled"
+
+    await until(cancelled, "the list")
 
 
 async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Client, tmp_path: Path) -> None:
@@ -215,3 +219,20 @@ async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_pa
         await away.runs.pause(run, wait=0.1)
         assert await away.runs.resume(run) is False
         await away.runs.cancel(run, force=True)
+
+
+async def test_a_run_whose_only_child_at_work_is_paused_by_itself_is_paused_and_can_be_resumed(house: Harness) -> None:
+    run = await house.start(written(repeat(ASK, counting(house))))
+    question = await house.one(run)
+    await house.client.get_workflow_handle(f"{run}/loop:l").execute_update("pause")
+    assert (await house.runs.standing(run)).status == "waiting"
+    await house.answer(run, "yes", question)
+    assert (await house.runs.standing(run)).status == "paused"
+    await house.runs.resume(run)
+    await until(lambda: has_called(house), "the step after the pause")
+    assert (await house.runs.standing(run)).status != "paused"
+    await house.runs.cancel(run)
+
+
+async def has_called(house: Harness) -> bool:
+    return calls(house.folder, "calls") > 0

@@ -9,6 +9,8 @@ import json
 import os
 import pty
 import select
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,11 +28,12 @@ from typing import Any, Self, TextIO
 from temporalio.client import Client, WorkflowHistory
 
 from holdfast.activities import all_activities
-from holdfast.client.__main__ import run_command
+from holdfast.client.cli.app import run_command
 from holdfast.client.connection import converter
 from holdfast.client.history import histories
 from holdfast.client.secrets import SecretDirectory
-from tests.conftest import worker_for
+from tests.client.emulator import Emulator
+from tests.conftest import kept_log, worker_for
 from tests.server import connected
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +107,7 @@ class Holdfast:
 
     def __call__(self, *words: str, typed: str = "") -> Ran:
         with tempfile.TemporaryDirectory() as folder, _streams(Path(folder), typed) as (out, err):
-            with chdir(self.folder), _environment(self.environment):
+            with chdir(self.folder), _environment(self.environment), kept_log():
                 code = run_command(words)
             return Ran(code, _written(out), _written(err))
 
@@ -148,6 +151,15 @@ class Holdfast:
         ran = self("run", self.write("parked.yaml", text), "--json", *words, typed=typed)
         assert ran.code == 3, ran
         return dict(ran.json)
+
+    def listed(self, run: str, status: str = "waiting") -> dict[str, Any]:
+        """Return the row of a run, once the list, which lags behind it, has it with this status."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            for row in self("runs", "--json").json:
+                if (row["run"], row["status"]) == (run, status):
+                    return dict(row)
+        raise AssertionError(f"waited for {run} to be listed as {status}")
 
     def rest(self, run: str) -> dict[str, Any]:
         """The run, once it has ended or waits: what `attach` says where nobody answers."""
@@ -248,25 +260,43 @@ class BackgroundWorker:
 class Screen:
     """A command at a terminal, as a person sees it and types into it."""
 
-    def __init__(self, holdfast: Holdfast, *words: str) -> None:
+    def __init__(self, holdfast: Holdfast, *words: str, columns: int = 120) -> None:
         self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.columns = columns
 
         def own_terminal() -> None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in a shell's background
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
+        place = holdfast.place()
+        place["env"] = {**place["env"], "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
             holdfast.command(words),
             stdin=slave,
             stdout=slave,
             stderr=slave,
             preexec_fn=own_terminal,
-            **holdfast.place(),
+            **place,
         )
         self.slave = slave
         self.text = ""
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.seen = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands on the screen."""
+        emulator = Emulator(self.columns)
+        emulator.feed(self.text)
+        return [line for line in emulator.lines if line]
+
+    def until_shown(self, wanted: str) -> None:
+        """Read until a line of the screen holds this."""
+        deadline = time.monotonic() + PATIENCE
+        while not any(wanted in line for line in self.lines):
+            assert time.monotonic() < deadline and self._read(), f"waited for {wanted!r} on:\n{self.lines}"
 
     def until(self, wanted: str) -> None:
         """Read until this is shown, behind what was waited for before."""

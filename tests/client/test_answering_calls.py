@@ -46,7 +46,7 @@ async def test_an_answer_walks_the_tree_once(house: Harness) -> None:
     question = await house.one(run)
     runs, metrics = await counted(house)
     found = await runs.open_questions(await runs.find(run))
-    await runs.answer(run, [Answer(question=question.id, content="yes")], found=found)
+    await runs.answer(run, [Answer(question=question.id, content="yes")], open_questions=found)
     assert calls(metrics) == {
         "DescribeWorkflowExecution": 1,
         "DescribeTaskQueue": 1,

@@ -103,7 +103,7 @@ def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast)
     assert holdfast("answer", run, "warm").code == 0
     seen = holdfast("show", run, "--json").json
     assert (seen["status"], seen["questions"]) == ("paused", [])
-    assert {row["run"]: row["status"] for row in holdfast("runs", "--json").json}[run] == "paused"
+    holdfast.listed(run, "paused")
     assert holdfast("resume", run[:-2]).code == 0
     assert holdfast.rest(run)["questions"][0]["message"] == "A title?"
 
@@ -111,11 +111,19 @@ def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast)
 def test_all_runs_of_a_blueprint_are_paused_resumed_and_cancelled_at_once(holdfast: Holdfast) -> None:
     text = "name: batch\nsteps: [{kind: hitl, name: ask, message: Go?}]"
     runs = sorted(holdfast.park(text)["run"] for _ in range(2))
-    for word, status in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+    for word, status, listed in (
+        ("pause", "paused", "waiting"),
+        ("resume", "running", "paused"),
+        ("cancel", "cancelled", "waiting"),
+    ):
+        for run in runs:
+            holdfast.listed(run, listed)
         done = holdfast(word, "--blueprint", "batch", "--json")
         assert done.code == 0, done
         expected = [{"run": run, "status": status, "left": []} for run in runs]
         assert sorted(done.json, key=lambda one: one["run"]) == expected
+    for run in runs:
+        holdfast.listed(run, "cancelled")
     assert holdfast("cancel", "--blueprint", "batch", "--json").json == []
     assert holdfast("cancel", runs[0], "--all").code == 2
     assert holdfast("pause").code == 2
@@ -123,6 +131,7 @@ def test_all_runs_of_a_blueprint_are_paused_resumed_and_cancelled_at_once(holdfa
 
 def test_questions_without_a_run_tell_who_waits_where(holdfast: Holdfast) -> None:
     asked = holdfast.park(TONE)["questions"][0]
+    holdfast.listed(asked["run"])
     [row] = [row for row in holdfast("questions", "--json").json if row["run"] == asked["run"]]
     assert {key: row[key] for key in asked} == asked
     assert row["waiting_for"] == ["anyone"]

@@ -35,11 +35,14 @@ def test_graph_draws_a_file_and_where_a_run_of_it_stands(holdfast: Holdfast) -> 
     plain = holdfast("graph", file)
     assert (plain.code, plain.err, read_flowchart(plain.out).classes) == (0, "", {})
     assert holdfast("run", file, "--id", "graph-waits", typed="one\n").code == 3
+    holdfast.listed("graph-waits")
     chart = read_flowchart(holdfast("graph", file, "--run", "graph-w").out)
     assert (chart.state("more"), chart.labels[chart.id("clarify")]) == ("waiting", "clarify\nround 2")
     other = holdfast("graph", holdfast.write("tone.yaml", TONE), "--run", "graph-waits")
     assert other.code == 0 and "is of blueprint talk, not brief" in other.err
     assert holdfast("graph", file, "--run", "graph-nobody").code == 2
+    assert read_flowchart(holdfast("graph", "--run", "graph-w").out) == chart
+    assert holdfast("graph").code == 2
 
 
 PLAN = {
@@ -56,7 +59,7 @@ def test_a_plan_file_is_explained_and_drawn_like_a_blueprint(holdfast: Holdfast)
     file = holdfast.write("meeting.json", json.dumps(PLAN))
     told = holdfast("explain", file)
     assert (told.code, told.err) == (0, "")
-    assert '1. plan: works off a plan: "Préparer la réunion".' in told.out
+    assert '1. plan: runs a plan: "Préparer la réunion".' in told.out
     [asked] = holdfast("explain", file, "--json").json["asks"]
     assert (asked["step"], asked["at"], asked["choices"]) == ("2", "1.2", ["Oui", "Non"])
     assert holdfast("run", file, "--id", "plan-waits").code == 3

@@ -1,7 +1,10 @@
 """`runs`, `show`, `follow`, `result`, and the words that need no run."""
 
+import json
+
 import pytest
 
+from holdfast.client.encryption import EncryptionCodec, KeyRing
 from tests.client.command import LOOP, TONE, Holdfast, Process
 
 
@@ -20,8 +23,8 @@ def ended(holdfast: Holdfast) -> str:
 
 def test_show_has_exactly_its_keys_and_the_loop_as_one_span(holdfast: Holdfast, waiting: str) -> None:
     seen = holdfast("show", waiting, "--json").json
-    keys = ["run", "status", "blueprint", "context", "questions", "children", "usage", "result", "error", "trace"]
-    assert list(seen) == keys
+    keys = "run status blueprint context questions events children usage result error trace"
+    assert " ".join(seen) == keys
     assert (seen["run"], seen["status"], seen["blueprint"]) == (waiting, "waiting", "talk")
     assert seen["children"] == [{"workflow": f"{waiting}/loop:clarify", "status": "waiting", "iteration": 2}]
     [loop] = seen["trace"]["steps"]
@@ -50,6 +53,8 @@ def test_result_says_how_it_stands_by_its_exit_code(holdfast: Holdfast, waiting:
 
 
 def test_runs_are_listed_and_found_by_the_beginning_of_their_id(holdfast: Holdfast, waiting: str, ended: str) -> None:
+    holdfast.listed(waiting)
+    holdfast.listed(ended, "completed")
     listed = {row["run"]: row["status"] for row in holdfast("runs", "--blueprint", "talk", "--json").json}
     assert (listed[waiting], listed[ended]) == ("waiting", "completed")
     assert ended not in [row["run"] for row in holdfast("runs", "--waiting", "--json").json]
@@ -66,6 +71,16 @@ def test_follow_gives_the_events_with_contiguous_offsets(holdfast: Holdfast, end
     assert holdfast("follow", ended, "--after", str(len(events) - 2), "--json").lines == events[-1:]
 
 
+def test_in_a_pipe_an_event_is_a_line_and_no_value_is_cut(holdfast: Holdfast) -> None:
+    text = "steps: [{name: say, input: '" + "long " * 60 + "'}]"
+    holdfast("start", holdfast.write("long.yaml", text), "--id", "look-long")
+    assert holdfast("result", "look-long", "--wait").code == 0
+    followed, events = holdfast("follow", "look-long"), holdfast("follow", "look-long", "--json").lines
+    data = [json.loads(line[line.index("{") :]) if "{" in line else {} for line in followed.out.splitlines()]
+    assert data == [event["data"] for event in events]
+    assert "long " * 60 in holdfast("show", "look-long").out
+
+
 def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: Holdfast, ended: str) -> None:
     replayed = holdfast.as_process()("replay", ended, "--json")
     assert (replayed.code, [row["ok"] for row in replayed.json]) == (0, [True, True])
@@ -75,6 +90,18 @@ def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: H
     assert (changed.code, [row["ok"] for row in changed.json]) == (1, [False])
 
 
+@pytest.mark.slow
+def test_replay_names_the_key_that_a_history_is_encrypted_with(holdfast: Holdfast, ended: str) -> None:
+    [recorded, _] = holdfast.histories(ended)
+    [definition, *_] = recorded.events[0].workflow_execution_started_event_attributes.input.payloads
+    definition.CopyFrom(EncryptionCodec(KeyRing({"old": "o" * 40})).sealed(definition))
+    holdfast.write("sealed.json", recorded.to_json())
+    replayed = holdfast.as_process()("replay", "sealed.json", "--json")
+    assert (replayed.code, [row["ok"] for row in replayed.json]) == (1, [False])
+    assert "encrypted with the key 'old'; add it to keys" in replayed.json[0]["error"]
+
+
+@pytest.mark.slow
 def test_a_file_that_holds_no_whole_history_is_told(holdfast: Holdfast) -> None:
     assert (
         holdfast.as_process()("replay", holdfast.write("none.json", "{}"), "--json").json["error"]["type"]
@@ -117,6 +144,7 @@ def test_down_stops_and_the_next_command_finds_every_run(embedded: Process) -> N
 
 def test_json_may_be_asked_for_before_the_command_and_says_who_is_awaited(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
+    holdfast.listed(run)
     [listed] = [one for one in holdfast("--json", "runs", "--waiting").json if one["run"] == run]
     assert (listed["status"], listed["waiting_for"]) == ("waiting", ["anyone"])
 
@@ -125,3 +153,11 @@ def test_the_history_names_the_steps_that_asked(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     holdfast("answer", run, "tone", "warm")
     assert "brief · tone" in holdfast("history", run).out
+
+
+def test_the_history_of_temporal_says_what_proves_who_answered(holdfast: Holdfast) -> None:
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "tone", "warm", "--by", "user:ana")
+    title, answer = (line.split() for line in holdfast("history", run).out.splitlines())
+    assert title[:5] == ["WHEN", "WHO", "PROVED", "BY", "QUESTION"]
+    assert answer[2:4] == ["user:ana", "nothing"]

@@ -60,8 +60,7 @@ def test_what_waits_for_a_user_is_listed_and_what_the_user_has_accepted_is_not(o
     def waits_for(user: str) -> bool:
         return run in [row["run"] for row in office("questions", "--for", user, "--json").json]
 
-    while not waits_for("bob"):  # visibility lags behind
-        pass
+    office.listed(run)
     assert [waits_for(user) for user in ("ana", "user:bob", "zoe", "group:editors")] == [False, True, False, True]
     assert office("questions", "--for", "nobody").err.strip() == "No open questions for user:nobody."
     assert [one["id"] for one in office("questions", run, "--for", "bob", "--json").json] == [
@@ -97,9 +96,29 @@ def test_a_person_who_has_accepted_at_a_terminal_is_not_asked_again(office: Hold
     run = office.start(EDITORS)
     screen = Screen(office, "attach", run, "--by", "ana")
     screen.until("waits for group:editors; 0 of 2 have accepted")
-    screen.until("> ")
+    screen.until(">")
     screen.type("red\r")
     screen.until("1 of 2 have accepted (user:ana)")
     assert screen.leave() == 3
     screen.close()
     assert office("attach", run, "--by", "bob", typed="red\n").code == 0
+
+
+def test_a_question_is_claimed_released_delegated_and_reassigned(office: Holdfast) -> None:
+    run = office.start(EDITORS)
+    claimed = office("claim", run, "--by", "ana", "--for", "30m", "--json").json
+    assert (claimed["status"], claimed["by"]) == ("claimed", "user:ana")
+    assert "claimed by user:ana until" in office("questions", run).out
+    assert office("answer", run, "red", "--by", "bob").code == 4
+    assert office("release", run, "ask", "--by", "ana").out.startswith("released by user:ana: editors · ask")
+    refused = office("delegate", run, "--to", "group:nobody", "--by", "ana", "--json")
+    assert (refused.code, refused.json["error"]["type"]) == (4, "not_allowed")
+    assert office("delegate", run, "ask", "--to", "zoe", "--by", "ana", "--json").json["assignees"] == [
+        "group:editors",
+        "user:zoe",
+    ]
+    moved = office("reassign", run, "ask", "--to", "max", "--to", "eve", "--comment", "on leave")
+    assert moved.out.startswith("reassigned by user:zoe to user:max, user:eve: editors · ask")
+    assert office("claim", run, "nothing", "--by", "max", "--json").json["error"]["type"] == "unknown_question"
+    assert office("claim", run, "--for", "soon").code == 2
+    office("cancel", run)

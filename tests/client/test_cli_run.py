@@ -15,6 +15,18 @@ def test_piped_lines_answer_one_question_each_and_the_result_is_printed(holdfast
     assert "Which tone?" in ran.err
 
 
+def test_without_a_command_all_commands_are_listed(holdfast: Holdfast) -> None:
+    ran = holdfast()
+    assert (ran.code, ran.out) == (2, "")
+    assert "validate" in ran.err
+
+
+def test_an_input_that_was_not_given_is_told_from_one_that_does_not_fit(holdfast: Holdfast) -> None:
+    file = holdfast.write("text.yaml", "{inputs: {type: string}, steps: [{name: a}]}")
+    assert "--input VALUE" in holdfast("run", file).err
+    assert "--input VALUE" not in holdfast("run", file, "--input", "[1]").err
+
+
 def test_a_refused_line_is_told_and_the_next_one_is_taken(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--json", typed="cold\nwarm\n\nA title\n")
     assert (ran.code, ran.json["status"]) == (0, "completed")
@@ -142,11 +154,15 @@ def test_a_process_ends_with_the_exit_code_of_its_command(holdfast: Holdfast) ->
     file = process.write("tone.yaml", TONE)
     done = process("run", file, typed="Warm and kind\nOn 'Tone' & <é>\n")
     assert (done.code, done.json) == (0, {"tone": "warm", "title": "On 'Tone' & <é>"})
-    assert process("run", file, "--answers", process.write("no.yaml", "- {question: tone, decline: true}")).code == 1
     assert process("run", "nowhere.yaml").code == 2
-    parked = process("run", file, "--json")
+
+
+def test_each_outcome_has_its_exit_code(holdfast: Holdfast) -> None:
+    file = holdfast.write("tone.yaml", TONE)
+    assert holdfast("run", file, "--answers", holdfast.write("no.yaml", "- {question: tone, decline: true}")).code == 1
+    parked = holdfast("run", file, "--json")
     assert (parked.code, parked.json["status"]) == (3, "waiting")
-    assert process("answer", parked.json["run"], "cold").code == 4
+    assert holdfast("answer", parked.json["run"], "cold").code == 4
 
 
 def test_a_reader_who_leaves_is_no_error(holdfast: Holdfast) -> None:
@@ -168,5 +184,5 @@ def test_one_question_answered_elsewhere_is_told_and_the_run_goes_on(holdfast: H
     assert holdfast("answer", run, "elsewhere").code == 0
     out, err = attached.communicate("late\nstop\n", timeout=PATIENCE)
     assert (attached.returncode, json.loads(out)["output"]) == (0, "stop")
-    assert "was closed meanwhile" in err
+    assert "was closed in the meantime" in err
     assert "Round 2?" in err

@@ -76,6 +76,16 @@ def test_a_wrong_form_of_a_secret_is_refused_without_a_word_of_it(holdfast: Hold
     assert holdfast("answer", run, "--content", '{"API_KEY": "1", "OTHER": "2"}').code == 0
 
 
+def test_the_name_of_a_question_is_not_its_secret(holdfast: Holdfast) -> None:
+    run = holdfast.park(ONE)["run"]
+    missing = holdfast("answer", run, "key")
+    assert (missing.code, "no value was given" in missing.err) == (2, True)
+    piped = holdfast("answer", run, "key", typed=f"{VALUE}\n")
+    assert piped.code == 0
+    assert kept(holdfast, holdfast.rest(run)["output"]) == VALUE
+    assert VALUE not in shown(piped)
+
+
 def test_a_line_that_is_piped_in_is_a_secret(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("key.yaml", ONE), "--json", typed=f"{VALUE}\n")
     assert kept(holdfast, ran.json["output"]) == VALUE
@@ -94,12 +104,12 @@ def test_a_file_of_answers_may_hold_secrets(holdfast: Holdfast) -> None:
 def test_a_secret_is_typed_without_echo(holdfast: Holdfast, at_terminal: Callable[..., Screen]) -> None:
     screen = at_terminal("run", holdfast.write("keys.yaml", KEYS), "--id", "typed")
     screen.until("what is typed is not shown")
-    screen.until("API_KEY: Of the shop: ")
+    screen.until("API_KEY: Of the shop:")
     screen.type("\r")
     screen.until("API_KEY: this field is needed")
-    screen.until("API_KEY: ")
+    screen.until("API_KEY:")
     screen.type(f"{VALUE}\r")
-    screen.until("OTHER (Enter: leave out): ")
+    screen.until("OTHER (Enter: leave out):")
     screen.type("\r")
     assert screen.leave() == 0
     assert screen.echoes
@@ -108,9 +118,10 @@ def test_a_secret_is_typed_without_echo(holdfast: Holdfast, at_terminal: Callabl
     assert (list(output), kept(holdfast, output["API_KEY"])) == (["API_KEY"], VALUE)
 
 
+@pytest.mark.slow
 def test_a_secret_may_be_declined_where_it_is_typed(holdfast: Holdfast, at_terminal: Callable[..., Screen]) -> None:
     screen = at_terminal("run", holdfast.write("key.yaml", ONE), "--id", "no-secret")
-    screen.until("> ")
+    screen.until(">")
     screen.type("/decline\r")
     screen.until("declined")
     assert screen.leave() == 1
@@ -124,3 +135,50 @@ def test_a_secret_is_not_sent_by_signal(holdfast: Holdfast, words: list[str]) ->
     assert (refused.code, refused.json["error"]["type"]) == (5, "nothing_sent")
     assert VALUE not in shown(refused)
     assert holdfast("history", run, "--json").json == []
+
+
+MIXED = """
+name: mixed
+steps:
+  - kind: hitl
+    name: keys
+    ask: secret
+    message: The account, please
+    input_schema:
+      type: object
+      required: [user, key]
+      properties:
+        user: {type: string, secret: false, placeholder: shop-admin}
+        key: {type: string, pattern: "^sk-"}
+"""
+
+
+@pytest.mark.slow
+def test_plain_fields_are_shown_as_they_are_typed_and_secret_ones_are_not(
+    holdfast: Holdfast, at_terminal: Callable[..., Screen]
+) -> None:
+    screen = at_terminal("run", holdfast.write("mixed.yaml", MIXED), "--id", "mixed")
+    screen.until("user (such as shop-admin):")
+    screen.type("shop\r")
+    screen.until("key:")
+    screen.type("hunter2 alone\r")
+    screen.until("it does not fit pattern: ^sk-")
+    screen.until("key:")
+    screen.type("sk-hunter2\r")
+    assert screen.leave() == 0
+    assert ("shop" in screen.text, "hunter2" in screen.text) == (True, False)
+
+
+def test_secrets_are_listed_rotated_and_removed(holdfast: Holdfast) -> None:
+    run = holdfast.start(ONE)
+    assert holdfast("answer", run, "key", VALUE).code == 0
+    reference = holdfast("result", run, "--wait", "--json").json["output"]
+    listed = [one for one in holdfast("secret", "list", "--json").json if one["reference"] == reference]
+    assert len(listed) == 1
+    assert holdfast("secret", "rotate", reference, typed="better\n").code == 0
+    assert kept(holdfast, reference) == "better"
+    assert holdfast("secret", "remove", reference).code == 0
+    gone = holdfast("secret", "remove", reference, "--json")
+    assert (gone.code, gone.json["error"]["type"]) == (2, "bad_usage")
+    assert holdfast("secret", "rotate", "secret:env/HOME", typed="x\n").code == 2
+    assert reference not in holdfast("secret", "list").out

@@ -127,3 +127,18 @@ def test_errors_are_told_with_their_severity(holdfast: Holdfast) -> None:
 def test_sarif_is_a_form_of_its_own(holdfast: Holdfast) -> None:
     ran = holdfast("validate", holdfast.write("flow.yaml", WARNED), "--sarif", "--json")
     assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_hook_that_starts_the_blueprint_is_checked(holdfast: Holdfast) -> None:
+    settings = 'blueprint = "flow"\nsecret_env = "BILLS_SECRET"\ninput = {nummer = "{{ bdy.no }}"}'
+    holdfast.write("holdfast.toml", f'[serve]\nblueprints = ["."]\n[hooks.bills]\n{settings}\n')
+    inputs = "{type: object, required: [number], additionalProperties: false, properties: {number: {}}}"
+    file = holdfast.write("flow.yaml", f"inputs: {inputs}\nsteps: [{{name: greet}}]")
+    ran = holdfast("validate", file)
+    assert ran.code == 2
+    assert [line.partition(" hooks.bills.input: ")[2] for line in ran.err.splitlines()] == [
+        "unknown name 'bdy'; there are: body, headers",
+        "'number' is missing, which the inputs of flow require",
+        "'nummer' is none of the inputs of flow (did you mean 'number'?)",
+    ]
+    assert holdfast("validate", file, "--no-check").code == 0

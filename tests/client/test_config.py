@@ -1,9 +1,11 @@
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from holdfast.client.config import ConfigError, load_config
+from holdfast.client.embedded.home import home_above, locked
 from holdfast.protocol.guard import Key
 
 
@@ -35,6 +37,22 @@ def test_the_file_of_a_parent_folder_is_found_and_the_state_lies_beside_it(tmp_p
     assert (config.path, config.home) == (tmp_path / "holdfast.toml", tmp_path / ".holdfast")
     assert config.worker.imports == ["my_tools"]
     assert config.groups == {"editors": ["user:ana"]}
+
+
+def test_a_folder_below_one_with_runs_knows_of_them_while_it_has_none(tmp_path: Path) -> None:
+    above, below = tmp_path / ".holdfast", tmp_path / "deep" / "er" / ".holdfast"
+    above.mkdir()
+    below.mkdir(parents=True)
+    assert home_above(below) is None
+    (above / "temporal.db").touch()
+    assert home_above(below) == above
+    (below / "temporal.db").touch()
+    assert home_above(below) is None
+
+
+async def test_git_ignores_the_state_folder(tmp_path: Path) -> None:
+    async with locked(tmp_path / ".holdfast"):
+        assert (tmp_path / ".holdfast" / ".gitignore").read_text() == "*\n"
 
 
 def test_models_are_read_by_name(tmp_path: Path) -> None:
@@ -79,7 +97,7 @@ def test_a_worker_is_on_hold_by_file_or_environment(tmp_path: Path, monkeypatch:
         ('[worker]\nhold = "on"\n', r"holdfast.toml:2: worker.hold: must be true or false, not 'on'"),
         ("[limits.answer]\nbytes = 0\n", r"holdfast.toml:2: limits.answer.bytes: must be 1 or more, not 0"),
         ("[limits.answer]\ndepth = 201\n", r"holdfast.toml:2: limits.answer.depth: must be 200 or less, not 201"),
-        ('[worker]\nimports = ["a b"]\n', r"holdfast.toml:2: worker.imports.0: .*match.*, not 'a b'"),
+        ('[worker]\nimports = ["a b"]\n', r"holdfast.toml:2: worker.imports.0: must be a module .*my_tools, not 'a b'"),
         ('[models.fast]\napi_key_env = "X"\n', r"holdfast.toml:1: models.fast.model: missing; add model = "),
         ('[models."fast"]\nmodle = "x"\nmodel = "x"\n', r"holdfast.toml:2: models.fast.modle: unknown key"),
         ("[limits.answr]\nbytes = 1\n", r"holdfast.toml:1: limits.answr: unknown key \(did you mean 'answer'\?\)"),
@@ -92,7 +110,20 @@ def test_a_worker_is_on_hold_by_file_or_environment(tmp_path: Path, monkeypatch:
         ('[payloads]\nexternal = "/a"\n', r"holdfast.toml:2: payloads.external: must be dir:PATH, s3://.*, not '/a'"),
         ('[secrets]\nstore = "hunter2"\n', r"holdfast.toml:2: secrets.store: must be dir:PATH, a folder[^']*$"),
         ('[secrets]\nenv = ["a=hunter2"]\n', r"holdfast.toml:2: secrets.env.0: must be the name of [^']*$"),
-        ('[payloads]\nencryption_key_env = "K"\n', r"holdfast.toml:2: payloads.encryption_key_env: is not part"),
+        ('[people.ana]\nemail = "ana"\n', r"holdfast.toml:2: people.ana.email: must be an e-mail address, not 'ana'"),
+        ('[people.ana]\naway_until = "x"\n', r"holdfast.toml:2: people.ana.away_until: must be a date such as"),
+        ("[people.ana]\naway_till = 1\n", r"holdfast.toml:2: people.ana.away_till: unknown key .*mean 'away_until'"),
+        ('[people.ana]\ndeputy = "group:a"\n', r'holdfast.toml:2: people.ana.deputy: must be "user:NAME"'),
+        ("[notify.ops]\n", r"holdfast.toml:1: notify.ops: must have one of webhook = "),
+        ('[notify.ops]\nwebhok = "x"\n', r"holdfast.toml:2: notify.ops.webhok: unknown key .*mean 'webhook'"),
+        ('[notify.ops]\nwebhook = "http://u:p@h/"\n', r"holdfast.toml:2: notify.ops.webhook: must be an http[^']*$"),
+        ('[notify.a]\ncommand = ["a"]\nevents = ["askd"]', r"holdfast.toml:3: notify.a.events.0: must be 'asked', "),
+        ('[notify.a]\ncommand = ["a"]\nto = ["ana"]', r'holdfast.toml:3: notify.a.to.0: must be "user:NAME", "group:'),
+        ('[notify.a]\ncommand = ["a"]\nsecret_env = "A"', r"holdfast.toml:1: notify.a: must have no secret_env"),
+        ('[notify]\nfallback = "ops"\n', r"holdfast.toml:1: notify: fallback must be the name of a channel"),
+        ("[notify]\nfallbck = 3\n", r"holdfast.toml:2: notify.fallbck: must be a table, not 3"),
+        ('[encryption]\nkey = "K"\n', r"holdfast.toml:2: encryption.key: unknown key .*mean 'keys'"),
+        ('[encryption]\nkeys = [{id = "a"}]\n', r"holdfast.toml:2: encryption.keys.0: must have one of env"),
     ],
 )
 def test_a_bad_file_names_line_key_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
@@ -175,3 +206,12 @@ def test_limits_that_are_not_set_keep_their_defaults(tmp_path: Path) -> None:
     limits = load_config(tmp_path).limits
     assert (limits.answer.bytes, limits.answer.values) == (2000, 10_000)
     assert (limits.input.bytes, limits.input.values) == (8 * 1024 * 1024, 7)
+
+
+def test_channels_are_read_by_name_beside_the_fallback(tmp_path: Path) -> None:
+    text = '[notify]\nfallback = "ops"\n[notify.ops]\nwebhook = "https://ops.example.com/x"\n'
+    (tmp_path / "holdfast.toml").write_text(f"{text}[people.ana]\naway_until = 2026-12-24\n")
+    config = load_config(tmp_path)
+    assert (config.notify.fallback, list(config.notify.channels)) == ("ops", ["ops"])
+    assert config.notify.channels["ops"].events == ["asked", "reminded", "escalated", "expired", "run_failed"]
+    assert config.people["ana"].away_until == date(2026, 12, 24)

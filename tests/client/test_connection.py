@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
+from holdfast.client.attributes import ATTRIBUTES
 from holdfast.client.config import ConfigError, load_config
 from holdfast.client.connection import (
     DATA_CONVERTER,
@@ -80,6 +81,12 @@ async def test_a_server_that_is_not_there_is_told_with_its_address(monkeypatch: 
         await connect()
 
 
+async def test_a_url_in_place_of_an_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "http://localhost:7233")
+    with pytest.raises(ConfigError, match="write HOST:PORT: localhost:7233"):
+        await connect()
+
+
 async def test_an_unknown_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "no-such-host.invalid:7233")
     with pytest.raises(ServerUnreachable, match="no-such-host.invalid:7233 .*: unknown host"):
@@ -115,7 +122,7 @@ async def test_a_tls_file_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPa
 
 async def test_search_attributes_are_registered_once_and_again_without_harm(server: WorkflowEnvironment) -> None:
     client = server.client
-    assert await missing_search_attributes(client, "default") == ["HoldfastBlueprint", "HoldfastWaitingFor"]
+    assert await missing_search_attributes(client, "default") == list(ATTRIBUTES)
     await ensure_search_attributes(client, "default")
     await ensure_search_attributes(client, "default")
     assert await missing_search_attributes(client, "default") == []

@@ -30,7 +30,8 @@ def test_a_template_is_whole_in_a_folder_of_its_own(name: str, tmp_path: Path) -
     assert (parsed.problems, "examples" in "".join(texts.values())) == ([], False)
     assert parsed.blueprint is not None
     configuration = tomllib.loads(texts.get("holdfast.toml", ""))
-    defined = re.findall(r"^(?:async )?def (\w+)", "".join(texts[f] for f in texts if f.endswith(".py")), re.MULTILINE)
+    code = "".join(texts[f] for f in texts if f.endswith(".py"))
+    defined = re.findall(r"^(?:(?:async )?def (?=\w)|(?=\w+ = ))(\w+)", code, re.MULTILINE)  # functions and graphs
     for need in requirements_of(parsed.blueprint):
         if need.kind == "tool":
             assert need.name.rpartition(":")[2] in defined
@@ -39,6 +40,7 @@ def test_a_template_is_whole_in_a_folder_of_its_own(name: str, tmp_path: Path) -
     assert set(configuration.get("worker", {}).get("imports", [])) == {f[:-3] for f in texts if f.endswith(".py")}
 
 
+@pytest.mark.slow
 def test_it_writes_a_folder_and_prints_the_command_that_runs_it(create: Holdfast) -> None:
     made = create("create", "my pay", "--template", "payment", "--json").json
     names = ["holdfast.toml", "payment.test.yaml", "payment.yaml", "payments.py", "replies.yaml"]

@@ -1,5 +1,6 @@
 """What others wrote is harmless where it is shown: in a terminal, in JSON, in Temporal's UI."""
 
+import asyncio
 import io
 import json
 import sys
@@ -10,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rich.console import Console
 from rich.text import Text
 
 from holdfast.blueprint.kinds import Option
 from holdfast.client.cli.output import json_text, print_text, say
 from holdfast.client.prompts import Terminal
-from holdfast.client.render import console, question_text, table
+from holdfast.client.render import console, question_text, table, wrapped
 from holdfast.protocol.address import Address
 from holdfast.protocol.display import clean, code, markdown
 from holdfast.protocol.people import People
@@ -75,7 +77,7 @@ def test_the_fields_of_a_form_cannot_steer_a_terminal(monkeypatch: pytest.Monkey
     field = {"type": "string", "title": HOSTILE, "description": HOSTILE, "default": HOSTILE}
     form = {"type": "object", "properties": {HOSTILE: {"enum": [HOSTILE]}, "b": field}, "required": [HOSTILE]}
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x\n/later\n")))
-    Terminal(console(), editing=False).answer(question(Input(message="?", form=form)))
+    asyncio.run(Terminal(console(), editing=False).answer(question(Input(message="?", form=form))))
     assert "reversed" in screen.getvalue() and not STEERING & set(screen.getvalue())
     assert "\n  2  fake" not in screen.getvalue()
 
@@ -124,7 +126,7 @@ def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
     asked = Decision(message=MARKDOWN, options=[Option(id="`a", label=MARKDOWN)])
     at = datetime.now(UTC)
     request = QuestionRequest(asked, Address("pipeline:p;hitl:h"), people=People(assignees=[f"user:{MARKDOWN}"]))
-    open_ = question_of(request, owner="r", run="r", round_=1, at=at)
+    open_ = question_of(request, owner="r", history="h", run="r", round_=1, at=at)
     refused = RefusedSignal(at=at, code="invalid_answer", message=f"{MARKDOWN}\n\n```\n{MARKDOWN}")
     view = WorkflowView.model_construct(
         run="r", blueprint="b", address="pipeline:p", status="waiting", iteration=None, children=[], refused=[refused]
@@ -140,3 +142,28 @@ def test_the_commands_print_in_one_place() -> None:
         path.name for path in files for line in path.read_text().splitlines() if line.strip().startswith("print(")
     ]
     assert printing == []
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_question_is_wrapped_between_words_and_options_are_set_in(columns: int) -> None:
+    about = "Wait for Monday and tell the customers beforehand by mail, as we did with the version before that"
+    message = "Roll out version 4.2 of the billing service now? " * 4 + "\n- " + "It goes to many customers. " * 8
+    asked = question(Decision(message=message, options=[Option(id="wait", label=about, risk="low")]))
+    out = Console(file=io.StringIO(), force_terminal=True, width=columns, _environ={"TERM": "xterm"})
+    plain, shown = question_text(asked).plain, wrapped(question_text(asked), out).plain
+    assert max(map(len, shown.splitlines())) <= columns and shown.split() == plain.split()
+    option = shown[shown.index("   1  wait") :].splitlines()
+    assert len(option) > 1 and all(line.startswith(" " * 12) for line in option[1:])
+
+
+def test_a_line_with_an_object_is_not_broken_as_it_may_be_copied() -> None:
+    out = Console(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
+    line = 'args: {"to": "' + "tea and cake " * 9 + '"}'
+    assert wrapped(Text(f"p · ask\n{line}"), out).plain.splitlines()[1] == line
+
+
+def test_a_long_address_is_not_broken_and_a_pipe_gets_the_text_as_it_is() -> None:
+    url = "https://a.example/" + "x" * 100
+    out = Console(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
+    assert url in wrapped(Text(f"Open {url} now"), out).plain
+    assert wrapped(Text(f"Open {url} now"), console(io.StringIO())).plain == f"Open {url} now"

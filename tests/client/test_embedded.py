@@ -10,16 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
 from holdfast.client import embedded
+from holdfast.client.attributes import missing_search_attributes
 from holdfast.client.config import Config, ModelSection, WorkerSection, load_config
 from holdfast.client.embedded import ServerUnreachable, down, ensure, processes, server
 from holdfast.client.embedded.server import find_server, start_server
 from holdfast.client.embedded.worker import ROOT, find_workers
-from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE
+from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +118,14 @@ async def test_runs_may_carry_search_attributes_at_once_and_closed_ones_are_kept
     client = await Client.connect((await ensure(project)).address)
     space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"), retry=True)
     assert space.config.workflow_execution_retention_ttl.ToTimedelta().days == 90
+
+
+async def test_a_server_of_an_older_version_gets_the_attributes_that_are_new(running: Config) -> None:
+    client = await Client.connect((await ensure(running)).address)
+    old = RemoveSearchAttributesRequest(namespace="default", search_attributes=[SINCE_ATTRIBUTE])
+    await client.operator_service.remove_search_attributes(old, retry=True)
+    await ensure(running)
+    assert await missing_search_attributes(client, "default") == []
 
 
 async def test_two_commands_at_once_make_one_server_and_one_worker(project: Config, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from tests.client.command import Holdfast
-from tests.conftest import Harness, worker_for
+from tests.conftest import Harness, until, worker_for
 
 NAMES = """
 agents:
@@ -114,6 +114,7 @@ async def test_a_blueprint_that_names_nothing_asks_nobody(temporal: Client) -> N
     assert (found.problems, found.unchecked) == ([], None)
 
 
+@pytest.mark.slow
 async def test_a_server_without_standalone_activities_is_asked_by_a_short_workflow(tmp_path: Path) -> None:
     blueprint = loads("steps: [{name: one, uses: look_upp}]", name="old")
     async with await WorkflowEnvironment.start_local(
@@ -126,7 +127,11 @@ async def test_a_server_without_standalone_activities_is_asked_by_a_short_workfl
         async with worker_for(old.client, "old"):
             found = await runs.look_up(blueprint)
             assert [one.code for one in found.problems] == ["unknown_tool"]
-            assert [one.workflow_type async for one in old.client.list_workflows()] == [LOOK_UP_WORKFLOW]
+
+            async def listed() -> list[str]:
+                return [one.workflow_type async for one in old.client.list_workflows()]
+
+            assert await until(listed, "the workflow in the list") == [LOOK_UP_WORKFLOW]
 
 
 MISSPELT = "steps:\n  - {kind: hitl, name: ask, message: Go on?}\n  - {name: pay, uses: pay_invoce}\n"
@@ -178,12 +183,14 @@ def test_validate_says_what_it_could_not_look_up(project: Holdfast) -> None:
     assert (ran.code, "not_installed_here" in ran.json["not_checked"]) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_key_that_is_not_set_on_this_machine_does_not_make_a_blueprint_wrong(project: Holdfast) -> None:
     project.environment.pop("OPENAI_API_KEY", None)
     ran = project("validate", project.write("m.yaml", 'steps: [{name: a, agent: {model: "openai:gpt-5.2"}}]'), "--json")
     assert (ran.code, "OPENAI_API_KEY" in ran.json["not_checked"]) == (0, True)
 
 
+@pytest.mark.slow
 def test_servers_are_reached_by_connect_only(project: Holdfast) -> None:
     config = '[worker]\nimports = ["invoices"]\n[mcp.files]\ncommand = ["false"]\n'
     project.write("holdfast.toml", config)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
+import shutil
 import sys
 import threading
+import time
 import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
@@ -21,10 +22,17 @@ import pytest
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload, WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleSpec, ScheduleState
-from temporalio.contrib.aws.s3driver import S3StorageDriver
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleSpec,
+    ScheduleState,
+    WorkflowExecutionDescription,
+)
 from temporalio.converter import DataConverter, ExternalStorage, StorageDriverClaim, StorageDriverRetrieveContext
 from temporalio.converter import StorageDriverStoreContext as StoreContext
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
@@ -33,9 +41,15 @@ from holdfast.client.config import ConfigError, WorkerSettings, load_config
 from holdfast.client.connection import DATA_CONVERTER, converter, payload_place
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
-from holdfast.client.payloads.collection import StoredAmount, clear
+from holdfast.client.payloads.checkpoints import CheckpointBucket, CheckpointDirectory
+from holdfast.client.payloads.collection import InnerReferences, StoredAmount, clear
 from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
+from holdfast.client.payloads.driver import PieceDriver
+from holdfast.client.payloads.pieces import SMALLEST
+from holdfast.client.payloads.store import Store
+from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows import RUNNER, WORKFLOWS
+from tests.agents.test_turns import agent, call, turn
 from tests.client.command import Holdfast, Process
 from tests.conftest import ATTRIBUTES, Harness, until, worker_for
 
@@ -81,20 +95,34 @@ def folder(tmp_path: Path) -> PayloadDirectory:
 
 
 def payload(text: str) -> Payload:
-    return Payload(metadata={"encoding": b"json/plain"}, data=text.encode())
+    """A payload that is one piece: shorter ones stay in the claim."""
+    return Payload(metadata={"encoding": b"json/plain"}, data=text.ljust(SMALLEST).encode())
 
 
-async def stored(folder: PayloadDirectory, *texts: str) -> list[StorageDriverClaim]:
-    return await folder.store(StoreContext(), [payload(text) for text in texts])
+async def stored(store: Store, *texts: str) -> list[StorageDriverClaim]:
+    return await PieceDriver(store).store(StoreContext(), [payload(text) for text in texts])
 
 
-async def read(folder: PayloadDirectory, *claims: StorageDriverClaim) -> list[str]:
-    found = await folder.retrieve(StorageDriverRetrieveContext(), claims)
-    return [one.data.decode() for one in found]
+async def read(store: Store, *claims: StorageDriverClaim) -> list[str]:
+    found = await PieceDriver(store).retrieve(StorageDriverRetrieveContext(), claims)
+    assert all(one.metadata == {"encoding": b"json/plain"} for one in found)
+    return [one.data.decode().rstrip() for one in found]
 
 
 def files(folder: PayloadDirectory) -> list[Path]:
     return [path for path, _ in folder.files()]
+
+
+async def indexed(client: Client, *workflows: str) -> None:
+    """Wait until the list of workflows, which gc reads and which lags behind, has the last execution of each."""
+    for id in workflows:
+        described = await client.get_workflow_handle(id).describe()
+
+        async def listed(described: WorkflowExecutionDescription = described) -> bool:
+            executions = client.list_workflows(f"WorkflowId = '{described.id}'")
+            return described.run_id in [execution.run_id async for execution in executions]
+
+        await until(listed, f"{id} in the list")
 
 
 def age(*paths: Path) -> None:
@@ -109,8 +137,7 @@ async def test_what_is_stored_is_read_again_and_equal_payloads_are_one_file(fold
     claims = await stored(folder, "one", "two", "one")
     assert await read(folder, *claims) == ["one", "two", "one"]
     assert len(files(folder)) == 2
-    for path in files(folder):
-        assert path == folder.path(hashlib.sha256(path.read_bytes()).hexdigest())
+    assert {folder.path(claim.claim_data["pieces"]) for claim in claims} == set(files(folder))
 
 
 @pytest.mark.parametrize(("shared", "mode"), [(None, 0o600), (0o750, 0o640)])
@@ -165,10 +192,23 @@ async def test_a_damaged_file_is_told_with_its_place_and_the_way_out(folder: Pay
         await read(folder, claim)
 
 
-@pytest.mark.parametrize("claim", [{}, {"sha256": "../../etc/passwd"}, {"sha256": "A" * 64}])
-async def test_a_claim_that_names_no_payload_reads_no_file(folder: PayloadDirectory, claim: dict[str, str]) -> None:
-    with pytest.raises(PayloadsUnreachable, match="names no payload"):
-        await read(folder, StorageDriverClaim(claim))
+NONE = {"pieces": "", "rest": "", "envelope": ""}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"pieces": "../../etc/passwd"}, {"pieces": "A" * 64}, {"rest": "?"}, {"envelope": "AAAA"}]
+)
+async def test_a_claim_that_names_no_payload_reads_no_file(folder: PayloadDirectory, wrong: dict[str, str]) -> None:
+    for claim in (wrong, {**NONE, **wrong}):
+        with pytest.raises(PayloadsUnreachable, match="names no payload"):
+            await read(folder, StorageDriverClaim(claim))
+
+
+async def test_a_claim_that_names_one_piece_too_often_is_not_read(folder: PayloadDirectory) -> None:
+    [claim] = await stored(folder, LARGE)
+    often = " ".join([claim.claim_data["pieces"]] * 700)
+    with pytest.raises(PayloadsUnreachable, match="names more than 67108864 bytes"):
+        await read(folder, StorageDriverClaim({**claim.claim_data, "pieces": often}))
 
 
 async def test_a_folder_that_cannot_be_written_is_told(folder: PayloadDirectory) -> None:
@@ -187,7 +227,10 @@ def _store_many(place: str, mine: int) -> list[dict[str, str]]:
 async def test_processes_that_store_the_same_and_different_payloads_do_not_disturb_each_other(
     folder: PayloadDirectory,
 ) -> None:
-    with ProcessPoolExecutor(4, mp_context=get_context("fork")) as pool:
+    # Not forks of this process: other tests leave threads in it, whose locks a fork would wait for without end.
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(4, mp_context=context) as pool:
         made = list(pool.map(_store_many, [str(folder.folder)] * 4, range(4)))
     for mine, claims in enumerate(made):
         texts = await read(folder, *(StorageDriverClaim(claim) for claim in claims))
@@ -198,7 +241,7 @@ async def test_processes_that_store_the_same_and_different_payloads_do_not_distu
 
 async def test_a_payload_that_is_stored_while_gc_removes_it_is_there(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
-    path = folder.path(claim.claim_data["sha256"])
+    path = folder.path(claim.claim_data["pieces"])
     for _ in range(300):
         age(path)
         together = threading.Barrier(2)
@@ -293,7 +336,7 @@ def test_a_package_that_is_not_installed_is_told_with_its_extra(
 
 async def test_a_value_that_lies_elsewhere_is_told_with_the_way_out(folder: PayloadDirectory) -> None:
     in_folder = converter(f"dir:{folder.folder}")
-    storage = ExternalStorage(drivers=[bucket({}, "s3://bucket/in")], payload_size_threshold=THRESHOLD)
+    storage = ExternalStorage(drivers=[PieceDriver(bucket({}))], payload_size_threshold=THRESHOLD)
     in_bucket = replace(DATA_CONVERTER, external_storage=storage)
     with pytest.raises(
         PayloadsUnreachable, match=r"lies in a folder .*; here it is not set\. Set it in holdfast\.toml"
@@ -303,46 +346,101 @@ async def test_a_value_that_lies_elsewhere_is_told_with_the_way_out(folder: Payl
         await in_folder.decode(await in_bucket.encode([LARGE]))
 
 
-class Service:
-    """S3, as far as the SDK's driver uses it, in a dictionary."""
+class Objects:
+    """A service of objects in a dictionary, which counts what it is asked."""
 
     def __init__(self, objects: dict[str, bytes]) -> None:
-        self.objects = objects
+        self.objects, self.asked = objects, 0
 
-    async def object_exists(self, *, bucket: str, key: str) -> bool:
+    async def exists(self, bucket: str, key: str) -> bool:
+        self.asked += 1
         return f"{bucket}/{key}" in self.objects
 
-    async def put_object(self, *, bucket: str, key: str, data: bytes) -> None:
+    async def put(self, bucket: str, key: str, data: bytes) -> None:
         self.objects[f"{bucket}/{key}"] = data
 
-    async def get_object(self, *, bucket: str, key: str) -> bytes:
+    async def get(self, bucket: str, key: str) -> bytes:
         return self.objects[f"{bucket}/{key}"]
 
 
-def bucket(objects: dict[str, bytes], place: str) -> buckets.Bucket:
-    client = buckets.S3Client("in/")
-    client._service = Service(objects)
-    return buckets.Bucket(S3StorageDriver(client, "bucket", buckets.S3), "key", "in/", place)
+def bucket(objects: dict[str, bytes]) -> buckets.S3Bucket:
+    return buckets.S3Bucket(Objects(objects), "bucket", "in/", "s3://bucket/in")
 
 
-async def test_a_bucket_is_used_below_its_prefix_and_the_claim_has_the_whole_key() -> None:
+async def test_a_bucket_is_used_below_its_prefix_and_is_found_after_the_setting_has_changed() -> None:
     objects: dict[str, bytes] = {}
-    driver = bucket(objects, "s3://bucket/in")
-    claims = await driver.store(StoreContext(), [payload(LARGE), payload("two")])
-    assert {f"bucket/{claim.claim_data['key']}" for claim in claims} == set(objects)
-    assert all(key.startswith("bucket/in/v0/") for key in objects)
-    found = await driver.retrieve(StorageDriverRetrieveContext(), claims)
-    assert [one.data.decode() for one in found] == [LARGE, "two"]
+    claims = await stored(bucket(objects), LARGE, "two")
+    assert {f"bucket/in/{claim.claim_data['pieces']}" for claim in claims} | {"bucket/in/key"} == set(objects)
+    elsewhere = buckets.S3Bucket(Objects(objects), "another", "", "s3://another")
+    assert await read(elsewhere, *claims) == [LARGE, "two"]
+
+
+async def test_a_bucket_is_not_asked_again_for_what_it_had_a_moment_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = bucket({})
+    driver, service = PieceDriver(store), store._objects
+    assert isinstance(service, Objects)
+    for _ in range(3):
+        await driver.store(StoreContext(), [payload("one"), payload("two")])
+    assert service.asked == 3  # for the key, and once for each
+    monkeypatch.setattr(buckets, "TRUSTED", 0.0)
+    service.objects.clear()
+    await driver.store(StoreContext(), [payload("one")])
+    assert len(service.objects) == 1
+
+
+async def test_payloads_of_two_periods_share_no_object_of_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects: dict[str, bytes] = {}
+    for seconds in (1e9, 1e9, 1e9 + buckets.SHARED):
+        monkeypatch.setattr(buckets.time, "time", lambda seconds=seconds: seconds)
+        await stored(bucket(objects), "one")
+    assert len(objects) == 2 + 1
+
+
+def in_a_bucket() -> CheckpointBucket:
+    return CheckpointBucket(buckets.NamedObjects(Objects({}), "bucket", "in/"), "s3://bucket/in")
+
+
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+async def test_the_records_of_a_thread_are_read_in_their_order(kind: str, tmp_path: Path) -> None:
+    store = CheckpointDirectory(tmp_path) if kind == "folder" else in_a_bucket()
+    assert await store.read("run/thread") == []
+    for number, record in enumerate((b"one", b"", b"two")):
+        await store.append("run/thread", number, record)
+    await store.append("run/other", 0, b"other")
+    assert await store.read("run/thread") == [b"one", b"", b"two"]
+
+
+async def test_an_attempt_that_was_given_up_writes_over_no_record_of_the_next(tmp_path: Path) -> None:
+    store = CheckpointDirectory(tmp_path)
+    await store.append("run/thread", 0, b"next")
+    with pytest.raises(ApplicationError, match="another attempt"):
+        await store.append("run/thread", 0, b"given up")
+    assert await store.read("run/thread") == [b"next"]
 
 
 async def test_a_bucket_that_lost_a_payload_is_told_with_its_place() -> None:
     objects: dict[str, bytes] = {}
-    driver = bucket(objects, "s3://bucket/in")
-    claims = await driver.store(StoreContext(), [payload(LARGE)])
+    claims = await stored(bucket(objects), LARGE)
     objects.clear()
-    with pytest.raises(PayloadsUnreachable, match=r"cannot be read in s3://bucket/in: .*key=in/v0/.* lifecycle rule"):
-        await driver.retrieve(StorageDriverRetrieveContext(), claims)
+    with pytest.raises(
+        PayloadsUnreachable, match=r"cannot be read in s3://bucket/in .*key=in/[0-9a-f]{64}.* lifecycle"
+    ):
+        await read(bucket(objects), *claims)
 
+
+CARRYING = """
+name: carrying
+steps:
+  - kind: loop
+    name: talk
+    loop:
+      max_loops: 9
+      checkpoint_every: 1
+      exit_expression: output == 'stop'
+      body:
+        - {kind: hitl, name: more, message: "{{ input|length }} letters; more?"}
+output: "{{ input }}"
+"""
 
 # Runs
 
@@ -462,6 +560,7 @@ async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_an
             return any(one.heartbeat_details.payloads for one in described.raw_description.pending_activities)
 
         await until(beaten, "the heartbeat")
+        await indexed(client, "carries", "carries-child")
         age(*files(folder))
         assert (await clear(client, folder.folder)).removed.files == 2  # what was asked and told in the query
         assert sorted(len(path.read_bytes()) // 1000 for path in files(folder)) == [100] * 4
@@ -482,9 +581,10 @@ async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_repla
     async with house_in(own_server.client, place, tmp_path) as house:
         run = await house.start(TITLE, LARGE)
         await house.asked(run)
+        await indexed(house.client, run)
         needed = files(folder)
         [left, _] = await stored(folder, "left by nobody", "young")
-        age(*needed, folder.path(left.claim_data["sha256"]))
+        age(*needed, folder.path(left.claim_data["pieces"]))
         done = await clear(house.client, folder.folder)
         assert (done.removed.files, done.kept.files) == (1, len(needed) + 1)
         assert set(needed) < set(files(folder))
@@ -496,12 +596,80 @@ async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_repla
         assert await house.output(run) == f"Of digits: {LARGE}"
 
 
+async def test_gc_keeps_what_a_loop_carries_for_a_question_of_100_days(
+    own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
+) -> None:
+    async with house_in(own_server.client, f"dir:{folder.folder}", tmp_path) as house:
+        run = await house.start(CARRYING, LARGE)
+        await house.answered(run, "a", "b")  # it has continued as new twice: the value is in its state
+        question = await house.one(run)
+        await indexed(house.client, run, question.owner)
+        for path in files(folder):
+            os.utime(path, times=(path.stat().st_atime, time.time() - 100 * 86400))
+        await clear(house.client, folder.folder)
+        await house.answered(run, "stop")
+        assert await house.output(run) == LARGE
+
+
+async def test_gc_keeps_a_conversation_that_waits_for_100_days(
+    own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
+) -> None:
+    place = f"dir:{folder.folder}"
+    async with house_in(own_server.client, place, tmp_path) as house:
+        pages = [turn(call("longer", text=f"{n}".ljust(4000, "x"))) for n in range(20)]
+        asking = turn(call("request_user_info", question="Go on?"))
+        text = agent(
+            house,
+            [*pages, asking, {"output": "the end", "expect": "0".ljust(4000, "x") + "!"}],
+            tools=[f"{HERE}:longer"],
+            human=["ask"],
+            max_turns=30,
+        )
+        run = await house.start(text, "Read.", history_limits=HistoryLimits(rounds=9))
+        question = await house.one(run)
+        await indexed(house.client, run, question.owner)
+        queue = house.runs.task_queue
+        for path in files(folder):
+            os.utime(path, times=(path.stat().st_atime, time.time() - 100 * 86400))
+        assert max(InnerReferences(folder).height(path.name) for path in files(folder)) == 1
+        await clear(house.client, folder.folder)
+    async with worker_for(storing(own_server.client, place), queue):  # has no piece in memory
+        await house.answered(run, "yes")
+        assert await house.output(run) == "the end"
+
+
+@pytest.mark.slow
+async def test_a_store_that_is_away_for_a_while_loses_nothing(
+    own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
+) -> None:
+    place = f"dir:{folder.folder}"
+    async with house_in(own_server.client, place, tmp_path) as house:
+        run = await house.start(TITLE, LARGE)
+        question = await house.one(run)
+        queue = house.runs.task_queue
+    away = folder.folder.rename(tmp_path / "away")
+    client = storing(own_server.client, place)
+    async with worker_for(client, queue, settings=WorkerSettings(max_cached_workflows=0)):  # has no piece in memory
+        answer = {"question": question.id, "content": "Of digits"}
+        await house.runs.handle(run).signal("answer", answer)
+
+        async def fails() -> bool:
+            described = await house.runs.handle(run).describe()
+            return described.raw_description.pending_workflow_task.attempt > 1
+
+        await until(fails, "a task that is retried")
+        shutil.rmtree(folder.folder, ignore_errors=True)
+        away.rename(folder.folder)
+        assert await house.output(run) == f"Of digits: {LARGE}"
+
+
 async def test_gc_removes_what_a_deleted_run_left(
     own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
     async with house_in(own_server.client, f"dir:{folder.folder}", tmp_path) as house:
         run = await house.start(TITLE, f"to be deleted {LARGE}")
         await house.asked(run)
+        await indexed(house.client, run)
         age(*files(folder))
         assert (await clear(house.client, folder.folder)).kept.files == 1
         request = DeleteWorkflowExecutionRequest(

@@ -1,5 +1,6 @@
 """Asking in a terminal, without one: what is typed comes from standard input."""
 
+import asyncio
 import io
 import os
 import signal
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.prompts import AnswerFile, PipedAnswers, PromptInterrupted, Terminal, chosen, read_line
+from holdfast.client.prompt import PromptInterrupted
+from holdfast.client.prompts import AnswerFile, PipedAnswers, Terminal, chosen, read_line
 from holdfast.client.reading import Entry
 from holdfast.client.render import console
 from holdfast.protocol.answers import Answer
@@ -38,7 +40,7 @@ class Typing:
     def __call__(self, asked: Any, *lines: str) -> Answer | None:
         typed = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
         self.monkeypatch.setattr(sys, "stdin", typed)
-        return Terminal(console(self.shown), editing=False).answer(asked)
+        return asyncio.run(Terminal(console(self.shown), editing=False).answer(asked))
 
     def content(self, asked: Any, *lines: str) -> Any:
         answer = self(asked, *lines)
@@ -128,7 +130,7 @@ def test_piped_lines_are_taken_as_they_are(typing: Typing) -> None:
     typing.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_Pipe(b" a text: \r\n/decline\n")))
     lines = PipedAnswers(console(typing.shown))
     asked = question(Input(message="?"))
-    contents = [answer.content if (answer := lines.answer(asked)) else None for _ in range(3)]
+    contents = [answer.content if (answer := asyncio.run(lines.answer(asked))) else None for _ in range(3)]
     assert contents == [" a text: ", "/decline", None]
 
 
@@ -142,7 +144,7 @@ class _Pipe(io.BytesIO):
 def test_a_written_answer_that_was_refused_is_not_given_again(typing: Typing) -> None:
     written = AnswerFile([Entry("tone", "x", times=9), Entry("t*", "y")], console(typing.shown))
     asked = decision()
-    contents = [answer.content if (answer := written.answer(asked)) else None for _ in range(3)]
+    contents = [answer.content if (answer := asyncio.run(written.answer(asked))) else None for _ in range(3)]
     assert contents == ["x", "y", None]
 
 

@@ -37,7 +37,7 @@ OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"i
 
 
 def question(asked: Asked, address: str = "pipeline:p;hitl:tone") -> Question:
-    return question_of(QuestionRequest(asked, Address(address)), owner="r", run="r", round_=1, at=AT)
+    return question_of(QuestionRequest(asked, Address(address)), owner="r", history="h", run="r", round_=1, at=AT)
 
 
 def decision(**how: Any) -> Question:

@@ -1,6 +1,8 @@
 """Runs and questions as text for people."""
 
 import io
+import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,9 +11,10 @@ import pytest
 from rich.text import Text
 
 from holdfast.client.render import (
+    Extract,
     answer_command,
     console,
-    event_line,
+    event_text,
     failure_text,
     preview,
     progress,
@@ -24,7 +27,7 @@ from holdfast.client.trace import Repetition, Span, trace_of
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
-from holdfast.protocol.questions import Input, Permission
+from holdfast.protocol.questions import Input, OpenLink, Permission
 from holdfast.protocol.runs import Failure
 from tests.client.test_reading import ACTION, decision, question
 
@@ -40,6 +43,12 @@ def plain(text: Text | None) -> str | None:
 def test_a_question_shows_place_message_and_numbered_options() -> None:
     shown = question_text(decision(message="Which\x1b[2J?")).plain
     assert shown.splitlines() == ["p · tone", "Which\ufffd[2J?", "   1  a  Alpha", "   2  b  Beta, too", "   3  1  One"]
+
+
+def test_a_page_to_open_is_shown_in_full() -> None:
+    url = f"https://pay.example/{'a' * 400}"
+    asked = OpenLink(message="Pay.", info={"host": "pay.example", "url": url})
+    assert question_text(question(asked)).plain.count(url) == 1
 
 
 def test_the_command_that_answers_fits_the_question() -> None:
@@ -81,11 +90,37 @@ def test_progress_tells_what_a_person_wants_to_know(happened: Event, line: str |
     assert plain(progress(happened)) == line
 
 
+LARGE = {"a": ["tea " * 30, {"b\x1b": "x" * 300}], "short": [1, 2]}
+
+
+def below(text: Text) -> dict[str, Any]:
+    """Read the data of an event from the lines below its first one."""
+    keys = re.split(r"^ {8}(\w+): ", text.plain.partition("\n")[2], flags=re.MULTILINE)[1:]
+    return {key: json.loads(value) for key, value in zip(keys[::2], keys[1::2], strict=True)}
+
+
 def test_every_event_has_a_line() -> None:
-    assert "tool.called" in event_line(event("tool.called", tool="search")).plain
-    newer = event_line(event("of.a.newer.version", depth=[1])).plain
+    assert "tool.called" in event_text(event("tool.called", tool="search"), None).plain
+    newer = event_text(event("of.a.newer.version", depth=[1]), None).plain
     assert newer.endswith('p · l 2 · s  {"depth":[1]}')
     assert "of.a.newer.version" in newer
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_terminal_shows_the_whole_data_of_an_event_to_be_copied(columns: int) -> None:
+    shown = event_text(event("of.a.newer.version", output=LARGE, name="s" * 90), columns)
+    assert below(shown) == {"output": LARGE, "name": "s" * 90}
+    assert all(len(line) <= columns or line.strip().count('"') <= 4 for line in shown.plain.splitlines())
+
+
+def test_a_short_event_stays_in_one_line_of_a_terminal_and_a_long_one_in_a_pipe() -> None:
+    assert "\n" not in event_text(event("tool.called", tool="search"), 80).plain
+    whole = event_text(event("of.a.newer.version", output=LARGE), None).plain
+    assert json.loads(whole[whole.index("{") :]) == {"output": LARGE} and "\n" not in whole
+
+
+def test_an_id_in_a_table_is_whole_in_a_terminal_that_is_narrower() -> None:
+    assert table(("RUN", "STATUS"), [("r" * 90, "running")], room=60).plain.splitlines()[2:] == ["r" * 90, "  running"]
 
 
 def test_only_the_last_column_of_a_table_is_cut() -> None:
@@ -114,7 +149,7 @@ def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
     step = Span("s", "step", "pipeline:p;loop:l:1;step:s", "completed", output=1)
     loop = Span("l", "loop", "pipeline:p;loop:l", "running", iterations_left_out=4)
     loop.iterations = [Repetition(n, [step]) for n in range(1, 4)]
-    lines = tree_text(Span("p", "pipeline", "pipeline:p", "running", steps=[loop]), last=1).plain.splitlines()
+    lines = tree_text(Span("p", "pipeline", "pipeline:p", "running", steps=[loop]), Extract(last=1)).plain.splitlines()
     assert lines == ["  ▸ l (loop)", "    … 6 earlier ones: --all", "    3", "      ✓ s  1"]
 
 

@@ -184,20 +184,21 @@ def test_questions_that_nobody_answers_wait_and_are_gone_on_with(holdfast: Holdf
     assert (made.code, made.out) == (0, "holdfast run later.yaml\n")
 
 
+@pytest.mark.slow
 def test_a_person_at_a_terminal_chooses_by_number_and_may_leave(
     holdfast: Holdfast, at_terminal: Callable[..., Screen]
 ) -> None:
     screen = at_terminal("create", "typed.yaml", "--wizard")
     for question, answer in [("What is it for?", "A try\r"), ("How does it work?", "3\r"), ("asked?", "\x03")]:
         screen.until(question)
-        screen.until("> ")
+        screen.until(">")
         screen.type(answer)
     screen.until("continue with: ")
     assert screen.leave() == 3
     run = screen.text[screen.seen :].split()[-1]
     back = at_terminal("create", "typed.yaml", "--run", run)
     for answer in ("Shall it be paid?\r", "never\r"):
-        back.until("> ")
+        back.until(">")
         back.type(answer)
     back.until("holdfast run typed.yaml")
     assert back.leave() == 0

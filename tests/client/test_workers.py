@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
-from pathlib import Path
-
 import pytest
 from temporalio import workflow
-from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.client.answering import Answering
@@ -31,17 +27,6 @@ class Broken:
     @workflow.run
     async def run(self, definition: object, state: object) -> None:
         raise RuntimeError("a bug of ours")
-
-
-@pytest.fixture
-def queue() -> str:
-    return f"test-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def nobody(temporal: Client, queue: str, tmp_path: Path) -> Harness:
-    """A harness without a worker."""
-    return Harness(temporal, queue, tmp_path)
 
 
 async def test_without_a_worker_the_workflows_own_queue_is_named(nobody: Harness) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import ATTRIBUTE_TYPES
 from tests.conftest import Harness, until
 from tests.test_architecture import HOME
 
@@ -35,18 +37,31 @@ class Machines:
     def start_server(self) -> None:
         dynamic = "history.transferProcessorMaxPollRPS=1000"
         ports = ["--port", str(self.port), "--headless"]
-        attributes = ["HoldfastBlueprint=Keyword", "HoldfastWaitingFor=KeywordList"]
-        flags = [flag for one in attributes for flag in ("--search-attribute", one)]
+        flags = [word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")]
         file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", dynamic]
         self._start("server", [temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
-    def start_worker(self, **environment: str) -> None:
-        self._start("worker", [sys.executable, str(HOME / "worker.py")], **environment)
+    def start_worker(self, *arguments: str, **environment: str) -> None:
+        self._start("worker", [sys.executable, str(HOME / "worker.py"), *arguments], **environment)
 
     def kill(self, name: str) -> None:
         process = self._processes.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    async def ended(self, name: str) -> int:
+        """The exit code of a process, once it has ended."""
+        process = self._processes.pop(name)
+        try:
+            return await asyncio.to_thread(process.wait, 120)
+        finally:
+            process.kill()
 
     def stop(self) -> None:
         for name in list(self._processes):

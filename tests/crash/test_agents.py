@@ -77,7 +77,7 @@ async def test_a_tool_of_an_agent_lost_in_mid_call_is_for_a_person_to_judge(
     machines.kill("worker")
     (machines.folder / "hang").unlink()
     machines.start_worker()
-    question = await asked(house, run, "hangs_once was lost in mid-call")
+    question = await asked(house, run, "The result of hangs_once was lost")
     assert question.address == "pipeline:test;agent:boss;tool:hangs_once:" + question.address.rpartition(":")[2]
     await house.answer(run, {"outcome": outcome, **({"result": "by hand"} if outcome == "done" else {})}, question)
     assert await house.output(run) == "all done"
@@ -98,4 +98,34 @@ async def test_a_request_lost_with_its_worker_is_made_again_and_those_before_it_
     machines.restart_worker()
     assert await house.output(run) == "all done"
     assert (len(provider.requests), calls(machines.folder, "look_up-a")) == (3, 1)
+    await house.replay()
+
+
+async def test_an_agent_of_the_team_pays_nothing_twice_when_its_worker_is_killed(
+    machines: Machines, provider: Provider
+) -> None:
+    imports = {"HOLDFAST_IMPORTS": "tests.tools,tests.team_agents"}
+    advice = {"advice": "Block it.", "block_card": True}
+    provider.calls(("balance", {"pending": True}))
+    provider.calls(("refund", {"amount": 5}), ("appraise", {"item": "ring"}))
+    provider.calls(("final_result", advice))
+    house = await machines.house()
+    machines.start_worker(**imports)
+    agent = {"from": "tests.team_agents:support", "deps": "tests.team_agents:bank"}
+    agent |= {"model": f"openai-compatible:m@{provider.url}"}
+    document = {"agents": {"boss": agent}, "steps": [{"name": "boss", "agent": "boss"}]}
+    run = await house.start(yaml.safe_dump(document), f"{machines.folder} Ana")
+    for message, content in (("appraise is done elsewhere", 900), ("May refund be called?", {"granted": True})):
+        await asked(house, run, message)
+        machines.kill("worker")
+        machines.start_worker(**imports)
+        question = await asked(house, run, message)
+        before = await ended(house, run)
+        await house.answer(run, content, question)
+    await more(house, run, than=before, by=1)
+    machines.kill("worker")
+    machines.start_worker(**imports)
+    assert await house.output(run) == advice
+    made = {name: calls(machines.folder, name) for name in ("balance", "appraise", "greet")}
+    assert (len(provider.requests), made) == (3, {"balance": 1, "appraise": 1, "greet": 1})
     await house.replay()

@@ -7,7 +7,7 @@ import pytest
 from holdfast.client.answering import Answering, Sent
 from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked, ended, more
@@ -77,7 +77,7 @@ async def test_a_tool_lost_in_mid_call_is_for_a_person_to_judge(machines: Machin
     (machines.folder / "hang").unlink()
     machines.start_worker()
 
-    question = await asked(house, run, "hangs_once was lost in mid-call")
+    question = await asked(house, run, "The result of hangs_once was lost")
     await house.answer(run, {"outcome": outcome, **({"result": "by hand"} if outcome == "done" else {})}, question)
     assert await house.output(run) == HAPPENED[outcome]
     assert calls(machines.folder, "tool") == (1 if outcome == "done" else 2)
@@ -96,6 +96,22 @@ async def test_an_answer_sent_while_no_worker_runs_survives_the_server_and_is_ta
     machines.start_worker()
     assert await again.output(run) == "stop"
     await again.replay()
+
+
+async def test_a_claim_and_a_delegation_outlast_the_worker_that_took_them(machines: Machines) -> None:
+    house, run = await begun(machines)
+    await house.runs.claim(run, "ask", by="user:ana")
+    machines.restart_worker()
+    question = await asked(house, run, "before 1")
+    assert question.claimed_by == "user:ana"
+    with pytest.raises(Refusal, match="claimed by user:ana"):
+        await house.answer(run, "stop", question, by="user:bob")
+    await house.runs.delegate(run, "ask", "user:zoe", by="user:ana")
+    machines.restart_worker()
+    assert (await asked(house, run, "before 1")).delegations == {"user:ana": "user:zoe"}
+    await house.answer(run, "stop", question, by="user:zoe")
+    assert await house.output(run) == "stop"
+    await house.replay()
 
 
 async def test_a_server_killed_with_a_question_open_loses_nothing_accepted(machines: Machines) -> None:

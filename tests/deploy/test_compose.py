@@ -74,9 +74,11 @@ def test_ports_are_published_to_this_machine_alone() -> None:
 
 
 def test_what_stays_up_comes_back_and_tells_its_health() -> None:
-    assert {SERVICES[name]["restart"] for name in ("postgres", "temporal", "ui", "worker")} == {"unless-stopped"}
+    assert {SERVICES[name]["restart"] for name in ("postgres", "temporal", "ui", "worker", "inbox")} == {
+        "unless-stopped"
+    }
     assert "healthcheck" in SERVICES["postgres"] and "healthcheck" in SERVICES["temporal"]
-    assert SERVICES["worker"]["build"] == "."
+    assert SERVICES["worker"]["build"] == SERVICES["inbox"]["build"] == "."
     assert "HEALTHCHECK" in DOCKERFILE and "HOLDFAST_HEALTH_PORT=" in DOCKERFILE
 
 
@@ -91,6 +93,47 @@ def test_the_image_holds_every_room_and_nothing_else() -> None:
 def test_it_runs_as_nobody_special_without_the_embedded_server() -> None:
     assert re.search(r"^USER holdfast$", DOCKERFILE, re.MULTILINE)
     assert "embedded" not in DOCKERFILE
+
+
+def test_the_inbox_keeps_its_state_and_has_what_it_needs() -> None:
+    [mount] = SERVICES["inbox"]["volumes"]
+    volume, _, folder = mount.partition(":")
+    assert volume in COMPOSE["volumes"] and f"HOLDFAST_HOME={folder} " in DOCKERFILE
+    assert re.search(rf"^RUN install --directory --owner=holdfast --mode=0700 {folder}$", DOCKERFILE, re.MULTILINE)
+    extras = re.search(r'"\.\[([\w,]+)\]"', DOCKERFILE)
+    assert extras is not None and {"serve", "postgres", "notify", "mcp"} <= set(extras[1].split(","))
+
+
+@pytest.mark.slow
+async def test_the_inbox_starts_and_its_health_check_finds_it(bare: WorkflowEnvironment, tmp_path: Path) -> None:
+    await set_up(bare, "inbox")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    inbox = SERVICES["inbox"]
+    assert inbox["ports"] == ["127.0.0.1:8090:8090"] and inbox["environment"]["HOLDFAST_HEALTH_PORT"] == "8090"
+    environment = {
+        **inbox["environment"],
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TEMPORAL_ADDRESS": bare.client.service_client.config.target_host,
+        "TEMPORAL_NAMESPACE": "inbox",
+        "HOLDFAST_HOME": str(tmp_path / "state"),
+        "HOLDFAST_HEALTH_PORT": port,
+    }
+    command = [port if word == "8090" else word for word in inbox["command"]]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    asks = [sys.executable, "-P", "-m", "holdfast.worker", "--health"]
+
+    async def healthy() -> bool:
+        asked = await asyncio.to_thread(subprocess.run, asks, cwd=tmp_path, env=environment, capture_output=True)
+        return asked.returncode == 0 or process.poll() is not None
+
+    try:
+        await until(healthy, "a healthy inbox")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, told = await asyncio.to_thread(process.communicate, None, 30)
+    assert process.returncode == 0, told.decode()
+    assert f"The inbox: http://127.0.0.1:{port}/?once=" in told.decode()
 
 
 @pytest.mark.parametrize("script", ["setup.sh", "schema.sh"])
@@ -122,6 +165,7 @@ async def kept(client: Client, namespace: str) -> timedelta:
     return described.config.workflow_execution_retention_ttl.ToTimedelta()
 
 
+@pytest.mark.slow
 async def test_the_set_up_makes_a_namespace_ready_and_may_run_twice(bare: WorkflowEnvironment) -> None:
     for _ in range(2):
         await set_up(bare, "people")
@@ -129,6 +173,7 @@ async def test_the_set_up_makes_a_namespace_ready_and_may_run_twice(bare: Workfl
         assert await kept(bare.client, "people") == timedelta(days=90)
 
 
+@pytest.mark.slow
 async def test_the_set_up_raises_how_long_closed_runs_are_kept_and_never_lowers_it(bare: WorkflowEnvironment) -> None:
     for before, after in (("24h", timedelta(days=90)), ("8760h", timedelta(days=365))):
         namespace = f"kept-{before}"

@@ -1,17 +1,27 @@
-"""The fuzz of the door finds nothing in some seconds."""
+"""The fuzz of the door knows every handler, and finds nothing in some seconds."""
 
 import subprocess
 import sys
 
 import pytest
+from temporalio import workflow
 
+from holdfast.workflows import WORKFLOWS
+from tests.fuzz.messages import PROPER, commands, queries
+from tests.own_questions import Inquiry
 from tests.test_architecture import HOME
-
-pytestmark = pytest.mark.slow
 
 SECONDS = "15"
 
 
+def test_it_sends_to_every_handler() -> None:
+    found = [workflow._Definition.must_from_class(cls) for cls in [*WORKFLOWS, Inquiry]]
+    updates = {name for one in found for name in (*one.updates, *one.signals)}
+    assert updates == PROPER.keys() == {*commands, "answer"}
+    assert {name for one in found for name in one.queries} == queries.keys()
+
+
+@pytest.mark.slow
 def test_some_seconds_of_it_find_nothing() -> None:
     command = [sys.executable, "-m", "tests.fuzz.door", SECONDS]
     done = subprocess.run(command, cwd=HOME, capture_output=True, text=True)

@@ -80,7 +80,7 @@ async def test_what_is_rejected_is_changed_with_the_values_so_far_at_hand(house:
     run = await house.start(clarify(confirm=True, known={"audience": "all"}, max_questions=1), "tea")
     await house.answered(run, 100, {"verdict": "rejected", "reason": "too short"})
     question = await house.one(run)
-    assert question.message == "What is to be changed? too short"
+    assert question.message == "What should be changed? too short"
     assert [field.get("default") for field in question.requestedSchema["properties"].values()] == ["all", 100, None]
     await house.answered(run, {"length": 200}, {"verdict": "unchanged"})
     assert await house.output(run) == {"audience": "all", "length": 200}

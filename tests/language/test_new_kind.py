@@ -90,6 +90,7 @@ async def test_a_leaf_kind_is_a_class_and_an_executor(tree: Path, server: str) -
     assert seen["addresses"][1] == "pipeline:test;pause:rest"
 
 
+@pytest.mark.slow
 async def test_a_worker_says_which_kind_has_no_executor(tree: Path, server: str) -> None:
     add_class(tree)
     output, errors = await drive(tree, server)

@@ -54,7 +54,7 @@ async def test_what_is_no_list_is_an_error(house: Harness, given: Any) -> None:
     run = await house.start(mapped(None, {"name": "a"}), {"items": given})
     error = (await house.result(run)).error
     assert error.type == "input_invalid"
-    assert "m goes through a list" in error.message
+    assert "m needs a list" in error.message
 
 
 async def test_items_one_at_a_time_share_the_context(house: Harness) -> None:
@@ -82,7 +82,7 @@ async def test_two_items_at_once_that_change_one_path_are_an_error_that_names_bo
         run = await house.start(mapped(None, body, max_concurrency=3), items(count))
         error = (await house.result(run)).error
         assert error.type == "context_conflict"
-        assert error.message.startswith("item 0 and item 1 both change last.one, each in its own way; items that run")
+        assert error.message.startswith("item 0 and item 1 both change last.one, to different values; concurrent items")
 
 
 async def test_three_items_ask_three_questions_and_get_three_answers(house: Harness) -> None:

@@ -71,7 +71,10 @@ async def test_a_person_grants_as_many_rounds_again(house: Harness) -> None:
 AT_40 = {"when": "context.n == 40"}
 
 
-@pytest.mark.parametrize("where", ["body", "agent", "loop", "map", "long map", "import", "failed loop"])
+FURTHER = [pytest.param(where, marks=pytest.mark.slow) for where in ("agent", "map", "import", "failed loop")]
+
+
+@pytest.mark.parametrize("where", ["body", "loop", "long map", *FURTHER])
 async def test_a_question_starts_the_count_anew_wherever_it_is_met(house: Harness, where: str) -> None:
     house.script("r: [{tool_calls: [{name: request_user_info, args: {question: Why?}}]}, done]\n")
     (house.folder / "child.yaml").write_text(yaml.safe_dump({"context": {"n": 0}, "steps": [ASK]}))

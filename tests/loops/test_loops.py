@@ -312,7 +312,7 @@ steps:
 """
     )
     messages = await house.answered(run, "more", "2 more")
-    assert messages == [f"Loop l has not met its exit in {n} iterations. Go on?" for n in (2, 4)]
+    assert messages == [f"Loop l has not reached its exit in {n} iterations. Go on?" for n in (2, 4)]
     assert await house.output(run) == 5
 
 

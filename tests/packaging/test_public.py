@@ -16,7 +16,20 @@ HOME = Path(__file__).parents[2]
 ROOMS = sorted(path.stem for path in (HOME / "holdfast").iterdir() if path.is_symlink())
 PUBLIC = [
     *("Answer", "Answering", "Blueprint", "BlueprintError", "Clarification", "Decision", "Hold", "HumanInTheLoop"),
-    *("Input", "Interrupt", "Permission", "Problem", "Question", "Receipt", "Refusal", "Review", "Runs", "connect"),
+    *(
+        "Input",
+        "Interrupt",
+        "Permission",
+        "Plugin",
+        "Problem",
+        "Question",
+        "Receipt",
+        "Refusal",
+        "Review",
+        "Runs",
+        "agent",
+        "connect",
+    ),
     *("keeper", "level", "load", "loads", "resumed", "secret", "tool"),
 ]
 LOADED = "import sys, json; print(json.dumps(sorted(sys.modules)))"
@@ -65,6 +78,7 @@ def test_no_module_is_loaded_under_two_names_by_the_worker() -> None:
     assert twice(json.loads(python("-c", f"{asks}; {LOADED}"))) == []
 
 
+@pytest.mark.slow
 def test_no_module_is_loaded_under_two_names_by_a_replay(tmp_path: Path) -> None:
     """Its workflows are loaded as they are for a worker, and the sandbox imports the classes of authors."""
     asks = "import holdfast.worker, holdfast.testkit.running, holdfast.client.cli.serving"

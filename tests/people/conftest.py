@@ -35,4 +35,4 @@ async def later(
     harness = Harness(skipping.client, queue, tmp_path)
     async with worker_for(skipping.client, queue):
         yield harness
-        replays.add(request.node.nodeid, await harness.recorded())
+        await harness.close(replays, request.node.nodeid)

@@ -60,9 +60,9 @@ async def test_an_assignee_and_a_member_of_a_group_may_answer(house: Harness, by
     [
         ("user:eve", "user:eve may not answer it; group:editors, user:zoe may"),
         ("group:editors", "'group:editors' is no user"),
-        (None, "it must be known who answers: give it as `by` (on the command line --by USER)"),
+        (None, "it is not known who answers: name them as `by` (on the command line: --by USER)"),
         ("user:", "'user:' is no user"),
-        ("user:Ana", "user:Ana may not answer it"),
+        ("user:Eve", "user:eve may not answer it"),
     ],
 )
 async def test_anybody_else_is_refused_and_told_who_may(house: Harness, by: str | None, told: str) -> None:
@@ -242,3 +242,10 @@ def test_the_reason_names_who_may_in_every_case() -> None:
     assert why_not(EVERYBODY, None, {}) is None
     assert why_not(people, "bob", GROUPS) is None
     assert why_not(people, "ana", GROUPS) == "user:ana may not answer it; group:editors (but not user:ana) may"
+
+
+@pytest.mark.parametrize(("written", "channels"), [("", None), ("notify: [ops]", ["ops"]), ("notify: false", [])])
+async def test_a_question_says_which_channels_are_told_of_it(house: Harness, written: str, channels: object) -> None:
+    run = await house.start(ASK % written)
+    assert (await house.one(run)).notify == channels
+    await house.answer(run, "go", by="ana")

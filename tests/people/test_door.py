@@ -28,7 +28,7 @@ from tests.conftest import Harness, until, worker_for
 from tests.people.test_asking import ONE
 
 ANY = "steps: [{kind: hitl, name: ask, message: Go?, input_schema: {type: object}}]"
-LARGE = json.dumps({str(index): 0 for index in range(150_000)}, separators=(",", ":"))
+LARGE = "{" + ",".join(f'"{index}":0' for index in range(150_000)) + "}"
 UNFIT = {
     "overflow": ('{"x": [1e999]}', "invalid_answer"),
     "nan": ('{"x": NaN}', "invalid_answer"),

@@ -18,7 +18,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.guard import BadToken, Key, canonical, check_token, message, sign
+from holdfast.protocol.guard import BadToken, Key, Proof, SignedCommand, canonical, check_token, sign
 from tests.conftest import Harness, until, worker_for
 from tests.people.test_asking import ONE, straight
 from tests.people.test_door import signalled, updated
@@ -67,8 +67,8 @@ def soon(hours: float = 1) -> datetime:
 
 
 def signed(run: str, owner: str, command: str, payload: dict[str, Any], key: Key = KEY) -> dict[str, Any]:
-    token = sign(key, run=run, owner=owner, command=command, payload=payload, expiry=soon())
-    return {**payload, "token": token}
+    proof: Proof = "person" if key.proves == "person" else "client"
+    return {**payload, "token": sign(key, SignedCommand(run, owner, command, payload), soon(), proof)}
 
 
 async def code_of(house: Harness, owner: str, payload: Any, name: str) -> str | None:
@@ -83,11 +83,11 @@ async def statuses(house: Harness, run: str) -> list[str]:
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["name"])
 def test_the_vectors_hold(case: dict[str, Any]) -> None:
-    said = {name: case[name] for name in ("run", "owner", "command", "payload")}
+    command = SignedCommand(*(case[name] for name in ("run", "owner", "command", "payload")))
     key, expiry = Key(**case["key"]), datetime.fromtimestamp(case["expiry"], UTC)
-    assert message(**said, until=case["expiry"]).decode() == case["message"]
-    assert sign(key, **said, expiry=expiry) == case["token"]
-    assert check_token([Key("other", "k"), key], case["token"], **said) == key
+    assert command.message(case["expiry"], case["proof"]).decode() == case["message"]
+    assert sign(key, command, expiry, case["proof"]) == case["token"]
+    assert check_token([Key("other", "k"), key], case["token"], command) == (key, case["proof"])
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -96,11 +96,22 @@ def test_canonical_numbers_are_the_same_numbers(number: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", [None, 1, "", "ops", "ops.1.2.3", "ops.x.ab", "ops.\u0661.ab", "ops." + "9" * 400 + ".ab"]
+    "token",
+    [
+        None,
+        1,
+        "",
+        "ops",
+        "ops.1.ab",
+        "ops.1.2.3.4",
+        "ops.x.client.ab",
+        "ops.\u0661.client.ab",
+        f"ops.{'9' * 400}.client.ab",
+    ],
 )
 def test_what_is_no_token_is_refused(token: Any) -> None:
     with pytest.raises(BadToken):
-        check_token([KEY], token, run="r", owner="r", command="pause", payload={})
+        check_token([KEY], token, SignedCommand("r", "r", "pause", {}))
 
 
 async def test_a_client_with_the_key_answers(house: Harness) -> None:
@@ -113,13 +124,15 @@ async def test_an_answer_with_no_token_a_forged_or_an_old_one_is_refused(house: 
     run = await house.start(ONE)
     question = await house.one(run)
     answer = {"answers": [{"question": question.id, "content": "go"}], "by": "user:ana"}
-    said = {"run": run, "owner": run, "command": "answer", "payload": answer}
+    said = SignedCommand(run, run, "answer", answer)
     tokens = [
         None,
         "nonsense",
-        sign(Key("ops", "another key"), **said, expiry=soon()),
-        sign(Key("other", KEY.secret), **said, expiry=soon()),
-        sign(KEY, **said, expiry=soon(-1)),
+        sign(Key("ops", "another key"), said, soon()),
+        sign(Key("other", KEY.secret), said, soon()),
+        sign(KEY, said, soon(-1)),
+        sign(KEY, said, soon(), "person"),
+        sign(KEY, said, soon()).replace(".client.", ".person."),
     ]
     for token in tokens:
         assert (await straight(house, question, {**answer, "token": token})).type == "bad_token"
@@ -180,7 +193,7 @@ async def test_a_guarded_run_is_steered_with_a_token_alone(house: Harness, name:
     run = await house.start(ONE)
     question = await house.one(run)
     assert (await signalled(house, run, name=name)).code == "not_allowed"
-    for payload in (None, {"key": "k"}, {"key": "k", "token": "ops.1893456000.00"}):
+    for payload in (None, {"key": "k"}, {"key": "k", "token": "ops.1893456000.client.00"}):
         assert await code_of(house, run, payload, name) == "bad_token"
     assert await code_of(house, run, signed(run, run, name, {}), name) == "not_allowed"  # it has no key
     await house.answer(run, "go", question)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.protocol.address import Address
@@ -16,14 +17,19 @@ from holdfast.protocol.plans import PlanReview
 from holdfast.protocol.questions import (
     QUESTION_KINDS,
     Asked,
+    AwaitedEvent,
     Checkpoint,
     Choice,
     Clarification,
     Decision,
+    Elicitation,
     Fact,
     Hold,
     Input,
+    InvalidAnswer,
     Judgement,
+    LostCall,
+    OpenLink,
     Permission,
     Question,
     QuestionRequest,
@@ -49,11 +55,15 @@ QUESTIONS: list[Asked] = [
     Input(message="?", form=FORM, info={"a": None}),
     Input(message="?", optional=True, info={"a": [1]}),
     Judgement(message="?", form=ACTIONS, input_type="object"),
+    LostCall(message="?", info={"tool": "pay"}),
     Clarification(message="?", options=OPTIONS),
     Clarification(message="?", allow_custom=False, default="a", options=OPTIONS),
     Decision(message="?", options=OPTIONS, max_selections=2, by_index=True),
     Choice(message="?", options=OPTIONS),
+    Elicitation(message="?", form=FORM, info={"server": "files"}),
+    OpenLink(message="?", info={"server": "files", "host": "a.example", "url": "https://a.example/"}),
     Permission(message="?", info={"tool": "pay"}),
+    Permission(message="?", info={"action": "pay", "risk": "high", "details": {"to": "ana"}}),
     Review(message="?", payload=None),
     Review(message="?", payload={"who": "ana"}, payload_schema=FORM, revisable=True),
     Review(message="?", payload=[1], payload_schema=POINTED, info="about it"),
@@ -63,12 +73,16 @@ QUESTIONS: list[Asked] = [
     Checkpoint(message="?", info={"draft": 1}, context_schema=FORM),
     Hold(message="?"),
     Fact(message="?", name="who", facts=FORM),
+    AwaitedEvent(message="?", name="paid", key="7"),
+    AwaitedEvent(message="?", name="paid", key="7", payload=FORM, default={"a": 1}),
 ]
 
 
 def question(asked: Asked) -> Question:
     at = datetime(2026, 11, 20, tzinfo=UTC)
-    return question_of(QuestionRequest(asked, Address("pipeline:p;hitl:h")), owner="r", run="r", round_=1, at=at)
+    return question_of(
+        QuestionRequest(asked, Address("pipeline:p;hitl:h")), owner="r", history="h", run="r", round_=1, at=at
+    )
 
 
 def asked_id(asked: Asked) -> str:
@@ -136,3 +150,28 @@ def test_two_kinds_of_one_name_are_refused() -> None:
 
         class Pause(Asked):
             kind: str = "hold"
+
+
+@pytest.mark.parametrize(
+    ("content", "accepted"),
+    [
+        ("done", {"outcome": "done"}),
+        (" Retry ", {"outcome": "retry"}),
+        ("done: 42", {"outcome": "done", "result": 42}),
+        ("done: paid twice", {"outcome": "done", "result": "paid twice"}),
+        ({"outcome": "done", "result": None}, {"outcome": "done", "result": None}),
+    ],
+)
+def test_the_end_of_a_lost_call_is_told_in_words_or_as_a_form(content: JSON, accepted: JSON) -> None:
+    assert LostCall(message="?").accept(content) == accepted
+
+
+@pytest.mark.parametrize("content", ["donee", "", None, "done:", {"outcome": "gone"}, {"result": 1}])
+def test_another_word_for_the_end_of_a_lost_call_is_refused(content: JSON) -> None:
+    with pytest.raises(InvalidAnswer):
+        LostCall(message="?").accept(content)
+
+
+def test_the_refusal_of_a_misspelt_outcome_names_the_words() -> None:
+    with pytest.raises(InvalidAnswer, match='say done, retry, fail; with a result: "done: <result>"'):
+        LostCall(message="?").accept("donee")

@@ -169,7 +169,7 @@ async def test_a_text_ends_no_plan_and_wrong_calls_stop_it(plans: Plans) -> None
     run = await plans.start({"steps": [step("1")], "driver": "agent"}, {"plan": [{"output": "All done!"}]})
     outcome = await plans.harness.result(run)
     assert outcome.error is not None
-    assert "the plan is not over; next: step 1" in outcome.error.message
+    assert "the plan has not ended; next: step 1" in outcome.error.message
     run = await plans.start({"steps": [step("1")], "driver": "agent"}, {"plan": [finish(str(n)) for n in range(2, 9)]})
     outcome = await plans.harness.result(run)
     assert outcome.error is not None and outcome.error.type == "bad_calls"

@@ -408,7 +408,7 @@ async def test_what_the_author_said_of_the_whole_plan_stays(plans: Plans) -> Non
     steps = [step("1", "ASK_INFO: Go on?")]
     run = await plans.start({"steps": steps, "fail_fast": True})
     question = await plans.harness.one(run)
-    with pytest.raises(Refusal, match="'fail_fast' is said in the blueprint"):
+    with pytest.raises(Refusal, match="'fail_fast' is set in the blueprint"):
         await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": steps, "fail_fast": False})
     await plans.harness.answer(run, "yes", question)
     await plans.harness.output(run)

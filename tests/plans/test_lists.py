@@ -34,7 +34,7 @@ async def test_a_step_that_feeds_a_loop_is_asked_for_a_list(plans: Plans) -> Non
     assert greeted(await plans.harness.output(run)) == ["Greet Ana"]
     asked = [one for one in await plans.requests(run) if one["step"] == "1"]
     assert [one["output_schema"]["type"] for one in asked] == ["array", "array"]
-    assert "Give a list" in asked[0]["instructions"]
+    assert "Return a list" in asked[0]["instructions"]
 
 
 async def test_prose_fails_the_loop_where_nobody_can_be_asked(plans: Plans) -> None:

@@ -219,6 +219,16 @@ async def test_a_change_brings_in_no_tool_that_no_worker_has(plans: Plans, drive
     await plans.harness.output(run)
 
 
+async def test_a_tool_of_the_authors_that_no_worker_has_keeps_nobody_from_changing_the_rest(plans: Plans) -> None:
+    steps = [step("1", "ASK_INFO: Go on?"), step("2", "Clean", tools=["rm_rf"])]
+    turns = [ask("Go on?"), finish("1"), call("update_state", step_2_status="skipped"), finish("3")]
+    run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
+    question = await plans.harness.one(run)
+    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": [*steps, step("3")]})
+    await plans.harness.answer(run, "yes", question)
+    assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "skipped", "3": "completed"}
+
+
 async def test_an_agent_brings_in_no_tool_that_no_worker_has_and_learns_what_new_ones_take(plans: Plans) -> None:
     steps = [step("1")]
     agent = {"model": "scripted:replies.yaml", "tools": ["plan_send", "rm_rf"]}

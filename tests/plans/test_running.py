@@ -127,7 +127,7 @@ async def test_a_question_in_a_loop_knows_its_item(plans: Plans) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "parts", "rounds"), [(120, 6, 10), pytest.param(1_000, 20, 50, marks=pytest.mark.slow)]
+    ("size", "parts", "rounds"), [(60, 3, 10), pytest.param(1_000, 20, 50, marks=pytest.mark.slow)]
 )
 async def test_a_plan_of_many_items_continues_as_new_and_gives_the_same(
     plans: Plans, size: int, parts: int, rounds: int

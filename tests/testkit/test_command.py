@@ -151,5 +151,7 @@ def test_the_plugin_costs_nothing_where_there_are_no_such_files(project: Process
         "import sys\ndef test_it():\n    assert 'holdfast.testkit.plugin' in sys.modules\n"
         "    assert not {'temporalio', 'pydantic', 'holdfast.testkit.running'} & set(sys.modules)\n",
     )
-    ran = in_pytest(project, "empty", "-p", "no:asyncio", "-p", "no:anyio", "-p", "no:logfire")
+    ran = in_pytest(
+        project, "empty", "-p", "no:asyncio", "-p", "no:anyio", "-p", "no:logfire", "-p", "no:langsmith_plugin"
+    )
     assert ran.code == 0, ran.out

@@ -246,6 +246,12 @@ async def test_different_people_may_answer(desk: Desk) -> None:
     assert parked.was == "waiting"
 
 
+async def test_whom_a_test_names_counts_as_signed_in(desk: Desk) -> None:
+    flow = "steps: [{kind: hitl, name: ok, message: Ok?, proof: person}]"
+    await desk.passes(flow, "answers: [{question: ok, content: a, by: user:ana}]")
+    await desk.passes(flow, "answers: [{question: ok, content: a}]")
+
+
 async def test_large_values_and_many_questions_are_no_trouble(desk: Desk) -> None:
     flow = """
         steps:

@@ -9,7 +9,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.activities.provider import Reply, Request, completion, response
+from tests.wire.contents import (
+    anthropic_file_problems,
+    anthropic_format_problems,
+    cache_problems,
+    chat_part_problems,
+    google_file_problems,
+    responses_part_problems,
+)
 from tests.wire.schemas import anthropic_problem, google_problem, openai_problem
+from tests.wire.thoughts import (
+    anthropic_thought,
+    anthropic_thought_problems,
+    google_thought_problems,
+    responses_thought,
+    responses_thought_problems,
+    signature,
+)
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _GOOGLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
@@ -24,7 +40,7 @@ _RESPONSES_KEYS = {
 }
 _ANTHROPIC_KEYS = {
     *("model", "messages", "system", "max_tokens", "tools", "tool_choice", "temperature", "top_p", "top_k"),
-    *("stream", "stop_sequences", "metadata", "thinking"),
+    *("stream", "stop_sequences", "metadata", "thinking", "cache_control", "output_config"),
 }
 _GOOGLE_KEYS = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings"}
 _MOST_TOOLS = 128
@@ -71,6 +87,8 @@ class Chat(Api):
         if not body.get("messages"):
             yield "Invalid 'messages': empty array. Expected an array with minimum length 1."
         yield from _openai_tools([tool.get("function", {}) for tool in body.get("tools", [])], body)
+        if (form := body.get("response_format")) is not None:
+            yield from _openai_format(form.get("type"), form.get("json_schema", {}), "response_format")
         yield from _chat_messages(body["messages"])
 
     def offered(self, request: Request) -> dict[str, Any]:
@@ -84,6 +102,16 @@ class Chat(Api):
         if reply.finish == "refusal":
             choice["message"] = {"role": "assistant", "content": None, "refusal": reply.text}
         return whole
+
+
+def _openai_format(kind: Any, form: Any, place: str) -> Iterator[str]:
+    """The format of an output: a closed schema in strict mode, and a name."""
+    if kind != "json_schema":
+        yield f"Invalid value: '{kind}'. Supported values are: 'json_object', 'json_schema', and 'text'."
+    if not NAME.fullmatch(form.get("name", "")):
+        yield f"Missing required parameter: '{place}.name'."
+    if problem := openai_problem(form.get("name", ""), form.get("schema"), strict=bool(form.get("strict"))):
+        yield problem.replace("function", "response_format", 1)
 
 
 def _unknown(body: Any, known: set[str]) -> Iterator[str]:
@@ -138,6 +166,8 @@ def _chat_messages(messages: list[Any]) -> Iterator[str]:
             case "system" | "developer" | "user":
                 if not isinstance(content, str | list) or content == []:
                     yield f"Invalid value for 'messages[{index}].content': expected a string, got {content!r}."
+                for part in content if isinstance(content, list) else ():
+                    yield from chat_part_problems(part, f"messages[{index}].content")
             case _:
                 yield f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool'."
     if waiting:
@@ -167,10 +197,13 @@ class Responses(Api):
         body = request.body
         yield from _unknown(body, _RESPONSES_KEYS)
         yield from _openai_tools(body.get("tools", []), body)
+        if (form := body.get("text", {}).get("format")) is not None:
+            yield from _openai_format(form.get("type"), form, "text.format")
         if not body.get("input"):
             yield "Invalid 'input': empty."
         items = body["input"] if isinstance(body["input"], list) else []
         yield from self._items(items)
+        yield from responses_thought_problems(items)
 
     def _items(self, items: list[Any]) -> Iterator[str]:
         ids = [item["id"] for item in items if item.get("id")]
@@ -197,6 +230,8 @@ class Responses(Api):
                         yield f"Invalid value: 'input[{index}].role'."
                     if called:
                         yield f"No tool output found for function call {called[0]}."
+                    for part in item["content"] if isinstance(item["content"], list) else ():
+                        yield from responses_part_problems(part, f"input[{index}].content")
                 case "reasoning":
                     pass
                 case _:
@@ -209,6 +244,8 @@ class Responses(Api):
 
     def body(self, reply: Reply, request: Request) -> Any:
         whole = response(reply, request.body["model"])
+        if reply.reasoning is not None:
+            whole["output"] = responses_thought(reply.reasoning, whole["output"])
         whole["output"] = [
             {**item, "id": f"{item['id']}_{request.connection}_{len(request.body['input'])}"}
             for item in whole["output"]
@@ -240,6 +277,10 @@ class Anthropic(Api):
         for index, tool in enumerate(tools):
             if problem := anthropic_problem(f"tools.{index}.custom", tool.get("input_schema")):
                 yield problem
+        yield from cache_problems(body)
+        if (form := body.get("output_config", {}).get("format")) is not None:
+            yield from anthropic_format_problems(form)
+        yield from anthropic_thought_problems(body)
         yield from self._messages(body.get("messages", []))
 
     def _messages(self, messages: list[Any]) -> Iterator[str]:
@@ -275,6 +316,8 @@ class Anthropic(Api):
         for at, block in enumerate(blocks):
             place = f"messages.{index}.content.{at}"
             match block["type"]:
+                case "image" | "document":
+                    yield from anthropic_file_problems(block, place)
                 case "text":
                     if not block["text"].strip():
                         yield f"{place}: text content blocks must contain non-whitespace text"
@@ -290,7 +333,9 @@ class Anthropic(Api):
         return {tool["name"]: tool["input_schema"] for tool in request.body.get("tools", [])}
 
     def body(self, reply: Reply, request: Request) -> Any:
-        content: list[Any] = [] if reply.text in (None, "") else [{"type": "text", "text": reply.text}]
+        content: list[Any] = [] if reply.reasoning is None else [anthropic_thought(reply.reasoning)]
+        if reply.text not in (None, ""):
+            content.append({"type": "text", "text": reply.text})
         for name, args, id_ in reply.calls:
             given = args if isinstance(args, dict) else {}
             content.append({"type": "tool_use", "id": id_, "name": name, "input": given})
@@ -330,17 +375,20 @@ _ROLES = ("user", "assistant")
 
 
 def _block(index: int, block: Any) -> Iterator[Any]:
-    """A block of a streamed message, in two halves."""
-    is_text = block["type"] == "text"
-    kind, key, told = (
-        ("text_delta", "text", block["text"])
-        if is_text
-        else ("input_json_delta", "partial_json", json.dumps(block["input"]))
-    )
-    empty = {"text": ""} if is_text else {"input": {}}
+    """A block of a streamed message, in two halves; a signature comes whole, at its end."""
+    match block["type"]:
+        case "text":
+            kind, key, told, empty = "text_delta", "text", block["text"], {"text": ""}
+        case "thinking":
+            kind, key, told, empty = "thinking_delta", "thinking", block["thinking"], {"thinking": "", "signature": ""}
+        case _:
+            kind, key, told, empty = "input_json_delta", "partial_json", json.dumps(block["input"]), {"input": {}}
     yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
     for part in (told[: len(told) // 2], told[len(told) // 2 :]):
         yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, key: part}}
+    if "signature" in block:
+        delta = {"type": "signature_delta", "signature": block["signature"]}
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
     yield {"type": "content_block_stop", "index": index}
 
 
@@ -363,6 +411,9 @@ class Google(Api):
             place = f"tools[0].function_declarations[{index}].parameters"
             if problem := google_problem(place, self._schema(one)):
                 yield problem
+        if body.get("generationConfig", {}).get("responseMimeType") == "application/json" and declared:
+            yield "Function calling with a response mime type: 'application/json' is unsupported"
+        yield from google_thought_problems(body.get("contents", []))
         yield from self._contents(body.get("contents", []))
 
     def _contents(self, contents: list[Any]) -> Iterator[str]:
@@ -375,6 +426,8 @@ class Google(Api):
             parts = content.get("parts") or []
             if not parts or any(len(part.keys() - {"thoughtSignature", "thought"}) != 1 for part in parts):
                 yield f"contents[{index}].parts: contents.parts must not be empty, and each must have one data field."
+            for part in parts:
+                yield from google_file_problems(part)
             calls = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
             results = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
             if (before or results) and results != (before or []):
@@ -407,6 +460,9 @@ class Google(Api):
         for name, args, id_ in reply.calls:
             id_given = {"id": id_} if id_ else {}
             parts.append({"functionCall": {"name": name, "args": args if isinstance(args, dict) else {}, **id_given}})
+        if reply.reasoning is not None:
+            parts[0]["thoughtSignature"] = signature(reply.reasoning)
+            parts.insert(0, {"text": reply.reasoning, "thought": True})
         asked, said = reply.usage
         finish = self._FINISH.get(reply.finish or "", "STOP")
         content = {} if finish in ("SAFETY", "PROHIBITED_CONTENT") else {"content": {"role": "model", "parts": parts}}

@@ -13,6 +13,8 @@ from tests.activities.provider import Reply
 from tests.activities.test_models import answered, asked, call, failed
 from tests.wire.fake import Fake
 
+pytestmark = pytest.mark.matrix
+
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 SEARCH = ToolSpec(name="search", description="Looks things up.", parameters=WORD)
 

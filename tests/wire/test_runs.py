@@ -15,6 +15,7 @@ from holdfast.activities import all_activities
 from holdfast.worker import create_worker
 from tests.activities.provider import Reply
 from tests.conftest import TOOLS, Harness, Replays
+from tests.wire.apis import APIS
 from tests.wire.fake import Fake
 
 AGENT = """
@@ -40,10 +41,18 @@ async def wired(
     activities = all_activities([TOOLS], {"fast": fake.alias})
     async with create_worker(temporal, task_queue=queue, activities=activities):
         yield harness
-        replays.add(request.node.nodeid, await harness.recorded())
+        await harness.close(replays, request.node.nodeid)
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize(
+    ("fake", "trouble"),
+    [
+        pytest.param(api, trouble, marks=pytest.mark.slow if n % len(APIS) != m else ())
+        for n, trouble in enumerate(TROUBLES)
+        for m, api in enumerate(APIS)
+    ],
+    indirect=["fake"],
+)
 async def test_a_tool_that_was_paid_is_not_paid_again(wired: Harness, fake: Fake, tmp_path: Path, trouble: str) -> None:
     args = {"folder": str(tmp_path), "payee": "Ana", "amount": 12}
     fake.calls(("pay_out", args))

@@ -1,0 +1,52 @@
+"""A reader of events goes on from a cursor: nothing twice, nothing lost, and what has ended is not read again."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client.errors import BadInput
+from holdfast.client.events import Cursor, Stream
+from tests.conftest import Harness
+
+LOOPS = """
+name: talk
+steps:
+  - kind: parallel
+    name: both
+    branches:
+      one: [{kind: loop, name: outer, loop: {max_loops: 2, body: [{kind: hitl, name: ask, message: Well?}]}}]
+      two: [{name: calm, uses: passthrough, input: 1}]
+  - {kind: hitl, name: last, message: And?}
+"""
+
+
+async def ended(house: Harness) -> str:
+    run = await house.start(LOOPS)
+    await house.answered(run, "a", "b", "c")
+    await house.output(run)
+    return run
+
+
+async def test_from_each_cursor_exactly_the_rest_follows(house: Harness) -> None:
+    run = await ended(house)
+    whole = [placed async for placed in house.runs.follow_from(run)]
+    for index, (_, cursor) in enumerate(whole):
+        again = Cursor.read(run, str(cursor))
+        rest = [event async for event, _ in house.runs.follow_from(run, again)]
+        assert rest == [event for event, _ in whole[index + 1 :]]
+
+
+async def test_a_workflow_that_has_ended_is_left_out_and_not_read_again(house: Harness) -> None:
+    run = await house.start(LOOPS)
+    await house.answered(run, "a", "b")
+    await house.asked(run)
+    stream = Stream(house.runs.tree, run)
+    for _ in range(3):
+        await stream.round()
+    assert [*stream.cursor.offsets] == [run]
+
+
+@pytest.mark.parametrize("word", ["", "7", "nonsense", "WzEsMl0", str(Cursor("x", 1, offsets={"x": -1})), "é"])
+def test_a_word_that_is_no_cursor_is_refused(word: str) -> None:
+    with pytest.raises(BadInput, match="not a cursor of the events of brief"):
+        Cursor.read("brief", word)

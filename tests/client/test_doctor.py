@@ -1,0 +1,267 @@
+"""`holdfast doctor`: each planted fault is named, with its check and a way out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.testing import WorkflowEnvironment
+
+from holdfast.activities import CacheStore, all_activities, store_at
+from holdfast.activities.checkup import CheckActivities
+from holdfast.client.config import WorkerSettings, load_config
+from holdfast.client.connection import converter
+from holdfast.client.doctor import Finding, examine
+from holdfast.client.doctor.machine import check_machine
+from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.encryption import key_ring
+from holdfast.client.record.entries import RecordedRun
+from holdfast.client.record.progress import Progress, WorkflowProgress
+from holdfast.client.record.store import open_store
+from holdfast.client.secrets import stores
+from holdfast.client.workers import last_poll
+from holdfast.protocol.guard import DEPLOYMENT, Key
+from holdfast.worker import create_worker
+
+
+@pytest.fixture(autouse=True)
+def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "HOLDFAST_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+async def bare_server() -> AsyncIterator[WorkflowEnvironment]:
+    """A server without our search attributes, and with the retention of a new namespace."""
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+        yield environment
+
+
+@pytest.fixture
+def server(bare_server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch) -> WorkflowEnvironment:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", str(bare_server.client.service_client.config.target_host))
+    return bare_server
+
+
+def configure(text: str) -> None:
+    queue = f'[worker]\ntask_queue = "{os.urandom(4).hex()}"\n'
+    Path("holdfast.toml").write_text(f'{queue}[payloads]\nexternal = "dir:payloads"\n{text}')
+
+
+@asynccontextmanager
+async def worker(
+    server: WorkflowEnvironment, settings: WorkerSettings | None = None, clock: Any = None
+) -> AsyncIterator[None]:
+    """Run a worker of this folder's configuration."""
+    config = load_config()
+    options = {
+        **server.client.config(),
+        "data_converter": converter(config.place(embedded=False), ring=key_ring(config)),
+    }
+    client = type(server.client)(**options)
+    cache: CacheStore = store_at("sqlite::memory:")
+    activities = all_activities([], {}, cache=cache, secrets=stores(config))
+    if clock is not None:
+        activities[-1] = CheckActivities(cache, {}, clock).check
+    async with create_worker(client, task_queue=config.worker.task_queue, activities=activities, settings=settings):
+        while await last_poll(client, config.worker.task_queue) is None:
+            await asyncio.sleep(0.02)
+        yield
+
+
+async def found(check: str) -> list[Finding]:
+    """Return what is not in order."""
+    findings = [finding for finding in await examine(load_config()) if finding.check == check]
+    return [finding for finding in findings if finding.status != "ok"]
+
+
+async def only(check: str) -> Finding:
+    [finding] = await found(check)
+    assert finding.remedy
+    return finding
+
+
+async def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:9")
+    finding = await only("server")
+    assert (finding.status, "127.0.0.1:9" in finding.message) == ("fault", True)
+
+
+async def test_the_local_server_is_not_started() -> None:
+    assert (await only("server")).status == "fault"
+    assert not Path(".holdfast").exists()
+
+
+async def test_a_wrong_namespace(server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "nowhere")
+    finding = await only("namespace")
+    assert (finding.status, "nowhere" in finding.message) == ("fault", True)
+
+
+@pytest.mark.parametrize(
+    ("check", "status"), [("search_attributes", "fault"), ("retention", "warning"), ("worker", "fault")]
+)
+async def test_a_namespace_that_nobody_prepared(server: WorkflowEnvironment, check: str, status: str) -> None:
+    configure("")
+    assert (await only(check)).status == status
+
+
+async def test_a_version_that_nobody_made_current(server: WorkflowEnvironment) -> None:
+    configure("")
+    async with worker(server, WorkerSettings(build_id="b7", deployment=os.urandom(4).hex())):
+        finding = await only("worker")
+    assert (finding.status, "b7" in finding.message) == ("fault", True)
+
+
+async def test_a_clock_that_is_off(server: WorkflowEnvironment) -> None:
+    configure("")
+    async with worker(server, clock=lambda: datetime.now(UTC) + timedelta(minutes=2)):
+        finding = await only("clock")
+    assert (finding.status, "worker's clock" in finding.message) == ("fault", True)
+
+
+async def test_storage_that_cannot_be_written(server: WorkflowEnvironment) -> None:
+    configure('[secrets]\nstore = "dir:notes.txt/secrets"\n')
+    Path("notes.txt").touch()
+    finding = await only("storage")
+    assert (finding.status, "notes.txt" in finding.message) == ("fault", True)
+
+
+def test_storage_that_takes_no_more_content() -> None:
+    configure("")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        findings = check_machine(load_config(), is_shared=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {finding.status for finding in findings if finding.check == "storage"} == {"fault"}
+
+
+async def test_a_key_that_is_not_set(server: WorkflowEnvironment) -> None:
+    configure('[answers]\nkeys = [{id = "ops", env = "OPS_KEY"}]\n')
+    finding = await only("keys")
+    assert (finding.status, "OPS_KEY" in finding.message) == ("fault", True)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [([], "does not know the key ops"), ([Key("ops", "another")], "the key ops has another value")],
+)
+async def test_a_key_that_the_worker_has_not(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, keys: list[Key], message: str
+) -> None:
+    configure('[answers]\nkeys = [{id = "ops", env = "OPS_KEY"}]\n')
+    monkeypatch.setenv("OPS_KEY", "our key")
+    monkeypatch.setattr(DEPLOYMENT, "keys", keys)
+    async with worker(server):
+        finding = await only("keys")
+    assert (finding.status, message in finding.message, "our key" in str(finding)) == ("fault", True, False)
+
+
+async def test_a_key_of_encryption_that_is_not_set(server: WorkflowEnvironment) -> None:
+    configure('[encryption]\nkeys = [{id = "new", env = "NEW_KEY"}]\n')
+    findings = {finding.check: finding for finding in await examine(load_config()) if finding.status != "ok"}
+    assert (findings["encryption"].status, findings["server"].status) == ("fault", "unchecked")
+    assert "NEW_KEY" in findings["encryption"].message and findings["encryption"].remedy
+
+
+@pytest.mark.parametrize(
+    ("worker_keys", "message"),
+    [
+        ('{id = "new", env = "NEW_KEY"}', "cannot be decrypted with the key 'new'"),
+        ('{id = "old", env = "OLD_KEY"}', "on the worker, a value is encrypted with the key 'new'"),
+    ],
+)
+async def test_a_key_of_encryption_that_the_worker_has_not(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, worker_keys: str, message: str
+) -> None:
+    monkeypatch.setenv("NEW_KEY", "n" * 40)
+    monkeypatch.setenv("OLD_KEY", "o" * 40)
+    configure(f"[encryption]\nkeys = [{worker_keys}]\n")
+    async with worker(server):
+        text = Path("holdfast.toml").read_text()
+        both = '{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}'
+        Path("holdfast.toml").write_text(text.replace(worker_keys, both))
+        monkeypatch.setenv("NEW_KEY", "another value that is long enough for it" if "new" in worker_keys else "n" * 40)
+        finding = await only("encryption")
+    assert (finding.status, message in finding.message) == ("fault", True)
+
+
+async def test_groups_and_models_that_the_worker_does_not_know(server: WorkflowEnvironment) -> None:
+    configure('[groups]\neditors = ["user:ana"]\n[models.fast]\nmodel = "echo"\n')
+    async with worker(server):
+        messages = [finding.message for finding in await found("names")]
+    assert ["'fast'" in messages[0], "'editors'" in messages[1]] == [True, True]
+
+
+async def test_a_variable_that_is_not_set(server: WorkflowEnvironment) -> None:
+    configure('[models.fast]\nmodel = "openai:gpt"\napi_key_env = "FAST_KEY"\n')
+    finding = await only("variables")
+    assert (finding.status, "models.fast.api_key_env: FAST_KEY" in finding.message) == ("warning", True)
+
+
+def hook(folder: Path, text: str) -> None:
+    """Configure a hook that starts a blueprint with an input of its own."""
+    (folder / "invoice.yaml").write_text(
+        "inputs: {type: object, required: [number]}\nsteps: [{kind: hitl, name: a, message: b}]"
+    )
+    configure(f'[serve]\nblueprints = ["."]\n[hooks.bills]\nsecret_env = "BILLS_SECRET"\n{text}')
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('blueprint = "invoise"', "hooks.bills.blueprint: there is no blueprint 'invoise'"),
+        ('blueprint = "invoice"\ninput = {no = "{{ body.no }}"}', "hooks.bills.input: 'number' is missing"),
+        ('event = "paid"\nkey = "{{ bdy.no }}"', "hooks.bills.key: unknown name 'bdy'"),
+    ],
+)
+async def test_a_hook_that_is_wrong(tmp_path: Path, text: str, place: str) -> None:
+    hook(tmp_path, text)
+    finding = await only("hooks")
+    assert (finding.status, finding.message.startswith(place)) == ("fault", True), finding
+
+
+async def test_a_secret_of_a_hook_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook(tmp_path, 'blueprint = "invoice"\ninput = {number = "{{ body.no }}"}')
+    [right] = [finding for finding in await examine(load_config()) if finding.check == "hooks"]
+    assert right.status == "ok"
+    monkeypatch.setenv("BILLS_SECRET", "no secret")
+    assert (await only("hooks")).message.startswith("hooks.bills.secret_env: BILLS_SECRET ")
+
+
+async def test_values_and_secrets_that_the_worker_cannot_read(server: WorkflowEnvironment) -> None:
+    configure('[secrets]\nstore = "dir:there"\n')
+    async with worker(server):
+        text = Path("holdfast.toml").read_text()
+        Path("holdfast.toml").write_text(text.replace("dir:there", "dir:here"))
+        assert (await only("secrets")).status == "fault"
+        Path("holdfast.toml").write_text(text.replace("dir:payloads", "dir:elsewhere"))
+        assert (await only("payloads")).status == "fault"
+    assert not list(Path("here").iterdir())
+
+
+async def test_a_run_that_is_not_recorded_in_time(server: WorkflowEnvironment) -> None:
+    configure("")
+    store = open_store(load_config().record_place())
+    run = RecordedRun("default", "late", "first-run", "demo")
+    closed = datetime.now(UTC) - timedelta(hours=20)
+    Progress(store, "default").keep(WorkflowProgress(run, "late", 0, "first-run", closed, complete=False))
+    store.close()
+    assert (await only("record")).status == "fault"
+
+
+async def test_a_deployment_in_order(server: WorkflowEnvironment) -> None:
+    configure('[secrets]\nstore = "dir:secrets"\n')
+    async with worker(server):
+        ok = {finding.check for finding in await examine(load_config()) if finding.status == "ok"}
+    assert ok >= {"encryption", "variables", "storage", "server", "namespace", "worker", "clock", "payloads", "secrets"}

@@ -1,0 +1,124 @@
+"""The inbox beside the embedded server: started by `run`, found again, replaced, stopped."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from holdfast.client.embedded.inbox import InboxProcess, find_inbox
+from tests.client.command import PATIENCE, Process, Screen
+
+pytestmark = pytest.mark.slow
+
+ASK = "{name: ask, steps: [{kind: hitl, name: ask, message: Well?}]}"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    command = Process(tmp_path_factory.mktemp("inbox"))
+    yield command
+    command("down")
+
+
+def running(project: Process) -> InboxProcess:
+    found = find_inbox(project.folder / "state")
+    assert found is not None
+    return found
+
+
+def link_of(text: str) -> str:
+    return next(word for word in text.split() if "?once=" in word)
+
+
+def test_run_starts_it_and_says_where_it_is(project: Process) -> None:
+    ran = project("run", project.write("ask.yaml", ASK))
+    link = link_of(ran.err)
+    assert (ran.code, link.startswith(f"{running(project).url}/questions/")) == (3, True)
+    with httpx.Client(follow_redirects=True, timeout=PATIENCE) as browser:
+        assert "user:ana" in browser.get(link).text
+
+
+def test_an_answer_through_it_is_proved_by_a_person(project: Process) -> None:
+    ran = project("run", project.write("ask.yaml", ASK), "--json")
+    run, [question] = ran.json["run"], ran.json["questions"]
+    base = running(project).url
+    with httpx.Client(base_url=base, follow_redirects=True, timeout=PATIENCE) as browser:
+        page = browser.get(link_of(ran.err))
+        [csrf] = set(re.findall(r'name="csrf" value="(\w+)"', page.text))
+        answer = {"answers": [{"question": question["id"], "content": "yes"}]}
+        sent = browser.post(f"/api/v1/runs/{run}/answers", json=answer, headers={"X-CSRF-Token": csrf})
+    assert sent.status_code == 200, sent.text
+    [row] = project("history", run, "--json").json
+    assert (row["by"], row["proved_by"]) == ("user:ana", "person")
+
+
+def test_at_a_terminal_run_says_so_before_it_asks(project: Process) -> None:
+    screen = Screen(project, "run", project.write("ask.yaml", ASK))
+    try:
+        screen.until("answer here, or at http://127.0.0.1:")
+        screen.until("Well?")
+        screen.type("yes\n")
+        assert screen.leave() == 0
+    finally:
+        screen.close()
+
+
+def test_the_next_command_finds_it_again(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    before = running(project)
+    project("run", project.write("ask.yaml", ASK))
+    assert running(project) == before
+
+
+def test_it_is_replaced_on_its_port_when_the_settings_change(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    before = running(project)
+    project.write("holdfast.toml", '[serve]\nuser = "user:bob"\n')
+    project("run", project.write("ask.yaml", ASK))
+    (project.folder / "holdfast.toml").unlink()
+    after = running(project)
+    assert (after.port, after.pid != before.pid) == (before.port, True)
+
+
+def test_serve_takes_its_place_and_is_kept(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    serve = subprocess.Popen(
+        project.command(("serve", "--port", "0", "--json")), stdout=-1, text=True, **project.place()
+    )
+    try:
+        assert serve.stdout
+        url = json.loads(serve.stdout.readline())["url"]
+        ran = project("run", project.write("ask.yaml", ASK))
+        assert link_of(ran.err).startswith(url.partition("?")[0])
+        assert (running(project).pid, running(project).is_background) == (serve.pid, False)
+        assert project("serve").code == 2
+    finally:
+        serve.terminate()
+        serve.wait(PATIENCE)
+
+
+def test_down_stops_it(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    project("down")
+    assert find_inbox(project.folder / "state") is None
+
+
+def test_without_the_extra_run_works_and_says_nothing_of_it(project: Process) -> None:
+    project("down")
+    code = "import sys; sys.modules['starlette'] = None; from holdfast.client.__main__ import main; main()"
+    words = [sys.executable, "-c", code, "run", project.write("ask.yaml", ASK)]
+    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, **project.place())
+    assert (ran.returncode, "browser" in ran.stderr) == (3, False)
+    assert find_inbox(project.folder / "state") is None
+
+
+def test_its_log_and_its_state_are_the_owner_s_alone(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    state = project.folder / "state"
+    ours = [state / name for name in ("serve.key", "record.sqlite", "inbox.log", "once")]
+    assert [oct(os.stat(path).st_mode & 0o077) for path in ours] == ["0o0"] * 4

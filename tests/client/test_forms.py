@@ -1,0 +1,190 @@
+"""The controls of a form: which field each part of a schema gets, and what is typed into them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.client.forms import (
+    ABSENT,
+    change_list,
+    control_of,
+    place_problems,
+    read_control,
+    shows,
+    texts_of_value,
+)
+
+PERSON = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+}
+TRIP = {
+    "type": "object",
+    "required": ["title", "days"],
+    "properties": {
+        "title": {"type": "string", "title": "Title of the trip"},
+        "days": {"type": "integer"},
+        "guests": {"type": "array", "items": {"$ref": "#/$defs/Person"}},
+        "hotel": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    },
+    "$defs": {"Person": PERSON},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "widget"),
+    [
+        ({"type": "string"}, "text"),
+        ({"type": "string", "maxLength": 2000}, "long"),
+        ({"type": "string", "default": "a\nb"}, "long"),
+        ({"type": "string", "format": "date"}, "date"),
+        ({"type": "string", "format": "date-time"}, "datetime"),
+        ({"type": "integer"}, "number"),
+        ({"type": "boolean"}, "boolean"),
+        ({"enum": ["a", 1]}, "choice"),
+        ({"oneOf": [{"const": "a", "title": "A"}]}, "choice"),
+        ({"type": "array", "items": {"enum": ["a"]}, "uniqueItems": True}, "choices"),
+        ({"type": "array", "items": {"enum": ["a"]}}, "list"),
+        ({"type": "array", "items": {"type": "string"}}, "lines"),
+        ({"type": "array", "items": {"type": "integer"}}, "list"),
+        (PERSON, "group"),
+        ({"type": ["integer", "null"]}, "number"),
+        ({"type": "object"}, "json"),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "string"}}, "json"),
+        ({"type": ["integer", "string"]}, "json"),
+        ({"$ref": "#/nowhere"}, "json"),
+        ({"$ref": "#"}, "json"),
+        ({}, "json"),
+    ],
+)
+def test_each_schema_has_its_control(schema: dict, widget: str) -> None:
+    assert control_of(schema).widget == widget
+
+
+def typed(schema: dict, texts: dict[str, str]):
+    return read_control(control_of(schema), {f"f:{name}": [text] for name, text in texts.items()})
+
+
+def test_what_is_typed_becomes_the_value() -> None:
+    texts = {"title": "Rome", "days": "3", "guests#": "1", "guests[0].name": "Bob", "guests[0].age": " 40 "}
+    submission = typed(TRIP, texts)
+    assert submission.value == {"title": "Rome", "days": 3, "guests": [{"name": "Bob", "age": 40}]}
+    assert not submission.problems
+
+
+def test_each_problem_stands_at_its_control() -> None:
+    submission = typed(TRIP, {"days": "three", "guests#": "1", "guests[0].age": "1"})
+    assert submission.problems == {
+        "f:title": ["this field is needed"],
+        "f:days": ["write a whole number, such as 12"],
+        "f:guests[0].name": ["this field is needed"],
+    }
+
+
+def test_an_optional_object_may_be_left_out_but_not_half() -> None:
+    both = {"title": "Rome", "days": "3"}
+    assert "hotel" not in typed(TRIP, both).value
+    nested = {"properties": {"hotel": {**PERSON}}, "type": "object"}
+    assert typed(nested, {"hotel.age": "3"}).problems == {"f:hotel.name": ["this field is needed"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "number"}, "1.50", 1.5),
+        ({"type": "integer"}, "12", 12),
+        ({"type": "boolean"}, "no", False),
+        ({"enum": ["1", 1, True]}, "1", 1),
+        ({"enum": ["1", 1, True]}, "2", True),
+        ({"type": "string"}, "'&<é\"", "'&<é\""),
+        ({"type": "string", "format": "date-time"}, "2026-11-22T10:00", "2026-11-22T10:00:00Z"),
+        ({"type": "string", "format": "time"}, "10:00", "10:00:00Z"),
+        ({"type": ["string", "null"]}, "", None),
+        ({"type": "array", "items": {"type": "string"}}, "a\r\n\r\n b ", ["a", "b"]),
+        ({}, '{"a": [1]}', {"a": [1]}),
+    ],
+)
+def test_text_becomes_a_value_of_its_type(schema: dict, text: str, value: object) -> None:
+    submission = typed(schema, {"": text})
+    assert submission.value == value and type(submission.value) is type(value) and not submission.problems
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "reason"),
+    [
+        ({}, '{"a": 1,}', "line 1, column 9"),
+        ({}, '{"a": 1e999}', "a"),
+        ({}, '{"a": 1, "a": 2}', "appears twice"),
+        ({"type": "number"}, "1,5", "write a number"),
+        ({"type": "number"}, "NaN", "write a number"),
+        ({"type": "number"}, "1e999", "range"),
+        ({"type": "integer"}, "9" * 400, "range"),
+    ],
+)
+def test_text_that_is_no_value_says_what_to_type(schema: dict, text: str, reason: str) -> None:
+    assert reason in typed(schema, {"": text}).problems["f:"][0]
+
+
+def test_a_default_is_in_the_field_at_the_beginning() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"], "default": "y"}, "b": {"type": "string"}}}
+    assert texts_of_value(control_of(schema)) == {"f:a": ["1"]}
+
+
+def test_items_are_added_and_removed() -> None:
+    control = control_of(TRIP)
+    texts = texts_of_value(control, {"guests": [{"name": "Ana"}, {"name": "Bob"}, {"name": "Cem"}]})
+    texts = change_list(control, change_list(control, texts, "remove:f:guests[1]"), "add:f:guests")
+    names = [texts.get(f"f:guests[{index}].name") for index in range(3)]
+    assert (names, texts["f:guests#"]) == ([["Ana"], ["Cem"], None], ["3"])
+
+
+@pytest.mark.parametrize("change", ["remove:f:guests", "remove:x[99999999999]", "what", "add:", "remove:f:guests[5]"])
+def test_a_change_that_a_form_does_not_send_breaks_nothing(change: str) -> None:
+    control = control_of(TRIP)
+    assert change_list(control, {"f:guests#": ["many"]}, change)["f:guests#"] in (["many"], ["0"])
+
+
+def test_a_problem_is_shown_at_the_nearest_control() -> None:
+    control = control_of(TRIP)
+    problems = [("guests[0].name", "is missing"), ("guests[7].age", "bad"), ('hotel["a b"]', "odd"), ("", "whole")]
+    assert place_problems(control, {"f:guests#": ["1"]}, problems) == {
+        "f:guests[0].name": ["is missing"],
+        "f:guests": ["[7].age bad"],
+        "f:hotel": ['["a b"] odd'],
+        "f:": ["whole"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [
+        ({"title": "a", "days": 1}, True),
+        ({"title": "a", "days": 1, "more": 1}, False),
+        ({"title": "a\nb", "days": 1}, False),
+        ({"title": "a", "days": 1, "guests": [{"name": "x", "age": True}]}, False),
+        ({"title": "", "days": 1}, False),
+    ],
+)
+def test_a_form_says_whether_it_shows_all_of_a_value(value: dict, whole: bool) -> None:
+    assert shows(control_of(TRIP), value) is whole
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_VALUES, st.sampled_from([{}, TRIP, PERSON, {"type": "array", "items": PERSON}, {"type": "string"}]))
+def test_any_value_is_shown_by_any_form_without_an_error(value: object, schema: dict) -> None:
+    control = control_of(schema)
+    if shows(control, value):
+        assert read_control(control, texts_of_value(control, value)).value == value
+
+
+def test_nothing_typed_is_absent() -> None:
+    assert typed({"type": "object", "properties": {"a": {"type": "string"}}}, {}).value == {}
+    assert read_control(control_of({"type": "string"}, is_required=False), {}).value is ABSENT

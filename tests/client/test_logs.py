@@ -1,0 +1,37 @@
+"""The log of a process: where it goes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from holdfast.client.config.logs import JsonFormatter, configure_logging
+
+
+def test_handlers_of_others_stay(root_logger: logging.Logger) -> None:
+    before = list(root_logger.handlers)
+    configure_logging("text", "info")
+    configure_logging("json", "warning")
+    assert before and root_logger.handlers[:-1] == before and root_logger.level == logging.WARNING
+
+
+def test_a_standard_error_that_was_replaced_and_closed_is_not_written_to(
+    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    monkeypatch.setattr("sys.stderr", first)
+    configure_logging("text", "info")
+    monkeypatch.setattr("sys.stderr", second)
+    first.close()
+    root_logger.info("still here")
+    assert second.getvalue().endswith("INFO root: still here\n")
+
+
+def test_what_the_sdk_appends_to_a_message_is_in_fields_only() -> None:
+    workflow = {"workflow_id": "demo/loop:one", "attempt": 1}
+    fields = {"msg": f"question.asked ({workflow})", "temporal_workflow": workflow, "levelname": "INFO"}
+    line = json.loads(JsonFormatter().format(logging.makeLogRecord(fields)))
+    assert (line["message"], line["run"], line["attempt"]) == ("question.asked", "demo", 1)

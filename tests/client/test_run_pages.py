@@ -1,0 +1,112 @@
+"""Pages of the list of runs, and the blueprint of a run, as visibility and histories have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client.errors import BadInput
+from holdfast.client.listing import RunsFilter, cursor_of
+from tests.conftest import Harness, until
+
+ASK = "name: {name}\nsteps: [{{name: ask, kind: hitl, message: 'Go on?'}}]"
+LOOPED = "name: looped\nsteps: [{name: again, kind: loop, loop: {max_loops: 2, body: [{name: ask, kind: hitl}]}}]"
+
+
+async def page(house: Harness, name: str, **how: object) -> list[tuple[str, str, list[str]]]:
+    rows, _ = await house.runs.page(blueprint=name, **how)
+    return [(row.run, row.status, row.waiting_for) for row in rows]
+
+
+async def test_a_page_has_the_newest_runs_and_tells_of_more(house: Harness) -> None:
+    name = f"paged-{house.runs.task_queue}"
+    started = [await house.start(ASK.format(name=name)) for _ in range(3)]
+    await until(lambda: _has(house, name, 3), "three rows")
+    rows, more = await house.runs.page(1, blueprint=name, size=2)
+    last, none = await house.runs.page(2, blueprint=name, size=2)
+    assert [row.run for row in [*rows, *last]] == started[::-1] and (more, none) == (True, False)
+
+
+async def test_a_cursor_goes_on_behind_its_page_whatever_begins_meanwhile(house: Harness) -> None:
+    name = f"cursor-{house.runs.task_queue}"
+    started = [await house.start(ASK.format(name=name)) for _ in range(5)]
+    await until(lambda: _has(house, name, 5), "five rows")
+    first, cursor = await house.runs.page_from(blueprint=name, size=2)
+    await house.start(ASK.format(name=name))
+    await until(lambda: _has(house, name, 6), "the run that began meanwhile")
+    second, again = await house.runs.page_from(cursor, blueprint=name, size=2)
+    last, end = await house.runs.page_from(again, blueprint=name, size=2)
+    assert [row.run for row in [*first, *second, *last]] == started[::-1] and end is None
+
+
+async def test_a_cursor_stands_behind_the_last_run_that_fits(house: Harness) -> None:
+    """Visibility does not know which of the running ones are paused: they lie among others."""
+    name = f"among-{house.runs.task_queue}"
+    runs = [await house.start(ASK.format(name=name)) for _ in range(6)]
+    paused = runs[::2]
+    for run in paused:
+        await house.runs.pause(run)
+    await until(lambda: _has(house, name, 3, status="paused"), "three rows")
+    await until(lambda: _has(house, name, 6), "six rows")
+    found, cursor = await house.runs.page_from(blueprint=name, status="paused", size=1)
+    while cursor is not None:
+        rows, cursor = await house.runs.page_from(cursor, blueprint=name, status="paused", size=1)
+        found += rows
+    assert [row.run for row in found] == paused[::-1]
+    assert [row.run for row in (await house.runs.page(3, blueprint=name, status="paused", size=1))[0]] == [paused[0]]
+
+
+async def test_open_questions_have_cursors_too(house: Harness) -> None:
+    user = f"user:{house.runs.task_queue}"
+    text = ASK.replace("Go on?'", f"Go on?', assignees: ['{user}']").format(name="asked")
+    runs = [await house.start(text) for _ in range(3)]
+    await until(lambda: _waits(house, user, 3), "three rows")
+    first, cursor = await house.runs.waiting_from(None, user, size=2)
+    rest, end = await house.runs.waiting_from(cursor, user, size=2)
+    found = [row.run for row in [*first, *rest] if row.waiting_for == [user]]
+    assert (found, end) == (runs[::-1], None)
+
+
+@pytest.mark.parametrize("cursor", ["x", "nonsense", "é" * 20, cursor_of(b"{}", RunsFilter("a"))[:-1] + "Q"])
+async def test_a_cursor_that_was_not_given_is_refused(house: Harness, cursor: str) -> None:
+    with pytest.raises(BadInput, match="no cursor of this list"):
+        await house.runs.page_from(cursor, blueprint="a")
+
+
+async def test_a_cursor_of_another_list_is_refused(house: Harness) -> None:
+    cursor = cursor_of(b"{}", RunsFilter("a"))
+    with pytest.raises(BadInput, match="with the same filters"):
+        await house.runs.page_from(cursor, blueprint="b")
+
+
+async def test_the_status_of_a_run_tells_of_questions_inside_a_loop(house: Harness) -> None:
+    name = f"looped-{house.runs.task_queue}"
+    run = await house.start(LOOPED.replace("name: looped", f"name: {name}"))
+    await until(lambda: page(house, name, status="waiting"), "the run")
+    assert await page(house, name) == [(run, "waiting", ["anyone"])]
+    assert await page(house, name, status="running") == []
+
+
+async def test_a_filter_by_status_finds_paused_and_ended_runs(house: Harness) -> None:
+    name = f"mixed-{house.runs.task_queue}"
+    paused, done = [await house.start(ASK.format(name=name)) for _ in range(2)]
+    await house.runs.pause(paused)
+    await house.answer(done, "yes")
+    await house.output(done)
+    await until(lambda: page(house, name, status="completed"), "the ended run")
+    await until(lambda: page(house, name, status="paused"), "the paused run")
+    assert [run for run, _, _ in await page(house, name, status="completed")] == [done]
+    assert [run for run, _, _ in await page(house, name, status="paused")] == [paused]
+
+
+async def test_the_blueprint_of_a_run_is_that_of_its_start(house: Harness) -> None:
+    run = await house.start(ASK.format(name="kept"))
+    blueprint = await house.runs.blueprint(run)
+    assert blueprint == house.load(ASK.format(name="kept"))
+
+
+async def _has(house: Harness, name: str, count: int, **how: object) -> bool:
+    return len(await page(house, name, **how)) == count
+
+
+async def _waits(house: Harness, user: str, count: int) -> bool:
+    return len([row for row in await house.runs.waiting(user=user) if row.waiting_for == [user]]) == count

@@ -1,0 +1,146 @@
+"""TLS, client certificates and API keys, as Temporal Cloud asks for them: a worker and commands through a gate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from holdfast.client.connection import ServerUnreachable, connect
+from tests.conftest import Harness
+from tests.crash.machines import Machines
+
+grpc = pytest.importorskip("grpc", reason="the gate needs grpcio, of the extra dev: make test installs it")
+from tests.cloud.front import Authority, Front  # noqa: E402 needs grpc
+
+pytestmark = pytest.mark.slow
+
+KEY = "eyJhbGciOiJFUzI1NiJ9.holdfast"
+NAMESPACE = "default"
+RUN = "steps: [{name: call, uses: stringy, input: {text: hi}}]"
+
+
+@pytest_asyncio.fixture
+async def house(machines: Machines) -> Harness:
+    return await machines.house()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority.make(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith(("TEMPORAL_", "HOLDFAST_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@asynccontextmanager
+async def gate(
+    machines: Machines, authority: Authority, *, certificates: bool = False, **how: object
+) -> AsyncIterator[tuple[str, Front]]:
+    """The address of a gate, and the gate; with `certificates` it asks for one of this authority."""
+    certificate, key = authority.issue("server")
+    async with grpc.aio.insecure_channel(machines.address) as channel:
+        front = Front(channel, namespaces=set(), **how)
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers([front])
+        credentials = grpc.ssl_server_credentials(
+            [(key.read_bytes(), certificate.read_bytes())],
+            root_certificates=authority.path.read_bytes() if certificates else None,
+            require_client_auth=certificates,
+        )
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+        await server.start()
+        try:
+            yield f"localhost:{port}", front
+        finally:
+            await server.stop(None)
+
+
+def client_certificate(authority: Authority, name: str = "client") -> dict[str, str]:
+    certificate, key = authority.issue(name)
+    return {"TEMPORAL_TLS_CLIENT_CERT_PATH": str(certificate), "TEMPORAL_TLS_CLIENT_KEY_PATH": str(key)}
+
+
+async def works(machines: Machines, house: Harness, address: str, **variables: str) -> None:
+    """A worker process runs a run through the gate, and ends."""
+    machines.start_worker(TEMPORAL_ADDRESS=address, HOLDFAST_IMPORTS="tests.tools", **variables)
+    run = await house.start(RUN)
+    assert await house.output(run) == "hi"
+    os.kill(machines.pid("worker"), signal.SIGTERM)
+    assert await machines.ended("worker") == 0
+
+
+async def test_a_worker_works_with_a_client_certificate(
+    machines: Machines, house: Harness, authority: Authority
+) -> None:
+    async with gate(machines, authority, certificates=True) as (address, _):
+        trust = {"TEMPORAL_TLS_SERVER_CA_CERT_PATH": str(authority.path)}
+        await works(machines, house, address, **trust, **client_certificate(authority))
+
+
+@pytest.mark.parametrize("whose", ["none", "stranger"])
+async def test_without_a_certificate_that_is_trusted_nobody_gets_in(
+    machines: Machines,
+    house: Harness,
+    authority: Authority,
+    whose: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    async with gate(machines, authority, certificates=True) as (address, _):
+        monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+        monkeypatch.setenv("TEMPORAL_TLS_SERVER_CA_CERT_PATH", str(authority.path))
+        if whose == "stranger":
+            for name, value in client_certificate(Authority.make(tmp_path, "other"), "stranger").items():
+                monkeypatch.setenv(name, value)
+        with pytest.raises(ServerUnreachable, match=r"correct TEMPORAL_ADDRESS and TEMPORAL_TLS_"):
+            await connect()
+
+
+async def test_a_worker_works_with_an_api_key_and_says_its_namespace(
+    machines: Machines, house: Harness, authority: Authority
+) -> None:
+    async with gate(machines, authority, key=KEY, operator=False) as (address, front):
+        trust = {"TEMPORAL_TLS_SERVER_CA_CERT_PATH": str(authority.path)}
+        await works(machines, house, address, TEMPORAL_API_KEY=KEY, TEMPORAL_NAMESPACE=NAMESPACE, **trust)
+    assert front.namespaces == {NAMESPACE}
+    assert "search attributes could not be checked" in machines.log("worker")
+
+
+async def test_a_wrong_api_key_is_told(
+    machines: Machines, house: Harness, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gate(machines, authority, key=KEY) as (address, _):
+        for name, value in {
+            "ADDRESS": address,
+            "API_KEY": "other",
+            "TLS_SERVER_CA_CERT_PATH": str(authority.path),
+        }.items():
+            monkeypatch.setenv(f"TEMPORAL_{name}", value)
+        with pytest.raises(ServerUnreachable, match="Request unauthorized"):
+            await connect()
+
+
+async def test_where_attributes_may_not_be_registered_the_way_out_is_told(
+    machines: Machines, house: Harness, authority: Authority, tmp_path: Path
+) -> None:
+    async with gate(machines, authority, key=KEY, operator=False) as (address, _):
+        given = {"ADDRESS": address, "API_KEY": KEY, "TLS_SERVER_CA_CERT_PATH": str(authority.path)}
+        environment = {**os.environ, **{f"TEMPORAL_{name}": value for name, value in given.items()}}
+        command = [str(Path(sys.executable).parent / "holdfast"), "setup"]
+        ran = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 5
+    assert "tcld namespace search-attributes add --namespace default --search-attribute" in ran.stderr

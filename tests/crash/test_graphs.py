@@ -1,0 +1,78 @@
+"""Kill -9 of the worker in the middle of a graph: finished nodes do not run again, the one that was cut off does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from holdfast.client.payloads.checkpoints import threads
+from holdfast.client.payloads.collection import clear
+from tests.conftest import Harness, until
+from tests.crash.machines import Machines, asked
+from tests.tools import calls
+
+pytestmark = pytest.mark.slow
+
+
+async def hanging(machines: Machines, graph: str) -> tuple[Harness, str]:
+    """A run of a graph whose node hangs, after another that is finished."""
+    house = await machines.house()
+    (machines.folder / "hang").touch()
+    machines.start_worker(HOLDFAST_IMPORTS="tests", HOLDFAST_PAYLOADS=f"dir:{machines.folder / 'payloads'}")
+    text = f"""steps: [{{name: g, uses: "tests.graphs:{graph}", input: {{folder: "{machines.folder}", log: []}}}}]"""
+    run = await house.start(text)
+
+    async def hangs() -> bool:
+        kept = [record.read_bytes() for record in (machines.folder / "payloads").glob("checkpoints/*/*/*")]
+        return calls(machines.folder, "hangs") == 1 and any(b"__pregel_pull, first" in record for record in kept)
+
+    await until(hangs, "the node")
+    return house, run
+
+
+def restart(machines: Machines) -> None:
+    machines.kill("worker")
+    (machines.folder / "hang").unlink(missing_ok=True)
+    machines.start_worker(HOLDFAST_IMPORTS="tests", HOLDFAST_PAYLOADS=f"dir:{machines.folder / 'payloads'}")
+
+
+async def test_a_graph_goes_on_after_kills_between_nodes_and_while_it_asks(machines: Machines) -> None:
+    house, run = await hanging(machines, "hanging")
+    restart(machines)
+    await asked(house, run, "Which way?")
+    restart(machines)
+    await house.answer(run, "left")
+    assert (await house.output(run))["log"] == ["first", "hangs", "answer left", "last"]
+    assert [calls(machines.folder, name) for name in ("first", "hangs", "last")] == [1, 2, 1]
+    await house.replay()
+
+
+async def test_of_parallel_nodes_only_the_one_that_was_cut_off_runs_again(machines: Machines) -> None:
+    house, run = await hanging(machines, "side_by_side")
+    restart(machines)
+    assert sorted((await house.output(run))["log"]) == ["first", "hangs", "last"]
+    assert [calls(machines.folder, name) for name in ("first", "hangs", "last")] == [1, 2, 1]
+    await house.replay()
+
+
+async def test_gc_keeps_the_checkpoints_of_a_run_until_it_has_ended(machines: Machines) -> None:
+    house, run = await hanging(machines, "hanging")
+    restart(machines)
+    await asked(house, run, "Which way?")
+    payloads = machines.folder / "payloads"
+    await collected(house.client, payloads)
+    assert list(threads(payloads))
+    await house.answer(run, "left")
+    await house.output(run)
+
+    async def gone() -> bool:
+        await collected(house.client, payloads)
+        return not list(threads(payloads))
+
+    await until(gone, "the end of the checkpoints")
+
+
+async def collected(client: Client, folder: Path) -> None:
+    await clear(client, folder, age=-1)

@@ -1,0 +1,53 @@
+"""A large map is read from its end: its earlier pages are not asked for what nobody looks at."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client.runs import Runs
+from holdfast.client.serve.pages.run_tree import earlier_than
+from holdfast.client.trace import Span
+from holdfast.protocol.runs import HistoryLimits
+from tests.conftest import Harness
+from tests.serve.failing import wired
+
+MAP = """
+steps:
+  - kind: map
+    name: each
+    map:
+      iterable_input: "{{ range(%d) }}"
+      body: [{name: keep, input: "{{ item }}"}]
+"""
+PAGED = HistoryLimits(items=4)
+
+
+async def last_items(house: Harness, run: str, last: int | None) -> tuple[Span, int]:
+    """The map of a run's trace with its last items, and the number of queries that it took."""
+    client, wire = wired(house.client)
+    runs = Runs(client, house.runs.task_queue)
+    state = await runs.standing(run)
+    wire.calls.clear()
+    [span] = (await runs.trace(state, last)).steps
+    return span, wire.calls["query_workflow"]
+
+
+async def ended(house: Harness, count: int) -> str:
+    run = await house.start(MAP % count, history_limits=PAGED)
+    await house.output(run)
+    return run
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(400, marks=pytest.mark.slow)])
+async def test_only_the_pages_of_the_last_items_are_read(house: Harness, count: int) -> None:
+    run = await ended(house, count)
+    whole, every = await last_items(house, run, None)
+    span, few = await last_items(house, run, 6)
+    assert [item.n for item in span.items] == list(range(count - 6, count))
+    assert (span.items_left_out, span.items_done, span.total) == (count - 6, count, count)
+    assert few < every / 2 and len(whole.items) == count
+
+
+async def test_items_before_those_that_were_read_are_counted(house: Harness) -> None:
+    span, _ = await last_items(house, await ended(house, 30), 3)
+    assert earlier_than(span) == 27

@@ -1,0 +1,42 @@
+"""The outbox on PostgreSQL, where several take from it at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.notices.office import Office
+from tests.postgres import postgres
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")]
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    with postgres() as server:
+        office = Office(tmp_path, server.get_uri())
+        yield office
+        office.store.close()
+
+
+async def test_each_notice_is_taken_by_one(office: Office) -> None:
+    office.channel("ops")
+    for number in range(40):
+        office.ask(f"q{number}")
+    await office.notifier.gather()
+    outbox = office.notifier.outbox
+    with ThreadPoolExecutor(8) as pool:
+        taken = [posted.id for some in pool.map(lambda _: outbox.take("ops", 8), range(8)) for [posted] in some]
+    assert len(taken) == len(set(taken)) == 40
+
+
+async def test_what_is_new_is_told_once(office: Office) -> None:
+    ops = office.channel("ops")
+    office.ask()
+    office.answer()
+    for _ in range(2):
+        await office.notifier.round()
+    assert ops.kinds == ["asked", "answered"]

@@ -1,0 +1,43 @@
+"""A workflow of an author's own that asks what a test wants.
+
+The sandbox executes this module anew for each run, so it has one workflow class.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel, field_validator
+from temporalio import workflow
+
+from holdfast.workflows import HumanInTheLoop
+
+
+class Trip(BaseModel):
+    """A model with a rule that no JSON Schema says."""
+
+    start: int
+    end: int
+
+    @field_validator("end")
+    @classmethod
+    def _not_before_the_start(cls, end: int, info: Any) -> int:
+        if end < info.data.get("start", end):
+            raise ValueError("the end is before the start")
+        return end
+
+
+@workflow.defn
+class Inquiry(HumanInTheLoop):
+    """Asks one question, as its argument says; `schema: trip` stands for the model."""
+
+    @workflow.run
+    async def run(self, question: dict[str, Any]) -> Any:
+        more = {key: value for key, value in question.items() if key not in ("message", "escalate", "schema")}
+        if "escalate" in question:
+            more["escalate"] = [(timedelta(seconds=after), names) for after, names in question["escalate"]]
+        if "schema" in question:
+            more["schema"] = Trip if question["schema"] == "trip" else question["schema"]
+        answer = await self.human.ask(question["message"], **more)
+        return f"{answer.start} to {answer.end}" if isinstance(answer, Trip) else answer

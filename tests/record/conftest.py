@@ -1,0 +1,26 @@
+"""A record for the runs of a test, and a recorder that is asked for a round at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from holdfast.client.record.recorder import Recorder
+from holdfast.client.record.store import RecordStore, open_store
+from tests.conftest import Harness
+from tests.record.ground import KEY, Recording
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    store = open_store(f"sqlite:{tmp_path / 'record.sqlite'}")
+    yield store
+    store.close()
+
+
+@pytest_asyncio.fixture
+async def recording(house: Harness, store: RecordStore) -> AsyncIterator[Recording]:
+    yield Recording(house, store, Recorder(house.runs.tree, store, KEY, house.runs.task_queue))

@@ -1,0 +1,122 @@
+"""The blueprint of a run in the record: stored once for all of its runs, read when Temporal has forgotten them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, func, select, update
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.errors import BadInput
+from holdfast.client.record.entries import BLUEPRINT, ENDED, RecordedRun
+from holdfast.client.record.record import Record
+from holdfast.client.record.store import RecordStore, open_store, read_store
+from holdfast.client.record.tables import BLUEPRINTS, ENTRIES
+from holdfast.client.record.verification import verify
+from holdfast.client.reports import report_of
+from holdfast.client.tree import UnknownRun
+from tests.record.ground import ASK, KEY, LOOP, NOON, RUN, Recording, entry
+
+OLD = Path(__file__).parent / "record-0004.sql"
+"""A record that was made by the version before blueprints were in it."""
+DOCUMENT: JSONObject = {"name": "trip", "steps": [{"kind": "hitl", "name": "city", "message": "Which city?"}]}
+OTHER = RecordedRun("default", "trip-2", "first-2", "trip")
+
+
+def documents(store: RecordStore) -> int:
+    with store.engine.connect() as connection:
+        return int(connection.execute(select(func.count()).select_from(BLUEPRINTS)).scalar_one())
+
+
+async def test_the_blueprint_of_a_run_that_temporal_has_forgotten_is_read(recording: Recording) -> None:
+    run = await recording.ended(LOOP, "stop")
+    ours = recording.house.runs.with_archive(Record(recording.store, recording.house.client, KEY))
+    before = await ours.blueprint(run)
+    recording.house.started.remove(run)
+    await recording.forget(run)
+    assert await ours.blueprint(run) == before
+    report = await report_of(ours, run)
+    assert (report.state.status, [step.name for step in report.trace.steps]) == ("completed", ["clarify"])
+
+
+async def test_a_blueprint_is_stored_once_for_all_of_its_runs(recording: Recording) -> None:
+    for _ in range(2):
+        run = await recording.ended(ASK, "Rome")
+        assert [one.type for one in recording.entries(run)].count(BLUEPRINT) == 1
+    assert documents(recording.store) == 1
+
+
+async def test_a_run_that_was_recorded_without_its_blueprint_gets_it_when_it_goes_on(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+    await recording.until_recorded(run, BLUEPRINT)
+    with recording.store.engine.begin() as connection:  # as a recorder of the version before has left it
+        connection.execute(delete(ENTRIES).where(ENTRIES.c.type == BLUEPRINT))
+        connection.execute(delete(BLUEPRINTS))
+    await recording.house.answered(run, "Rome")
+    await recording.house.output(run)
+    await recording.another().catch_up(run)
+    assert [one.type for one in recording.entries(run)].count(BLUEPRINT) == 1
+
+
+def test_the_document_goes_with_the_last_of_its_runs_that_is_erased(store: RecordStore) -> None:
+    for run in (RUN, OTHER):
+        store.keep_blueprint(run, DOCUMENT, NOON)
+    store.erase(RUN, NOON, "user:ana")
+    assert (store.blueprint(RUN), store.blueprint(OTHER)) == (None, DOCUMENT)
+    store.erase(OTHER, NOON, "user:ana")
+    assert documents(store) == 0 and verify(store, []).faults == []
+
+
+def test_a_document_that_was_changed_is_not_shown_and_is_found(store: RecordStore) -> None:
+    store.keep_blueprint(RUN, DOCUMENT, NOON)
+    with store.engine.begin() as connection:
+        connection.execute(update(BLUEPRINTS).values(document='{"name":"trip","steps":[]}'))
+    assert store.blueprint(RUN) is None
+    assert [(fault.fault, fault.run, fault.n) for fault in verify(store, []).faults] == [("changed", "trip-1", 0)]
+
+
+def test_a_document_that_was_removed_is_found(store: RecordStore) -> None:
+    store.keep_blueprint(RUN, DOCUMENT, NOON)
+    with store.engine.begin() as connection:
+        connection.execute(delete(BLUEPRINTS))
+    assert [fault.fault for fault in verify(store, []).faults] == ["changed"]
+
+
+async def test_a_blueprint_that_this_version_cannot_read_says_so(recording: Recording) -> None:
+    client = recording.house.client
+    recording.store.keep_blueprint(RecordedRun(client.namespace, "old-1", "first"), {"nmae": "x"}, NOON)
+    with pytest.raises(BadInput, match="another version"):
+        await Record(recording.store, client).blueprint("old-1")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    """The place of a record that was made by the version before."""
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(OLD.read_text())
+    connection.close()
+    return f"sqlite:{path}"
+
+
+def test_a_record_of_the_version_before_is_opened_and_written_to(old: str) -> None:
+    store = open_store(old)
+    assert [one.type for one in store.entries()][-1] == ENDED
+    assert store.blueprint(RUN) is None
+    store.append(RUN, [entry(9)])
+    store.keep_blueprint(OTHER, DOCUMENT, NOON)
+    assert (store.blueprint(OTHER), store.last()) == (DOCUMENT, 7)
+    assert verify(store, [KEY.public]).faults == []
+    store.close()
+
+
+async def test_a_record_of_the_version_before_is_read_as_it_is(recording: Recording, old: str) -> None:
+    store = read_store(old)
+    assert store is not None and store.blueprint(RUN) is None
+    assert verify(store, [KEY.public]).faults == []
+    with pytest.raises(UnknownRun):
+        await recording.house.runs.with_archive(Record(store, recording.house.client)).blueprint("trip-1")
+    store.close()

@@ -1,0 +1,161 @@
+"""The recorder: what it reads of running and ended runs, each event once, at no cost in a history."""
+
+from __future__ import annotations
+
+import yaml
+
+from holdfast.client.record.entries import ENDED, GAP
+from holdfast.client.record.story import story
+from tests.boundaries.test_cancel import written
+from tests.conftest import until
+from tests.people.test_verify import AGENTS, BACK, ask
+from tests.record.ground import ASK, LOOP, Recording
+
+
+async def test_a_run_that_was_parked_before_is_recorded(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+    entries = await recording.until_recorded(run, "question.asked")
+    assert [entry.type for entry in entries if entry.offset is not None] == [
+        "run.started",
+        "step.started",
+        "question.asked",
+    ]
+
+
+async def test_an_open_question_is_recorded_as_it_is_shown(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    question = await recording.house.one(run)
+    [asked] = [e for e in await recording.until_recorded(run, "question.asked") if e.type == "question.asked"]
+    assert (asked.question, asked.shown) == (question.id, question.model_dump(mode="json"))
+
+
+LONG = "Which one? " + "A word. " * 100
+CHOICE = f"""
+name: choice
+steps:
+  - kind: loop
+    name: twice
+    loop:
+      max_loops: 3
+      checkpoint_every: 1
+      body: [{{kind: hitl, name: pick, message: "{LONG}", ask: decision, options: [warm, formal]}}]
+"""
+
+
+async def test_questions_that_closed_before_the_recorder_came_are_recorded_in_full(recording: Recording) -> None:
+    run, shown = await recording.house.start(CHOICE), []
+    for _ in range(3):
+        shown.append(await recording.house.one(run))
+        await recording.house.answer(run, "warm", shown[-1])
+    await recording.house.output(run)
+    asked = [one for one in await recording.until_recorded(run, ENDED) if one.type == "question.asked"]
+    assert [one.shown for one in asked] == [question.model_dump(mode="json") for question in shown]
+    assert len(shown[0].message) > 256 and [option.id for option in shown[0].options] == ["warm", "formal"]
+
+
+async def test_the_events_are_those_of_the_run(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.answered(run, "Rome")
+    await recording.house.output(run)
+    entries = await recording.until_recorded(run, ENDED)
+    assert [entry.to_event() for entry in entries if entry.offset is not None] == await recording.house.runs.events(run)
+
+
+async def test_every_event_is_recorded_once(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+    first = await recording.until_recorded(run, "question.asked")
+    again = recording.another()
+    await again.round()
+    assert recording.entries(run) == first
+
+
+async def test_a_run_that_goes_on_is_recorded_further(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+    await recording.until_recorded(run, "question.asked")
+    await recording.house.answered(run, "Rome")
+    answered = next(e for e in await recording.until_recorded(run, "question.answered") if e.offset == 3)
+    assert (answered.type, answered.data["content"]) == ("question.answered", "Rome")
+
+
+async def test_a_loop_that_continued_as_new_is_recorded_whole(recording: Recording) -> None:
+    run = await recording.house.start(LOOP)
+    await recording.house.answered(run, "a", "b", "c", "stop")
+    await recording.house.output(run)
+    entries = await recording.until_recorded(run, ENDED)
+    inner = [entry for entry in entries if entry.workflow != run]
+    assert [entry.offset for entry in inner] == list(range(len(inner)))
+    assert [entry.data["iteration"] for entry in inner if entry.type == "loop.iteration"] == [1, 2, 3, 4]
+
+
+async def test_the_end_is_recorded_with_its_outcome(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.answered(run, "Rome")
+    await recording.house.output(run)
+    end = (await recording.until_recorded(run, ENDED))[-1]
+    assert end.data == {"status": "completed", "how": "completed"}
+    assert end.content and end.content["outcome"]["output"] == "Rome"
+
+
+async def test_a_terminated_run_is_recorded_with_its_end(recording: Recording) -> None:
+    run = await recording.house.start(LOOP)
+    await recording.house.one(run)
+    await recording.house.runs.cancel(run, force=True)
+    entries = await recording.until_recorded(run, ENDED)
+    assert "question.asked" in [entry.type for entry in entries]
+    assert [entry.data for entry in entries if entry.type == ENDED] == [{"status": "failed", "how": "terminated"}]
+
+
+async def test_recording_costs_no_event_in_a_history(recording: Recording) -> None:
+    run = await recording.house.start(LOOP)
+    await recording.house.one(run)
+    before = [len(history.events) for history in await recording.house.histories(run)]
+    await recording.until_recorded(run, "question.asked")
+    assert [len(history.events) for history in await recording.house.histories(run)] == before
+
+
+async def test_a_refused_signal_is_recorded(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+    await recording.house.runs.handle(run).signal("answer", {"question": "nonsense", "content": "x"})
+    [refused] = [e for e in await recording.until_recorded(run, "answer.refused") if e.type == "answer.refused"]
+    assert (refused.data["code"], refused.data["via"]) == ("unknown_question", "signal")
+
+
+async def test_of_two_recorders_one_records(recording: Recording) -> None:
+    other = recording.another()
+    assert recording.recorder.lease.hold()
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+    await other._round_if_ours()
+    assert recording.entries(run) == []
+
+
+async def is_listed(recording: Recording, run: str) -> bool:
+    """Note what has closed, as the recorder does; return whether the run is in it."""
+    await recording.recorder._list_closed()
+    return run in {progress.workflow for progress in recording.recorder.progress.unread(1000)}
+
+
+async def test_a_run_that_temporal_forgot_leaves_a_gap(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.answered(run, "Rome")
+    await recording.house.output(run)
+    await until(lambda: is_listed(recording, run), "visibility to list the end")
+    recording.house.started.remove(run)
+    await recording.forget(run)
+    gap = (await recording.until_recorded(run, GAP))[-1]
+    assert gap.data == {"first": 0, "until": None}
+
+
+async def test_an_answer_that_an_agent_gave_back_stands_in_the_story(recording: Recording) -> None:
+    recording.house.script(yaml.safe_dump({"ask": [BACK]}))
+    run = await recording.house.start(written(ask(), agents=AGENTS))
+    await recording.house.answered(run, "here", "there")
+    await recording.house.output(run)
+    rows = story(await recording.until_recorded(run, ENDED))
+    assert [(row.action, row.by) for row in rows if row.action == "verify"] == [("verify", "editor")] * 2
+    verdicts = [row.content for row in rows if row.action == "verify"]
+    assert [verdict["given_back"] for verdict in verdicts] == [True, False]

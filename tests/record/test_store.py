@@ -1,0 +1,92 @@
+"""The store: each entry once, in the order of writing; migrations, the lease, the feed."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from holdfast.client.record.feed import Feed
+from holdfast.client.record.lease import Lease
+from holdfast.client.record.store import RecordStore, open_store, read_store
+from holdfast.client.record.tables import METADATA
+from tests.record.ground import RUN, entry, filled
+
+
+def test_the_migrations_make_the_tables(store: RecordStore) -> None:
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+
+
+def test_a_record_is_opened_again_with_what_it_holds(store: RecordStore, tmp_path: Path) -> None:
+    filled(store, 2)
+    assert open_store(f"sqlite:{tmp_path / 'record.sqlite'}").last() == 2
+
+
+def test_nothing_is_read_where_nothing_was_recorded(tmp_path: Path) -> None:
+    assert read_store(f"sqlite:{tmp_path / 'none.sqlite'}") is None
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_the_file_is_for_its_owner_alone(store: RecordStore, tmp_path: Path) -> None:
+    assert stat.S_IMODE((tmp_path / "record.sqlite").stat().st_mode) == 0o600
+
+
+def test_an_entry_comes_back_as_it_was_written(store: RecordStore) -> None:
+    store.append(RUN, [entry(0, "step.started", name="städte", kind="hitl")])
+    [recorded] = store.entries()
+    assert (recorded.run, recorded.blueprint, recorded.workflow, recorded.offset) == ("trip-1", "trip", "trip-1", 0)
+    assert recorded.to_event().data.to_json() == {"name": "städte", "kind": "hitl"}
+
+
+def test_a_key_is_recorded_once(store: RecordStore) -> None:
+    assert store.append(RUN, [entry(0), entry(1), entry(1)]) == 2
+    assert store.append(RUN, [entry(1), entry(2)]) == 1
+    assert [recorded.offset for recorded in store.entries()] == [0, 1, 2]
+
+
+def test_several_writers_leave_no_gap_in_the_numbers(store: RecordStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        runs = [replace(RUN, first_run=f"first-{n}") for n in range(8)]
+        list(pool.map(lambda run: [store.append(run, [entry(n)]) for n in range(10)], runs))
+    assert [recorded.id for recorded in store.entries()] == list(range(1, 81))
+
+
+def test_a_run_id_that_is_used_again_is_another_run(store: RecordStore) -> None:
+    filled(store, 1)
+    again = replace(RUN, first_run="first-2")
+    filled(store, 1, again)
+    assert store.run("default", "trip-1") == again
+
+
+def test_one_of_two_holds_the_lease(store: RecordStore) -> None:
+    first, second = Lease(store, "recorder"), Lease(store, "recorder")
+    assert (first.hold(), second.hold(), first.hold()) == (True, False, True)
+
+
+def test_a_lease_is_free_after_its_end(store: RecordStore) -> None:
+    first, second = Lease(store, "recorder", seconds=-1), Lease(store, "recorder")
+    assert (first.hold(), second.hold(), first.hold()) == (True, True, False)
+
+
+def test_a_released_lease_is_free_at_once(store: RecordStore) -> None:
+    first, second = Lease(store, "recorder"), Lease(store, "recorder")
+    first.hold()
+    first.release()
+    assert second.hold()
+
+
+async def test_a_feed_goes_on_where_its_reader_was(store: RecordStore) -> None:
+    filled(store, 3)
+    page = await Feed(store, "notices").page()
+    await Feed(store, "notices").advance(page[1])
+    assert [recorded.offset for recorded in await Feed(store, "notices").page()] == [2]
+
+
+async def test_a_feed_gives_the_types_that_its_reader_wants(store: RecordStore) -> None:
+    store.append(RUN, [entry(0), entry(1, "question.asked", id="q"), entry(2)])
+    assert [recorded.offset for recorded in await Feed(store, "notices", ["question.asked"]).page()] == [1]

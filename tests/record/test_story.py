@@ -1,0 +1,101 @@
+"""`history`, `comment`, `erase`: what people read of the record and do to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.command import TONE, Holdfast, with_worker
+from tests.server import COMMANDS, NAME
+
+
+@pytest.fixture(scope="module")
+def recorded(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holdfast]:
+    """Commands in a folder whose configuration names a record."""
+    folder = tmp_path_factory.mktemp("record")
+    (folder / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
+    with with_worker(folder, server, NAME + COMMANDS) as command:
+        yield command
+
+
+def answered(holdfast: Holdfast) -> str:
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "warm", "--by", "ana", "--comment", "kinder")
+    holdfast("answer", run, "Dear all", "--by", "bob")
+    return str(run)
+
+
+def test_the_history_names_steps_and_questions(recorded: Holdfast) -> None:
+    run = answered(recorded)
+    rows = recorded("history", run, "--json").json
+    assert [(row["step"], row["message"], row["by"], row["content"]) for row in rows] == [
+        ("tone", "Which tone?", "user:ana", "warm"),
+        ("title", "A title?", "user:bob", "Dear all"),
+    ]
+    assert "Which tone?" in recorded("history", run).out
+
+
+def test_a_refused_answer_stands_in_the_history(recorded: Holdfast) -> None:
+    run = recorded.park(TONE)["run"]
+    assert recorded("answer", run, "purple", "--by", "eve").code == 4
+    [row] = [row for row in recorded("history", run, "--json").json if row["action"] == "refuse"]
+    assert (row["by"], row["content"].partition(":")[0]) == ("user:eve", "invalid_answer")
+
+
+def test_a_comment_stands_in_the_history_with_its_question(recorded: Holdfast) -> None:
+    run = recorded.park(TONE)["run"]
+    assert recorded("comment", run, "tone", "Bob knows", "--by", "ana").code == 0
+    [row] = recorded("history", run, "--json").json
+    assert (row["action"], row["message"], row["comment"]) == ("comment", "Which tone?", "Bob knows")
+
+
+def test_a_comment_on_no_question_is_refused(recorded: Holdfast) -> None:
+    run = recorded.park(TONE)["run"]
+    ran = recorded("comment", run, "nonsense", "x")
+    assert (ran.code, "no question 'nonsense'" in ran.err) == (2, True)
+
+
+def test_a_run_is_exported_as_lines_and_as_a_table(recorded: Holdfast) -> None:
+    run = answered(recorded)
+    lines = recorded("history", run, "--jsonl").lines
+    rows = list(csv.DictReader(io.StringIO(recorded("history", run, "--csv").out)))
+    assert [(line["id"], line["type"]) for line in lines] == [(int(row["id"]), row["type"]) for row in rows]
+    assert [json.loads(row["content"]) for row in rows] == [line["content"] for line in lines]
+
+
+def test_a_record_is_verified_and_its_checkpoint_kept_elsewhere(recorded: Holdfast, tmp_path: Path) -> None:
+    answered_run = answered(recorded)
+    recorded("history", answered_run)
+    (tmp_path / "checkpoint.json").write_text(recorded("history", "--checkpoint").out)
+    ran = recorded("history", "--verify", "--against", str(tmp_path / "checkpoint.json"), "--json")
+    assert (ran.code, ran.json["ok"], ran.json["faults"]) == (0, True, [])
+
+
+def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
+    run = answered(recorded)
+    recorded("history", run)
+    assert recorded("erase", run, "--json").json["erased"] > 5
+    rows = recorded("history", run, "--json").json
+    assert [(row["action"], row["by"], row["content"]) for row in rows] == [("accept", None, None)] * 2
+    assert recorded("history", "--verify").code == 0
+
+
+def test_a_run_under_way_is_not_erased(recorded: Holdfast) -> None:
+    run = recorded.park(TONE)["run"]
+    recorded("history", run)
+    assert recorded("erase", run).code == 2
+
+
+SECRET = "name: key\nsteps: [{kind: hitl, name: key, ask: secret, message: The key?}]\n"
+
+
+def test_no_secret_is_in_the_record(recorded: Holdfast) -> None:
+    run = recorded.park(SECRET)["run"]
+    assert recorded("answer", run, "hunter2-in-clear").code == 0
+    assert "key" in recorded("history", run).out
+    assert not any(b"hunter2" in file.read_bytes() for file in recorded.folder.glob("record.sqlite*"))

@@ -1,0 +1,164 @@
+"""Verification finds what was changed, removed or put in behind the record's back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import delete, insert, select, update
+
+from holdfast.client.record.checkpoints import RecordCheckpoint, is_due, seal
+from holdfast.client.record.engine import writing
+from holdfast.client.record.keys import SigningKey
+from holdfast.client.record.store import RecordStore
+from holdfast.client.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
+from holdfast.client.record.verification import RecordCheck, verify
+from tests.record.ground import KEY, NOON, RUN, entry, filled
+
+OTHER = replace(RUN, run="trip-2", first_run="first-2")
+
+
+@pytest.fixture
+def sealed(store: RecordStore) -> RecordStore:
+    """A record of two runs of five entries, with a checkpoint."""
+    filled(store, 5)
+    filled(store, 5, OTHER)
+    seal(store, KEY, NOON)
+    return store
+
+
+def tamper(store: RecordStore, *statements: Any) -> None:
+    with writing(store.engine) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def checked(store: RecordStore, exported: RecordCheckpoint | None = None) -> RecordCheck:
+    return verify(store, [KEY.public], exported)
+
+
+def faults(store: RecordStore, exported: RecordCheckpoint | None = None) -> set[tuple[str, str]]:
+    return {(fault.fault, fault.run) for fault in checked(store, exported).faults}
+
+
+def at(n: int) -> Any:
+    return (ENTRIES.c.first_run == RUN.first_run) & (ENTRIES.c.n == n)
+
+
+def test_a_record_as_it_was_written_is_whole(sealed: RecordStore) -> None:
+    assert checked(sealed) == RecordCheck([], entries=10, checkpoints=1, uncovered=0)
+
+
+def test_entries_after_the_last_checkpoint_are_counted(sealed: RecordStore) -> None:
+    sealed.append(RUN, [entry(5), entry(6)])
+    assert checked(sealed) == RecordCheck([], entries=12, checkpoints=1, uncovered=2)
+
+
+def test_a_changed_content_is_found(sealed: RecordStore) -> None:
+    tamper(sealed, update(ENTRIES).where(at(2)).values(content='{"data":{"by":"user:eve"}}'))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def test_a_changed_time_is_found(sealed: RecordStore) -> None:
+    tamper(sealed, update(ENTRIES).where(at(2)).values(at="2020-01-01T00:00:00.000000+00:00"))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def test_a_content_that_was_removed_without_an_erasure_is_found(sealed: RecordStore) -> None:
+    tamper(sealed, update(ENTRIES).where(at(2)).values(content=None, salt=None))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def test_a_missing_entry_is_found(sealed: RecordStore) -> None:
+    tamper(sealed, delete(ENTRIES).where(at(2)))
+    assert ("missing", "trip-1") in faults(sealed)
+
+
+def test_missing_last_entries_are_found(sealed: RecordStore) -> None:
+    tamper(sealed, delete(ENTRIES).where(at(4)), update(RUNS).values(entries=4))
+    assert faults(sealed) == {
+        ("truncated", "trip-1"),
+    }
+
+
+def test_a_missing_run_is_found(sealed: RecordStore) -> None:
+    tamper(
+        sealed,
+        delete(ENTRIES).where(ENTRIES.c.first_run == OTHER.first_run),
+        delete(RUNS).where(RUNS.c.first_run == OTHER.first_run),
+    )
+    assert faults(sealed) == {("missing_run", "of first run first-2")}
+
+
+def test_an_entry_that_was_put_in_is_found(sealed: RecordStore) -> None:
+    with sealed.engine.connect() as connection:
+        row = dict(connection.execute(select(ENTRIES).where(at(4))).one()._mapping)
+    tamper(
+        sealed,
+        delete(ENTRIES).where(ENTRIES.c.id == 10),
+        insert(ENTRIES).values(**row | {"id": 10, "n": 5, "key": "x"}),
+    )
+    assert ("inserted", "trip-1") in faults(sealed)
+
+
+def test_a_chain_that_was_written_anew_is_found(sealed: RecordStore) -> None:
+    """With every hash made again, only the signature of the checkpoint tells."""
+    tamper(
+        sealed,
+        delete(ENTRIES).where(ENTRIES.c.first_run == RUN.first_run),
+        delete(RUNS).where(RUNS.c.first_run == RUN.first_run),
+    )
+    sealed.append(RUN, [entry(n, by="user:eve") for n in range(5)])
+    assert ("changed", "trip-1") in faults(sealed)
+
+
+def test_a_changed_checkpoint_is_found(sealed: RecordStore) -> None:
+    tamper(sealed, update(CHECKPOINTS).values(body=CHECKPOINTS.c.body + " "))
+    assert faults(sealed) == {("checkpoint", "")}
+
+
+def test_a_missing_checkpoint_is_found(sealed: RecordStore) -> None:
+    sealed.append(RUN, [entry(5)])
+    seal(sealed, KEY, NOON)
+    tamper(sealed, delete(CHECKPOINTS).where(CHECKPOINTS.c.number == 1))
+    assert ("checkpoint", "") in faults(sealed)
+
+
+def test_a_checkpoint_of_another_key_is_not_believed(store: RecordStore) -> None:
+    filled(store, 1)
+    seal(store, SigningKey(Ed25519PrivateKey.generate()), NOON)
+    assert faults(store) == {("checkpoint", "")}
+
+
+def test_a_record_that_was_cut_back_is_found_by_an_exported_checkpoint(sealed: RecordStore) -> None:
+    sealed.append(RUN, [entry(5)])
+    exported = seal(sealed, KEY, NOON)
+    tamper(
+        sealed,
+        delete(CHECKPOINTS).where(CHECKPOINTS.c.number == 2),
+        delete(ENTRIES).where(at(5)),
+        update(RUNS).where(RUNS.c.first_run == RUN.first_run).values(entries=5, sealed=5),
+        update(COUNTERS).values(value=10),
+    )
+    assert (faults(sealed), faults(sealed, exported)) == (set(), {("truncated", "")})
+
+
+def test_an_erased_run_is_whole_and_its_content_is_in_no_file(sealed: RecordStore, tmp_path) -> None:
+    sealed.append(RUN, [entry(5, text="the-private-word")])
+    assert sealed.erase(RUN, NOON, "user:ana") == 6
+    assert faults(sealed) == set()
+    assert not any(b"the-private-word" in file.read_bytes() for file in tmp_path.glob("record.sqlite*"))
+
+
+def test_a_checkpoint_is_due_after_a_number_of_entries(store: RecordStore) -> None:
+    seal_now = filled(store, 1) and seal(store, KEY, NOON)
+    filled(store, 1_000)
+    assert seal_now and not is_due(store, NOON)
+    filled(store, 1_001)
+    assert is_due(store, NOON)
+
+
+def test_nothing_new_needs_no_checkpoint(sealed: RecordStore) -> None:
+    assert seal(sealed, KEY, NOON) is None

@@ -1,0 +1,235 @@
+"""Answers through the form of a question: each kind, refusals that keep what was typed, claims, races. No browser."""
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+
+from holdfast.client import tree, workers
+from holdfast.client.serve.addresses import question_address
+from holdfast.protocol.questions import Question
+from tests.conftest import Harness, worker_for
+from tests.serve.pages import desk, started
+
+BOOKING = {"f:name": "Ms Sato", "f:from": "2026-12-01", "f:nights": "3", "f:room": "1", "f:guests#": "1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "do", "texts", "output"),
+    [
+        ("text", "answer", {"f:": "Warm 'and' <calm> & é"}, "Warm 'and' <calm> & é"),
+        ("clarify", "answer", {"choice": "warm"}, "warm"),
+        ("clarify", "answer", {"own": "like a poem"}, "like a poem"),
+        ("permit", "grant:once", {}, {"granted": True, "scope": "once"}),
+        ("permit", "grant:run", {"reason": "fine"}, {"granted": True, "scope": "run", "reason": "fine"}),
+        ("permit", "no", {"reason": "not today"}, {"granted": False, "reason": "not today"}),
+        ("hold", "go_on", {}, None),
+    ],
+)
+async def test_each_kind_is_answered(house: Harness, name, do, texts, output) -> None:
+    question = await started(house, name)
+    async with desk(house) as ana:
+        answer = await ana.send(question, do, **texts)
+    assert answer.status_code == 303
+    assert await house.output(question.run) == output
+
+
+async def test_a_form_that_is_sent_again_counts_once_and_says_the_same(house: Harness) -> None:
+    question = await started(house, "text")
+    address = question_address(question)
+    async with desk(house) as ana:
+        form = {**await ana.hidden(question), "do": "answer", "f:": "Warm"}
+        twice = [(await ana.client.post(address, data=form)).status_code for _ in range(2)]
+        other = await ana.client.post(address, data={**form, "key": "another"})
+    assert (twice, other.status_code) == ([303, 303], 409)
+
+
+async def test_an_answer_that_no_worker_has_received_is_not_called_accepted(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "UPDATE_LIMIT", timedelta(seconds=1))
+    monkeypatch.setattr(workers, "ALIVE_SECONDS", 0)  # the worker is taken for dead as soon as it does not answer
+    away = Harness(house.client, "away", house.folder)
+    async with desk(away) as ana:
+        async with worker_for(house.client, "away"):
+            question = await started(away, "text")
+            form = {**await ana.hidden(question), "do": "answer", "f:": "Warm"}
+        sent = await ana.client.post(question_address(question), data=form)
+        assert (sent.status_code, "no worker has received it yet" in sent.text) == (202, True)
+        async with worker_for(house.client, "away"):
+            assert await away.output(question.run) == "Warm"
+
+
+async def test_a_form_becomes_an_object(house: Harness) -> None:
+    question = await started(house, "form")
+    async with desk(house) as ana:
+        assert (await ana.send(question, "answer", **BOOKING, **{"f:guests[0].name": "Bo"})).status_code == 303
+    output = await house.output(question.run)
+    assert output == {
+        "name": "Ms Sato",
+        "from": "2026-12-01",
+        "nights": 3,
+        "room": "double",
+        "guests": [{"name": "Bo"}],
+    }
+
+
+async def test_a_refused_form_keeps_everything_with_the_reason_at_its_field(house: Harness) -> None:
+    question = await started(house, "form")
+    wrong = {**BOOKING, "f:nights": "0", "f:code": "abc", "f:guests[0].age": "old"}
+    async with desk(house) as ana:
+        page = await ana.send(question, "answer", **wrong)
+        assert page.status_code == 422
+        again = await ana.send(question, "answer", **{**wrong, "f:guests[0].age": "3", "f:guests[0].name": "Bo"})
+    assert 'value="Ms Sato"' in page.text and 'value="old"' in page.text
+    assert re.search(r'id="f-guests-0-age-problem">write a whole number', page.text)
+    assert re.search(r'id="f-nights-problem">must be at least 1', again.text)
+    assert re.search(r'id="f-code-problem">must match the pattern', again.text)
+
+
+async def test_a_list_grows_without_a_script(house: Harness) -> None:
+    question = await started(house, "form")
+    async with desk(house) as ana:
+        page = await ana.client.post(
+            f"/questions/{question.run}/{question.id}", data={"change": "add:f:guests", "f:name": "X"}
+        )
+    assert page.status_code == 200 and 'name="f:guests[0].name"' in page.text and 'value="X"' in page.text
+
+
+async def test_a_quorum_waits_for_the_second(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house) as ana:
+        await ana.send(question, "answer", choice="now")
+        page = await ana.get(f"/questions/{question.run}/{question.id}")
+    assert "You have accepted." in page.text and "1 of 2 accepted" in page.text
+    async with desk(house, "bob") as bob:
+        await bob.send(question, "answer", choice="now")
+    assert await house.output(question.run) == "now"
+
+
+async def test_a_review_is_edited_after_a_look_at_what_changed(house: Harness) -> None:
+    question = await started(house, "review")
+    edited = {"f:subject": "New", "f:body": "Dear Ms Sato", "f:copies": "3", "f:tags": "party\noffice"}
+    async with desk(house) as ana:
+        preview = await ana.send(question, "preview", **edited)
+        assert re.search(r'class="added">\+\s*&#34;subject&#34;: &#34;New', preview.text)
+        assert (await ana.send(question, "verdict:edited", **{**edited, "f:copies": "0"})).status_code == 422
+        assert (await ana.send(question, "verdict:edited", **edited)).status_code == 303
+    output = await house.output(question.run)
+    assert output["verdict"] == "edited" and output["payload"]["subject"] == "New"
+
+
+@pytest.mark.parametrize("verdict", ["unchanged", "rejected"])
+async def test_a_review_takes_its_verdicts(house: Harness, verdict: str) -> None:
+    question = await started(house, "review")
+    async with desk(house) as ana:
+        await ana.send(question, f"verdict:{verdict}", reason="so")
+    answered = next(event for event in await house.runs.events(question.run) if event.type == "question.answered")
+    assert verdict in json.dumps(answered.data.content)
+
+
+async def test_a_secret_goes_into_the_store_and_never_into_a_page(house: Harness) -> None:
+    question = await started(house, "secret")
+    async with desk(house) as ana:
+        wrong = await ana.send(question, "answer", **{"s:PROXY": "hunter2-proxy"})
+        assert wrong.status_code == 422 and "hunter2" not in wrong.text and "is missing" in wrong.text
+        await ana.send(question, "answer", **{"s:TOKEN": "hunter2"})
+        closed = await ana.get(f"/questions/{question.run}/{question.id}")
+    assert "hunter2" not in closed.text and "secret store" in closed.text
+    assert [file.read_text() for file in (house.folder / "secrets").iterdir()] == ["hunter2"]
+    for history in await house.histories(question.run):
+        assert "hunter2" not in history.to_json()
+
+
+async def test_a_context_is_edited_at_a_breakpoint(house: Harness) -> None:
+    text = """
+context_schema: {type: object, properties: {n: {type: integer}}}
+context: {n: 1}
+steps: [{kind: hitl, name: x, ask: hold, message: m, interrupt_before: true}]
+"""
+    run = await house.start(text)
+    question = await house.one(run)
+    async with desk(house) as ana:
+        wrong = await ana.send(question, "answer", **{"f:": '{"n": "x"}'})
+        assert wrong.status_code == 422 and "must be a whole number" in wrong.text
+        broken = await ana.send(question, "answer", **{"f:": '{"n": 1,}'})
+        assert "line 1, column 9" in broken.text
+        assert (await ana.send(question, "answer", **{"f:": '{"n": 21}'})).status_code == 303
+    assert (await house.runs.context(await house.runs.standing(run))) == {"n": 21}
+
+
+@pytest.mark.parametrize(("name", "do"), [("text", "decline"), ("text", "cancel"), ("permit", "cancel")])
+async def test_a_person_declines_or_cancels_with_a_reason(house: Harness, name: str, do: str) -> None:
+    question = await started(house, name)
+    async with desk(house) as ana:
+        assert (await ana.send(question, do, comment="not mine")).status_code == 303
+        page = (await ana.get(f"/questions/{question.run}/{question.id}")).text
+    assert "not mine" in page and ("Declined" in page or "Cancelled" in page)
+
+
+@pytest.mark.parametrize("do", ["", "grant:always!", "verdict:edited", "answer", "stay", "grant:"])
+async def test_a_permission_is_given_by_its_buttons_alone(house: Harness, do: str) -> None:
+    question = await started(house, "permit")
+    async with desk(house) as ana:
+        page = await ana.send(question, do, **{"f:": '{"granted": true}', "choice": "yes"})
+    assert page.status_code == 200
+    assert [open_.id for open_ in await house.asked(question.run)] == [question.id]
+
+
+async def test_the_form_counts_once_however_often_it_is_sent(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house) as ana:
+        page = (await ana.get(f"/questions/{question.run}/{question.id}")).text
+        hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
+        for _ in range(2):
+            data = {**hidden, "do": "answer", "choice": "now"}
+            answer = await ana.client.post(f"/questions/{question.run}/{question.id}", data=data)
+            assert answer.status_code == 303
+    assert (await house.one(question.run)).answers_so_far == 1
+
+
+async def test_an_answer_to_what_has_changed_is_refused_and_kept(house: Harness) -> None:
+    question = await started(house, "text")
+    data = {"do": "answer", "f:": "typed long ago", "digest": "0" * 16, "key": "k1"}
+    async with desk(house) as ana:
+        page = await ana.client.post(f"/questions/{question.run}/{question.id}", data=data)
+    assert page.status_code == 409 and "has changed" in page.text and "typed long ago" in page.text
+    assert f'value="{question.digest}"' in page.text
+
+
+async def test_somebody_else_s_answer_is_refused_with_the_reason(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house, "mallory") as mallory:
+        page = await mallory.send(question, "answer", choice="now")
+    assert page.status_code == 403 and "user:mallory may not answer it" in page.text and "checked" in page.text
+
+
+async def test_a_claim_keeps_a_question_until_it_is_released(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house) as ana, desk(house, "bob") as bob:
+        assert (await ana.send(question, "claim")).status_code == 303
+        refused = await bob.send(question, "answer", choice="now")
+        assert refused.status_code == 403 and "ana" in refused.text
+        await ana.send(question, "release")
+        assert (await bob.send(question, "answer", choice="now")).status_code == 303
+
+
+async def test_a_question_is_given_to_somebody_else(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house) as ana:
+        assert (await ana.send(question, "delegate", to="cem")).status_code == 303
+        assert (await ana.send(question, "answer", choice="now")).status_code == 403
+    assert "user:cem" in (await house.one(question.run)).assignees
+
+
+async def test_the_page_of_a_closed_question_shows_the_next_one(house: Harness) -> None:
+    run = await house.start(
+        "steps: [{kind: hitl, name: a, message: First?}, {kind: hitl, name: b, message: And then?}]"
+    )
+    question = await house.one(run)
+    async with desk(house) as ana:
+        await ana.send(question, "answer", **{"f:": "one"})
+        second: Question = await house.one(run)
+        page = (await ana.get(f"/questions/{run}/{question.id}")).text
+    assert "Answered" in page and f"/questions/{run}/{second.id}" in page and "And then?" in page

@@ -1,0 +1,95 @@
+"""The codec server: by it Temporal's tools read encrypted payloads, for those whom `[encryption] readers` names."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+from google.protobuf.json_format import MessageToDict, Parse
+from temporalio.api.common.v1 import Payloads
+from temporalio.client import Client
+
+from holdfast.client.config.sections import EncryptionSection
+from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.serve.site import Site
+from tests.conftest import Harness
+from tests.encryption.test_runs import MARK, OLD, house_of, secretive
+from tests.serve.ground import WHO, app_of, client_of, person, served, site_of_house
+
+DECODE = "/api/codec/decode"
+UI = "https://temporal.example.com"
+SETTINGS = EncryptionSection(readers=["user:ana", "group:ops"], ui=UI)
+ASK = f"""
+name: ask
+steps:
+  - {{kind: hitl, name: ask, message: "Is {MARK} right?"}}
+"""
+
+
+@pytest.fixture
+def site(temporal: Client, tmp_path: Path) -> Site:
+    house = Harness(secretive(temporal, tmp_path, OLD), "none", tmp_path)
+    return site_of_house(house, encryption=SETTINGS, groups={"ops": ["user:bob"]})
+
+
+async def encoded(site: Site, *values: object) -> dict[str, object]:
+    payloads = Payloads(payloads=await site.runs.client.data_converter.encode(values))
+    assert MARK.encode() not in payloads.SerializeToString()
+    return MessageToDict(payloads)
+
+
+async def test_a_reader_sees_small_and_large_values(site: Site) -> None:
+    async with client_of(site) as browser:
+        reply = await browser.post(DECODE, json=await encoded(site, MARK, MARK * 9000))
+        payloads = Parse(reply.text, Payloads()).payloads
+    assert [payload.data.decode() for payload in payloads] == [f'"{MARK}"', f'"{MARK * 9000}"']
+
+
+@pytest.mark.parametrize(("who", "status"), [("ana", 200), ("bob", 200), ("eve", 403), ("-", 401)])
+async def test_nobody_else_does(site: Site, who: str, status: int) -> None:
+    async with client_of(site, person("bob")) as browser:
+        reply = await browser.post(DECODE, json=await encoded(site, MARK), headers={WHO: who})
+    assert reply.status_code == status
+    assert status == 200 or "data" not in reply.text
+
+
+async def test_only_the_pages_of_the_ui_may_read_it_in_a_browser(site: Site) -> None:
+    async with client_of(site) as browser:
+        for origin, allowed in ((UI, UI), ("https://evil.example.com", None)):
+            asked = await browser.options(DECODE, headers={"Origin": origin, WHO: "-"})
+            given = await browser.post(DECODE, json=await encoded(site, MARK), headers={"Origin": origin})
+            for reply in (asked, given):
+                assert reply.headers.get("Access-Control-Allow-Origin") == allowed
+
+
+@pytest.mark.parametrize("content", ["{", '{"payloads": 3}', '{"payload": []}', "\xff"])
+async def test_what_is_no_payload_is_told(site: Site, content: str) -> None:
+    async with client_of(site) as browser:
+        reply = await browser.post(DECODE, content=content)
+    assert (reply.status_code, reply.json()["detail"][:31]) == (400, "the body must be payloads as JS")
+
+
+@pytest.mark.slow
+async def test_the_temporal_command_reads_a_run_by_it(temporal: Client, site: Site, tmp_path: Path) -> None:
+    async with house_of(temporal, tmp_path, OLD, f"test-{uuid.uuid4().hex[:8]}") as house:
+        run = await house.start(ASK)
+        await house.one(run)
+        await house.answer(run, f"{MARK} yes")
+        await house.result(run)
+    async with served(app_of(site)) as url:
+        address = temporal.service_client.config.target_host
+        command = ["workflow", "show", "-w", run, "--address", address, "--namespace", temporal.namespace, "-o", "json"]
+        plain, decoded = [await output_of(*command, *more) for more in ([], ["--codec-endpoint", f"{url}/api/codec"])]
+    assert MARK not in plain
+    assert MARK in decoded
+
+
+async def output_of(*words: str) -> str:
+    """What the command shows, with the data of its payloads."""
+    process = await asyncio.create_subprocess_exec(temporal_binary(), *words, stdout=asyncio.subprocess.PIPE)
+    shown = (await process.communicate())[0].decode()
+    return shown + str([base64.b64decode(data) for data in re.findall(r'"data": "([^"]*)"', shown)])

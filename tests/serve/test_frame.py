@@ -1,0 +1,39 @@
+"""The frame of every page: static files, errors, the look at any width."""
+
+import httpx
+import pytest
+from playwright.async_api import Browser
+
+from holdfast.client.config import Config
+from holdfast.client.serve.app import create_app
+from holdfast.client.serve.site import Site
+from tests.conftest import Harness
+from tests.serve.browser import WIDTHS, SignedIn, serious, served, too_wide
+
+
+def app_of(house: Harness) -> SignedIn:
+    return SignedIn(create_app(Site(Config(home=house.folder, folder=house.folder), house.runs)))
+
+
+async def test_static_files_are_served(house: Harness) -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app_of(house)), base_url="http://inbox") as client:
+        answer = await client.get("/static/style.css")
+    assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (200, "text/css")
+
+
+async def test_an_unknown_address_is_a_page_with_the_way_back(house: Harness) -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app_of(house)), base_url="http://inbox") as client:
+        answer = await client.get("/nowhere")
+    assert answer.status_code == 404 and 'href="/"' in answer.text and "<main" in answer.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_frame_fits_and_is_accessible(house: Harness, browser: Browser, scheme) -> None:
+    async with served(app_of(house)) as address:
+        for width in WIDTHS:
+            context = await browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            page = await context.new_page()
+            await page.goto(f"{address}/nowhere")
+            assert await too_wide(page) == [] and await serious(page) == []
+            await context.close()

@@ -1,0 +1,248 @@
+"""My questions: what is listed, in which order, and what a question's page says. Without a browser."""
+
+import asyncio
+import html
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast.client.runs import Runs
+from holdfast.client.serve.pages import inbox
+from holdfast.client.serve.pages.inbox import is_near, wanted_of
+from holdfast.client.serve.questions import OpenQuestionCache
+from holdfast.protocol.answers import Answer
+from tests.conftest import Harness, until, worker_for
+from tests.serve.pages import Desk, desk, inbox_of, started
+
+
+async def listed(desk: Desk, **query: str) -> list[str]:
+    """The messages of the list."""
+    page = (await desk.get("/", part="list", **query)).text
+    return [text.strip() for text in re.findall(r'<span class="what"[^>]*>([^<]*)<', page)]
+
+
+async def shown(desk: Desk, message: str, **query: str) -> bool:
+    """Whether a message is in the list; visibility knows it a moment after the run."""
+
+    async def is_listed() -> bool:
+        return message in await listed(desk, **query)
+
+    return bool(await until(is_listed, message))
+
+
+def hitl(message: str, more: str = "") -> str:
+    return f"steps: [{{kind: hitl, name: ask, message: '{message}'{more}}}]"
+
+
+async def test_an_empty_inbox_says_so(house: Harness) -> None:
+    async with desk(house, "nobody-at-all") as nobody:
+        page = (await nobody.get("/", **{"for": "mine"})).text
+    assert "No questions are assigned to you by name." in page
+
+
+async def test_a_question_is_listed_with_its_place(house: Harness) -> None:
+    await house.start(hitl("Which tone is right?"))
+    async with desk(house) as ana:
+        assert await shown(ana, "Which tone is right?")
+        page = (await ana.get("/")).text
+    assert "test › ask" in page and "anyone" in page
+
+
+@pytest.mark.parametrize(
+    ("assignees", "parts"),
+    [("'user:ana'", {"me", "mine"}), ("'group:editors'", {"me", "groups"}), ("", {"me", "anyone"})],
+)
+async def test_each_part_of_the_list_has_its_questions(house: Harness, assignees: str, parts: set[str]) -> None:
+    message = f"For {assignees or 'all'}?".replace("'", "")
+    await house.start(hitl(message, f", assignees: [{assignees}]" if assignees else ""))
+    async with desk(house) as ana:
+        await shown(ana, message, **{"for": "all"})
+        in_parts = {
+            part for part in ("me", "mine", "groups", "anyone") if message in await listed(ana, **{"for": part})
+        }
+    assert in_parts == parts
+
+
+async def test_what_waits_for_others_is_not_mine_to_see_among_mine(house: Harness) -> None:
+    await house.start(hitl("Only Bob?", ", assignees: ['user:bob']"))
+    async with desk(house) as ana:
+        await shown(ana, "Only Bob?", **{"for": "all"})
+        assert "Only Bob?" not in await listed(ana)
+
+
+async def test_a_search_looks_at_the_page_and_says_what_it_left_out(house: Harness) -> None:
+    await house.start(hitl("About the apples?"))
+    await house.start(hitl("About the pears?"))
+    async with desk(house) as ana:
+        await shown(ana, "About the apples?")
+        await shown(ana, "About the pears?")
+        page = (await ana.get("/", q="APPLES")).text
+    assert "About the apples?" in page and "About the pears?" not in page and "leaves out" in page
+
+
+async def test_the_nearest_deadline_comes_first(house: Harness) -> None:
+    for days in (3, 1, 2):
+        await house.start(hitl(f"Within {days} days?", f", timeout: {days}d, on_timeout: skip"))
+    await house.start(hitl("Without end?"))
+    async with desk(house) as ana:
+        await shown(ana, "Without end?")
+        for days in (1, 2, 3):
+            await shown(ana, f"Within {days} days?", due="7d")
+        messages = [text for text in await listed(ana, sort="deadline", due="7d") if text.startswith("Within")]
+        assert messages == ["Within 1 days?", "Within 2 days?", "Within 3 days?"]
+        assert "Without end?" not in await listed(ana, due="7d")
+
+
+async def test_a_page_with_many_questions_is_shown_part_by_part(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "MOST_SHOWN", 2)
+    body = "body: [{kind: hitl, name: ask, message: 'Part {{ item }}?'}]"
+    items = "iterable_input: [1, 2, 3, 4, 5], max_concurrency: 5"
+    run = await house.start(f"name: parts\nsteps: [{{kind: map, name: each, map: {{{items}, {body}}}}}]")
+    await house.asked(run, 5)
+    query, seen = {"for": "all", "blueprint": "parts"}, []
+    async with desk(house) as ana:
+        await until(lambda: listed(ana, **query), "the list")
+        for _ in range(3):
+            seen.append(await listed(ana, **query))
+            page = html.unescape((await ana.get("/", **query)).text)
+            query["from"] = (re.findall(r"from=(\d+)[^>]*>Next", page) or ["none"])[0]
+    assert [len(messages) for messages in seen] == [2, 2, 1] and query["from"] == "none"
+    assert sorted(sum(seen, [])) == [f"Part {n}?" for n in range(1, 6)]
+
+
+async def test_a_text_that_is_known_is_not_queried_again(house: Harness) -> None:
+    await house.start(hitl("Known?"))
+    site = inbox_of(house)
+    [row] = await until(lambda: rows_of(house), "the row")
+    cache = OpenQuestionCache(site.runs.tree)
+    first, second = await asyncio.gather(cache.of(row), cache.of(row))
+    assert first is second and (await cache.of(row)) is first
+
+
+async def test_a_workflow_without_a_worker_does_not_keep_the_list_waiting(house: Harness) -> None:
+    async with worker_for(house.client, "short-lived"):
+        runs = Runs(house.client, "short-lived")
+        run = await runs.start(house.load(hitl("Whose worker left?")))
+        await until(lambda: runs.questions(run))
+    async with desk(house) as ana:
+
+        async def is_told() -> bool:
+            return "no worker answers" in (await ana.get("/", **{"for": "anyone"})).text
+
+        await until(is_told, "the row")
+        page = (await ana.get("/")).text
+    assert "Whose worker left?" not in page
+    await house.client.get_workflow_handle(run).terminate()
+
+
+async def rows_of(house: Harness):
+    return [row for row in await house.runs.waiting() if row.run == house.started[-1]]
+
+
+async def test_a_question_that_was_answered_goes_from_the_list(house: Harness) -> None:
+    run = await house.start(hitl("Gone soon?"))
+    async with desk(house) as ana:
+        await shown(ana, "Gone soon?")
+        await house.answer(run, "yes")
+
+        async def is_gone() -> bool:
+            return "Gone soon?" not in await listed(ana)
+
+        await until(is_gone)
+
+
+async def test_markup_in_a_message_is_shown_and_not_followed(house: Harness) -> None:
+    await house.start(hitl("<img src=//evil.example/x> ![i](https://evil.example/y) **bold**"))
+    question = await house.one(house.started[-1])
+    async with desk(house) as ana:
+        page = (await ana.get(f"/questions/{question.run}/{question.id}")).text
+    assert "<strong>bold</strong>" in page and "<img src=//" not in page and 'src="https://evil' not in page
+
+
+async def test_an_unknown_question_is_not_found(house: Harness) -> None:
+    run = await house.start(hitl("Real?"))
+    await house.one(run)
+    async with desk(house) as ana:
+        assert (await ana.get(f"/questions/{run}/0000000000000000")).status_code == 404
+        assert (await ana.get("/questions/no-such-run/0000000000000000")).status_code == 404
+
+
+async def test_who_may_not_answer_is_told_before_typing(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house, "mallory") as mallory:
+        page = (await mallory.get(f"/questions/{question.run}/{question.id}")).text
+    assert "You can see this question, but you may not be allowed to answer it." in page
+
+
+async def test_the_default_is_named_by_the_label_of_its_option(house: Harness) -> None:
+    question = await started(house, "decide")
+    async with desk(house) as ana:
+        page = (await ana.get(f"/questions/{question.run}/{question.id}")).text
+    assert "then this is taken: “Wait for Monday”" in page
+
+
+def test_a_filter_that_cannot_be_read_counts_as_left_out() -> None:
+    now = datetime.now(UTC)
+    wanted = wanted_of({"for": "x", "sort": "y", "page": "²", "age": "z"}, now)
+    assert (wanted.whose, wanted.order, wanted.page, wanted.since) == ("me", "newest", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("asked_days_ago", "hours_left", "near"), [(0, 2, False), (1, 2, True), (0, 0.5, True), (9, 48, False)]
+)
+async def test_a_near_deadline_is_marked(house: Harness, asked_days_ago, hours_left, near) -> None:
+    now = datetime.now(UTC)
+    question = await started(house, "text")
+    times = {"asked_at": now - timedelta(days=asked_days_ago), "deadline": now + timedelta(hours=hours_left)}
+    assert is_near(question.model_copy(update=times), now) is near
+
+
+async def test_nobody_sees_the_inbox_without_a_sign_in(house: Harness) -> None:
+    async with desk(house, "-") as nobody:
+        assert (await nobody.get("/")).status_code in (302, 303, 401)
+
+
+async def test_the_same_answer_by_the_api_and_the_page_meets_one_question(house: Harness) -> None:
+    question = await started(house, "text")
+    await house.runs.answer(question.run, [Answer(question=question.id, content="first")], by="user:bob")
+    async with desk(house) as ana:
+        page = await ana.client.post(f"/questions/{question.run}/{question.id}", data={"do": "answer", "f:": "second"})
+    assert page.status_code == 409 and "second" in page.text and "bob" in page.text
+
+
+ITEMS = """
+name: items
+steps:
+  - kind: map
+    name: all
+    map:
+      iterable_input: "range(12) | list"
+      max_concurrency: 12
+      body: [{kind: hitl, name: ask, message: "Number {{ item }}?"}]
+"""
+
+
+async def test_questions_of_items_stand_in_the_order_of_the_items(house: Harness) -> None:
+    run = await house.start(ITEMS)
+
+    async def asked() -> bool:
+        return len(await house.runs.questions(run)) == 12
+
+    await until(asked, "twelve questions")
+    wanted = [f"Number {n}?" for n in range(12)]
+    assert [question.message for question in await house.runs.questions(run)] == wanted
+    async with desk(house) as here:
+
+        async def are_listed() -> bool:
+            return [text for text in await listed(here, sort="blueprint") if text in wanted][:12] == wanted
+
+        await until(are_listed, "the list")
+
+
+async def test_a_search_leaves_the_filters_folded(house: Harness) -> None:
+    async with desk(house) as here:
+        pages = [(await here.get("/", **query)).text for query in ({"q": "x"}, {"sort": "deadline"})]
+    assert ["<details open>" in page for page in pages] == [False, True]

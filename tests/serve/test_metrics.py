@@ -1,0 +1,117 @@
+"""`/metrics`: what waits, from visibility, and what happened, from the record; each figure counted by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from temporalio.client import Client
+
+from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
+from holdfast.client.record.record import Record
+from holdfast.client.serve.metrics import Awaited, Happened, Metrics
+from holdfast.client.serve.site import Site
+from holdfast.client.supervisor.supervisor import PROCESSES, RESTARTS
+from tests.conftest import Harness, until
+from tests.record.conftest import recording, store
+from tests.record.ground import Recording
+from tests.serve.door import Door
+from tests.serve.ground import site_of_house
+
+LOOP = """
+name: {name}
+steps:
+  - kind: loop
+    name: talk
+    loop: {{max_loops: 2, body: [{{kind: hitl, name: ask, message: Well?, input_schema: {{type: integer}}}}]}}
+  - {{kind: hitl, name: late, message: Soon?, timeout: 1s, default: none}}
+"""
+
+
+__all__ = ["recording", "store"]
+
+
+def figures(text: bytes, name: str) -> dict[tuple[str, ...], float]:
+    """The samples that have the blueprint of the test, by their other labels, or by all."""
+    families = text_string_to_metric_families(text.decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return {tuple(sample.labels.values()): sample.value for sample in samples}
+
+
+@pytest.fixture
+def site(recording: Recording) -> Site:
+    record = Record(recording.store, recording.house.client)
+    return replace(site_of_house(recording.house), record=record)
+
+
+async def test_a_scrape_during_and_after_a_loop_with_an_answer_a_refusal_and_an_expiry(
+    house: Harness, recording: Recording, site: Site
+) -> None:
+    name = f"counted-{uuid4().hex[:8]}"
+    metrics = Metrics(site)
+    run = await house.start(LOOP.format(name=name))
+    await house.one(run)
+
+    async def is_counted() -> bool:
+        metrics._read_at = float("-inf")
+        return (name,) in figures(await metrics.text(), "holdfast_open_questions")
+
+    await until(is_counted, "the question in visibility")
+    assert figures(await metrics.text(), "holdfast_open_questions")[(name,)] == 1
+    assert figures(await metrics.text(), "holdfast_oldest_question_seconds")[(name,)] >= 0
+    question = await house.one(run)
+    wrong = {"answers": [{"question": question.id, "content": "not a number"}]}
+    await house.client.get_workflow_handle(question.owner).signal("answer", wrong)
+    await house.answered(run, 1, 2)
+    await house.output(run)
+    await recording.until_recorded(run, "run.ended")
+    for scrape in range(2):  # twice: nothing is counted again
+        text = await metrics.text()
+        assert figures(text, "holdfast_answers_total") == {(name, "answered"): 2, (name, "expired"): 1}, scrape
+        assert figures(text, "holdfast_refusals_total") == {("invalid_answer",): 1}
+        assert figures(text, "holdfast_iterations_total") == {(name,): 2}
+        assert figures(text, "holdfast_runs_total") == {(name, "completed"): 1}
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("127.0.0.1", {"x-forwarded-for": "10.1.2.3"}, 401),
+        ("10.1.2.3", {}, 401),
+    ],
+)
+async def test_who_may_scrape(
+    temporal: Client, tmp_path: Path, address: str, headers: dict[str, str], status: int
+) -> None:
+    door = Door(temporal, tmp_path, hosts=["localhost"])
+    async with door.browser(address, **headers) as browser:
+        assert (await browser.get("/metrics")).status_code == status
+
+
+async def test_a_token_scrapes_from_elsewhere(temporal: Client, tmp_path: Path) -> None:
+    door = Door(temporal, tmp_path)
+    _, text = door.gate.tokens.create("user:scraper", groups=[], scopes=["read"], life=None, is_service=True)
+    async with door.browser("10.1.2.3", authorization=f"Bearer {text}") as browser:
+        assert (await browser.get("/metrics")).status_code == 200
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    panels = json.loads(Path("deploy/grafana.json").read_text())["panels"]
+    asked = {name for panel in panels for name in re.findall(r"holdfast_\w+", panel["targets"][0]["expr"])}
+    told = set(re.findall(r"`(holdfast_\w+)`", Path("docs/observing.md").read_text()))
+    ours = {family.name for family in [*Awaited().collect(), *Happened(None, "").collect()]}  # type: ignore[arg-type]
+    assert asked <= told
+    assert {name.removesuffix("_total") for name in told} == ours | {
+        REQUESTS,
+        TOKENS,
+        TOOL_CALLS,
+        COST.removesuffix("_total"),
+        PROCESSES,
+        RESTARTS.removesuffix("_total"),
+    }

@@ -1,0 +1,56 @@
+"""The catalogue of the pages: another language is a file."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.client.serve.pages import templating, texts
+from holdfast.client.serve.pages.texts import chosen_language, load_texts
+from holdfast.protocol.events import EVENT_TYPES, QuestionEvent
+
+_USED = re.compile(r"""\bt\(\s*["']([\w.]+)["']\s*[,)]""")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "en.toml").write_text(
+        'hello = "Hello {name}"\nbye = "Bye"\n[n]\nx = {one = "a day", other = "{count} days"}'
+    )
+    (tmp_path / "de.toml").write_text('hello = "Hallo {name}"')
+    return tmp_path
+
+
+def test_a_language_is_a_file(folder: Path) -> None:
+    assert load_texts("de", folder)("hello", name="Ana") == "Hallo Ana"
+
+
+def test_what_a_language_leaves_out_is_shown_in_english(folder: Path) -> None:
+    assert load_texts("de", folder)("bye") == "Bye"
+
+
+def test_a_text_that_counts_has_two_forms(folder: Path) -> None:
+    t = load_texts("en", folder)
+    assert [t("n.x", count=1), t("n.x", count=3)] == ["a day", "3 days"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"), [("de-AT,en;q=0.5", "de"), ("en;q=0.1, de;q=0.9", "de"), ("x;q=y", "en")]
+)
+def test_the_reader_s_browser_chooses_the_language(folder: Path, accepted: str, language: str) -> None:
+    assert chosen_language(accepted, folder) == language
+
+
+def test_every_text_that_a_template_or_page_names_is_there() -> None:
+    files = [*texts.FOLDER.parent.rglob("*.html"), *texts.FOLDER.parent.rglob("*.py")]
+    used = {key for file in files for key in _USED.findall(file.read_text()) if file != Path(texts.__file__)}
+    assert used and used <= load_texts().entries.keys()
+
+
+def test_every_event_of_a_question_has_a_word() -> None:
+    words = {type_.partition(".")[2] for type_, data in EVENT_TYPES.items() if issubclass(data, QuestionEvent)}
+    assert {f"runs.event.{word}" for word in words} <= load_texts().entries.keys()
+
+
+def test_static_files_have_addresses_that_change_with_them() -> None:
+    assert re.fullmatch(r"/static/style\.css\?v=[0-9a-f]{12}", templating._static("style.css"))

@@ -1,0 +1,207 @@
+"""Agents of pydantic-ai as a team has them, with the features that its documentation shows; brought in by `from`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic_ai import (
+    Agent,
+    ApprovalRequired,
+    CallDeferred,
+    DeferredToolRequests,
+    ModelRetry,
+    RunContext,
+    Tool,
+    ToolDefinition,
+    ToolReturn,
+)
+from pydantic_ai.capabilities import Hooks, PrepareTools, ProcessHistory, Thinking
+from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
+
+from holdfast import Interrupt, resumed
+from holdfast import agent as agent_function
+from tests.tools import count
+
+
+@dataclass
+class Bank:
+    """What the tools work with: a folder in which calls are counted."""
+
+    folder: Path
+    customer: str
+
+
+class Advice(BaseModel):
+    advice: str
+    block_card: bool
+
+
+@asynccontextmanager
+async def bank(input: str) -> AsyncIterator[Bank]:
+    """The dependencies, from the input `FOLDER CUSTOMER`."""
+    folder, _, customer = input.partition(" ")
+    yield Bank(Path(folder), customer)
+    count(folder, "closed")
+
+
+support = Agent(
+    "test",
+    deps_type=Bank,
+    output_type=[Advice, DeferredToolRequests],
+    instructions="Be short.",
+    system_prompt="You work for a bank.",
+    retries={"tools": 2, "output": 2},
+)
+
+
+@support.system_prompt
+def greet(ctx: RunContext[Bank]) -> str:
+    count(str(ctx.deps.folder), "greet")
+    return f"The customer is {ctx.deps.customer}."
+
+
+@support.instructions
+async def remind(ctx: RunContext[Bank]) -> str:
+    return f"This is step {ctx.run_step}."
+
+
+@support.tool
+def balance(ctx: RunContext[Bank], pending: bool) -> str:
+    """Return the balance."""
+    count(str(ctx.deps.folder), "balance")
+    return f"{ctx.deps.customer} has 123.45{' pending' if pending else ''}"
+
+
+@support.tool(requires_approval=True)
+def refund(ctx: RunContext[Bank], amount: int) -> str:
+    """Refund an amount."""
+    count(str(ctx.deps.folder), "refund")
+    return f"refunded {amount}"
+
+
+@support.tool
+def transfer(ctx: RunContext[Bank], amount: int) -> str:
+    """Transfer an amount."""
+    if amount > 100 and not ctx.tool_call_approved:
+        raise ApprovalRequired(metadata={"reason": "large"})
+    count(str(ctx.deps.folder), "transfer")
+    return f"transferred {amount}"
+
+
+@support.tool
+def appraise(ctx: RunContext[Bank], item: str) -> int:
+    """Have an item appraised."""
+    count(str(ctx.deps.folder), "appraise")
+    raise CallDeferred(metadata={"item": item})
+
+
+@support.tool
+def guess(ctx: RunContext[Bank], number: int) -> str:
+    """Guess a number."""
+    if number != 7:
+        raise ModelRetry(f"not {number}, try {ctx.retry}")
+    return f"right after {ctx.retry}"
+
+
+@support.tool
+def look(ctx: RunContext[Bank]) -> str:
+    """Tell what the context is."""
+    kinds = "".join(message.kind[2] for message in ctx.messages)
+    return f"{ctx.prompt!r} {ctx.run_step} {kinds} {ctx.usage.requests} {ctx.usage.tool_calls} {ctx.run_id}"
+
+
+@support.tool
+async def give_up(ctx: RunContext[Bank]) -> None:
+    """Cancel the run."""
+    ctx.cancel()
+    await asyncio.sleep(0)
+
+
+@support.tool
+def add_note(ctx: RunContext[Bank]) -> None:
+    """Add a message for the model by the run's queue."""
+    ctx.enqueue("a note")
+
+
+@support.tool
+def pick(ctx: RunContext[Bank]) -> str:
+    """Ask a person by an interrupt."""
+    picked = resumed(str)
+    if not picked.has_data:
+        raise Interrupt("Which one?", state=count(str(ctx.deps.folder), "picked"))
+    return str(picked.data)
+
+
+@support.output_validator
+async def careful(ctx: RunContext[Bank], advice: Advice) -> Advice:
+    count(str(ctx.deps.folder), "careful")
+    if advice.advice == "bad":
+        raise ModelRetry(f"better advice, please ({ctx.retry})")
+    return advice
+
+
+def plain_add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def shown(url: str) -> ToolReturn[str]:
+    """Show a page."""
+    return ToolReturn(return_value="shown", content=["This is the page ", url], metadata={"url": url})
+
+
+plain = Agent(
+    "test",
+    toolsets=[
+        FunctionToolset([plain_add, Tool(shown, sequential=True)]).prefixed("t"),
+        ExternalToolset([ToolDefinition(name="ask_office", parameters_json_schema={"type": "object"})]),
+    ],
+)
+no_model = Agent()
+bare = Agent("test")
+thinker = Agent("test", tools=[Tool(plain_add, requires_approval=True)], capabilities=[Thinking(effort="high")])
+
+
+def admin_reset(reason: str) -> str:
+    """Reset everything."""
+    return f"reset: {reason}"
+
+
+def admin_first(ctx: RunContext[None], tools: list[ToolDefinition]) -> list[ToolDefinition]:
+    """Offer the tools of administrators in the first step only."""
+    return [tool for tool in tools if ctx.run_step == 1 or not tool.name.startswith("admin_")]
+
+
+async def described(ctx: RunContext[None], tools: list[ToolDefinition]) -> list[ToolDefinition]:
+    """Tell in each description which step it is for."""
+    return [replace(tool, description=f"For step {ctx.run_step}.") for tool in tools]
+
+
+def late(ctx: RunContext[None], tool: ToolDefinition) -> ToolDefinition | None:
+    """Offer a tool from the second step on."""
+    return tool if ctx.run_step > 1 else None
+
+
+changing = Agent("test", toolsets=[FunctionToolset([Tool(admin_reset, prepare=late), plain_add]).prefixed("d")])
+
+
+@changing.toolset
+def of_the_run(ctx: RunContext[None]) -> FunctionToolset[None]:
+    return FunctionToolset([shown])
+
+
+prepared = Agent("test", tools=[admin_reset, plain_add], capabilities=[PrepareTools(admin_first)])
+prepared_toolset = Agent("test", toolsets=[FunctionToolset([admin_reset, plain_add]).prepared(described)])
+hooked = Agent("test", capabilities=[Hooks(), ProcessHistory(lambda messages: messages)], max_concurrency=3)
+not_an_agent = 3
+
+
+@agent_function
+def prophet(question: str) -> str:
+    """A function that is an agent."""
+    return f"42 is the answer to {question}"
