@@ -42,6 +42,10 @@ SETTINGS = (
 )
 """The dynamic configuration of the server, beside that of the embedded one."""
 
+SPARE = 2
+"""Processes that pytest-xdist may start in the place of crashed ones, under names of their own: without a namespace,
+each further test of such a process would fail, too, and hide the one that crashed."""
+
 COLLECT_AT = "400"
 """Growth in percent at which the server, a program in Go, collects its garbage: at 100 it took 7 % of its time more."""
 
@@ -49,7 +53,7 @@ COLLECT_AT = "400"
 def namespaces() -> list[str]:
     """Return those of all processes: what the tests of one list or count is not mixed with what others leave."""
     count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0))
-    names = [f"gw{number}" for number in range(count)] or [NAME]
+    names = [f"gw{number}" for number in range(count + SPARE)] if count else [NAME]
     return [name + end for name in names for end in ("", COMMANDS, OFFICE)]
 
 
