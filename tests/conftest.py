@@ -35,6 +35,7 @@ from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.worker import create_worker
 from holdfast.workflows import RUNNER, WORKFLOWS
+from tests.crashes import note_threads, pytest_handlecrashitem  # noqa: F401 - pytest finds the hook here
 from tests.server import SharedServer, connected
 from tests.watch import watched
 
@@ -98,8 +99,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def last_look() -> Iterator[None]:
+def last_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What fails as it is thrown away fails the last test; of several processes pytest tells it of none."""
+    note_threads(tmp_path_factory.getbasetemp())
     yield
     for _ in range(5):
         gc.collect()
