@@ -1,0 +1,158 @@
+"""What meets an answer in one activation: a cancel, the deadline, a pause, another answer, in every order.
+
+The two ways in which the SDK applies jobs (see `activations`) must not differ in what counts: each question is closed
+once, who answered is told the truth, and a cancel ends the run unless the answer had ended it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from holdfast.protocol.answers import Answer
+from holdfast.protocol.runs import PAUSE, RESUME
+from tests.conftest import Harness
+from tests.people.activations import SIGNAL, UPDATE, FedRun
+
+DEADLINE = timedelta(days=3)
+ASK = "{kind: hitl, name: ask, message: Go?%s}"
+THEN = "{kind: hitl, name: then, message: And?}"
+WAYS = [UPDATE, SIGNAL]
+WAITS = ["", ", timeout: 3d, default: nobody", ", remind_every: 1d"]
+CLOSED = ("question.answered", "question.expired", "question.cancelled", "question.declined")
+
+
+@pytest.fixture(params=[False, True], ids=["signals first", "single batch"])
+def batch(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def runs(*steps: str, batch: bool, orders: int) -> Iterator[tuple[FedRun, tuple[int, ...]]]:
+    """A new run for each order of so many jobs."""
+    for order in permutations(range(orders)):
+        yield FedRun(f"steps: [{', '.join(steps)}]", batch=batch), order
+
+
+def fed(run: FedRun, order: tuple[int, ...], *jobs: Any, after: timedelta = timedelta()) -> None:
+    run.feed(*(jobs[index] for index in order), after=after)
+
+
+def closings(run: FedRun) -> list[str]:
+    return [type_ for type_ in run.events if type_ in CLOSED]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wait", WAITS)
+def test_an_answer_and_a_cancel(batch: bool, wait: str, way: str) -> None:
+    for run, order in runs(ASK % wait, THEN, batch=batch, orders=2):
+        fed(run, order, run.answer("me", by=way), run.cancel())
+        assert run.ended == "cancelled"
+        assert closings(run)[0] == "question.answered"
+        assert set(closings(run)[1:]) <= {"question.cancelled"}
+        assert run.updates == (["completed"] if way == UPDATE else [])
+        assert run.timers == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_that_ends_the_run_and_a_cancel(batch: bool, way: str) -> None:
+    for wait in WAITS:
+        for run, order in runs(ASK % wait, batch=batch, orders=2):
+            fed(run, order, run.answer("me", by=way), run.cancel())
+            # Signals first: the run had ended before the SDK told it of the cancel.
+            assert run.ended == ("cancelled" if batch else "completed")
+            assert closings(run) == ["question.answered"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_and_the_deadline_agree_on_who_won(batch: bool, way: str) -> None:
+    for run, order in runs(ASK % WAITS[1], batch=batch, orders=2):
+        fed(run, order, run.answer("me", by=way), run.timer(), after=DEADLINE)
+        # The validator of an update refuses what comes at the deadline; a signal has none, and is there first.
+        assert closings(run) == ["question.expired" if way == UPDATE else "question.answered"]
+        assert run.updates == (["rejected"] if way == UPDATE else [])
+        assert run.output() == ("nobody" if way == UPDATE else "me")
+
+
+def test_an_update_taken_before_the_deadline_of_a_later_activation(batch: bool) -> None:
+    for run, order in runs(ASK % WAITS[1], batch=batch, orders=2):
+        fed(run, order, run.answer("me"), run.timer(), after=DEADLINE - timedelta(milliseconds=1))
+        assert (closings(run), run.updates, run.output()) == (["question.answered"], ["completed"], "me")
+
+
+def test_a_cancel_and_the_deadline(batch: bool) -> None:
+    for run, order in runs(ASK % WAITS[1], THEN, batch=batch, orders=2):
+        fed(run, order, run.cancel(), run.timer(), after=DEADLINE)
+        assert run.ended == "cancelled"
+        assert len(closings(run)) == 1
+        assert "nobody" not in str(run.events)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_answer_a_cancel_and_the_deadline(batch: bool, way: str) -> None:
+    for run, order in runs(ASK % WAITS[1], THEN, batch=batch, orders=3):
+        fed(run, order, run.answer("me", by=way), run.cancel(), run.timer(), after=DEADLINE)
+        assert run.ended == "cancelled"
+        assert len([type_ for type_ in closings(run) if type_ != "question.cancelled"]) <= 1
+        assert ("question.answered" in closings(run)) == (way == SIGNAL)
+
+
+@pytest.mark.parametrize("pausing", WAYS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wait", WAITS[:2])
+def test_an_answer_and_a_pause(batch: bool, wait: str, way: str, pausing: str) -> None:
+    for run, order in runs(ASK % wait, THEN, batch=batch, orders=2):
+        fed(run, order, run.answer("me", by=way), run.message(PAUSE, by=pausing))
+        assert (closings(run), run.view.status, run.view.questions) == (["question.answered"], "paused", [])
+        assert run.events.count("step.started") == 1, "a paused run has begun a step"
+        run.feed(run.message(RESUME, by=pausing))
+        assert [question.message for question in run.view.questions] == ["And?"]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_two_answers(batch: bool, wait: str) -> None:
+    for run, order in runs(ASK % wait, batch=batch, orders=2):
+        fed(run, order, run.answer("first"), run.answer("second"))
+        assert closings(run) == ["question.answered"]
+        assert sorted(run.updates) == ["completed", "rejected"]
+        assert run.output() == ["first", "second"][order[0]]
+
+
+@pytest.mark.parametrize("wait", WAITS[:2])
+def test_an_answer_by_signal_and_one_by_update(batch: bool, wait: str) -> None:
+    for run, order in runs(ASK % wait, THEN, batch=batch, orders=2):
+        fed(run, order, run.answer("signalled", by=SIGNAL), run.answer("updated"))
+        assert closings(run) == ["question.answered"]
+        refused = len(run.view.refused)
+        assert (run.updates, refused) in [(["completed"], 1), (["rejected"], 0)]
+
+
+BRANCHES = """
+steps:
+- kind: parallel
+  name: both
+  branches:
+    one: [{kind: hitl, name: a, message: Go?%s}, {kind: hitl, name: again, message: And?}]
+    two: [{kind: hitl, name: b, message: Or?}]
+"""
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_an_answer_and_the_failure_of_the_branch_beside_it(batch: bool, wait: str) -> None:
+    for order in permutations(range(2)):
+        run = FedRun(BRANCHES % wait, batch=batch)
+        fed(run, order, run.answer("me"), run.answer(n=1, action="decline"))
+        assert run.updates == ["completed", "completed"]
+        assert run.ended == "failed"
+        assert run.timers == []
+
+
+async def test_a_batch_that_declines_one_branch_and_answers_another(house: Harness) -> None:
+    run = await house.start(BRANCHES % WAITS[1])
+    a, b = await house.asked(run, 2)
+    await house.runs.answer(run, [Answer(question=b.id, action="decline"), Answer(question=a.id, content="me")])
+    outcome = await house.result(run)
+    assert (outcome.status, outcome.error.type) == ("failed", "question_declined")
