@@ -131,7 +131,7 @@ async def connect_if_running(config: Config) -> Client | None:
 def _profile() -> ClientConfigProfile:
     """Return the profile that TEMPORAL_… variables and Temporal's TOML file configure. Raises ConfigError."""
     try:
-        return ClientConfigProfile.load()
+        return ClientConfigProfile.load(override_env_vars=dict(os.environ))
     except RuntimeError as error:
         raise ConfigError(f"Temporal's configuration: {error}; correct it or unset TEMPORAL_PROFILE") from error
 

@@ -36,6 +36,7 @@ from holdfast.protocol.questions import Question
 from holdfast.worker import create_worker
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.crashes import note_threads, pytest_handlecrashitem  # noqa: F401 - pytest finds the hook here
+from tests.python_environment import keep_in_python
 from tests.server import SharedServer, connected
 from tests.watch import watched
 
@@ -64,6 +65,7 @@ _WorkflowWorker._deadlock_timeout_seconds = property(lambda _: 60, lambda _, sec
 # Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+keep_in_python()
 # All that is imported and collected stays. To look through it again and again took each process 2 of 8 seconds.
 gc.disable()
 

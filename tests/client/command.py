@@ -37,7 +37,7 @@ from tests.conftest import kept_log, worker_for
 from tests.server import connected
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 300.0
 QUEUE = "commands"
 
 TONE = """

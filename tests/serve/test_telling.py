@@ -209,7 +209,7 @@ def told_by(holdfast: Holdfast, web: WebServer, question: str) -> str:
         assert httpx.get(f"{api.removesuffix('/api/v1')}/healthz").status_code == 200
     finally:
         process.terminate()
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
     return said
 
 

@@ -118,7 +118,7 @@ def test_a_folder_without_tests_and_a_project_that_cannot_be_imported_are_told(p
 
 def in_pytest(project: Process, *words: str) -> Ran:
     command = [sys.executable, "-m", "pytest", "-p", "holdfast.testkit.plugin", "-p", "no:cacheprovider", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, **project.place())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **project.place())
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
