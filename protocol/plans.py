@@ -37,8 +37,6 @@ UnitStatus = Literal[
 ]
 IterationStatus = Literal["completed", "failed", "skipped", "cancelled"]
 PlanStatus = Literal["completed", "completed_with_errors", "failed", "cancelled"]
-EndedEarly = Literal["", "failed", "cancelled"]
-"""How an item ended its whole loop, before the other items; empty: it did not."""
 OVER = ("completed", "completed_with_errors", "skipped", "failed", "cancelled")
 """The states in which a step, a loop or a plan has ended."""
 
@@ -232,7 +230,6 @@ class PlanLoopState(Carried):
     """The state of a loop between two items; continue-as-new passes it on."""
 
     done: list[Iteration] = []
-    ended: EndedEarly = ""
 
 
 class PlanLoopResult(ChildResult):

@@ -319,7 +319,7 @@ class Control:
         if over is None:
             self.state.begin_item(scope)
             return position_of(scope, note=f"a person wants this item to run again; {self._next()}")
-        after = self.state.advance(scope, over.iteration, over.ended)
+        after = self.state.advance(scope, over)
         return {**_ended(unit, after), "to_do": self._next()} if isinstance(after, UnitResult) else position_of(after)
 
     # Changing

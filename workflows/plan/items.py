@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.lists import list_in, spoken_items
@@ -12,7 +10,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.blueprint.plan.references import whole_reference
-from holdfast.protocol.plans import EndedEarly, Iteration, UnitResult
+from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.protocol.questions import Input
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import judged
@@ -113,25 +111,14 @@ def _shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-class ItemDone(NamedTuple):
-    """An item that is over; `ended`: the loop ends with it."""
+async def after_item(scope: ItemScope) -> Iteration | None:
+    """Return the results of an item that is over; None if it is done once more, perhaps as another value.
 
-    iteration: Iteration
-    ended: EndedEarly = ""
-
-
-async def after_item(scope: ItemScope) -> ItemDone | None:
-    """Return what follows when an item is over; None if it is done once more, perhaps as another value.
-
-    If it failed, the loop's rule decides, or a person.
+    If it failed, a person decides where the loop's rule says so.
     """
-    iteration, rule = scope.iteration(), scope.loop.block.on_item_error
-    if scope.was_cancelled():
-        return ItemDone(iteration, "cancelled")
-    if iteration.status != "failed" or rule == "continue":
-        return ItemDone(iteration)
-    if rule == "fail":
-        return ItemDone(iteration, "failed")
+    iteration = scope.iteration()
+    if iteration.status != "failed" or scope.loop.block.on_item_error != "ask":
+        return iteration
     cause = Failure(type="item_failed", message=first_error([iteration]), address=scope.frame.address)
     decision = await judged(cause, iteration.item, scope.frame, takes_value=False)
     match decision.action:
@@ -143,5 +130,5 @@ async def after_item(scope: ItemScope) -> ItemDone | None:
             scope.restart(decision.content, {})
             return None
         case "skip":
-            return ItemDone(iteration.model_copy(update={"status": "skipped"}))
-    return ItemDone(iteration, "failed")
+            return iteration.model_copy(update={"status": "skipped"})
+    return iteration

@@ -14,7 +14,7 @@ from holdfast.protocol.events import LoopCompleted
 from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
     PLAN_OUTPUT,
-    EndedEarly,
+    Iteration,
     PlanLoopDefinition,
     PlanLoopResult,
     PlanLoopState,
@@ -25,8 +25,8 @@ from holdfast.workflows.concurrency import together
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import frame_of
-from holdfast.workflows.plan.items import ItemDone, after_item
-from holdfast.workflows.plan.results import Ending, failure_output, loop_result, unfinished_loop
+from holdfast.workflows.plan.items import after_item
+from holdfast.workflows.plan.results import Ending, ended_early, failure_output, loop_result, unfinished_loop
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
@@ -72,10 +72,10 @@ class PlanLoopWorkflow(ChildWorkflow):
 
     async def _work(self) -> UnitResult:
         items = self.definition.items
-        while len(self.state.done) < len(items) and not self.state.ended:
+        while len(self.state.done) < len(items) and not ended_early(self.loop, self.state.done[-self.at_once :]):
             await self.next_round()
             await self._next_items()
-        result = loop_result(self.state.done, self.state.ended, len(items))
+        result = loop_result(self.loop, self.state.done, len(items))
         self.note(self.address, LoopCompleted(reason=result.status, iterations=len(self.state.done)))
         return result
 
@@ -88,11 +88,9 @@ class PlanLoopWorkflow(ChildWorkflow):
             self._at_work[index] = self._scope(replace(frame, request_counts=counts), index)
         done = await together(self._item(self._at_work[index]) for index in indices)
         self._at_work.clear()
-        ended: set[EndedEarly] = {item.ended for item in done}
-        how: EndedEarly = "cancelled" if "cancelled" in ended else "failed" if "failed" in ended else ""
-        self.advance(done=[*self.state.done, *(item.iteration for item in done)], ended=how)
+        self.advance(done=[*self.state.done, *done])
 
-    async def _item(self, scope: ItemScope) -> ItemDone:
+    async def _item(self, scope: ItemScope) -> Iteration:
         """Run the steps for one item, again as long as a person wants that."""
         while True:
             self.iteration = scope.frame.iteration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.expressions import text_of
@@ -14,7 +14,6 @@ from holdfast.protocol.plans import (
     ITEMS_FAILED,
     LONGEST_KEPT,
     UNFINISHED,
-    EndedEarly,
     Iteration,
     UnitResult,
     UnitStatus,
@@ -52,28 +51,31 @@ def skipped(reason: str, **more: Any) -> UnitResult:
 # Loops
 
 
-def loop_result(done: list[Iteration], ended: EndedEarly = "", total: int | None = None) -> UnitResult:
-    """Return the result of a loop.
+def ended_early(loop: LoopUnit, iterations: Iterable[Iteration]) -> Literal["", "failed", "cancelled"]:
+    """Return how one of these iterations ended its loop, before the other items; empty: none did."""
+    statuses = {iteration.status for iteration in iterations}
+    if "cancelled" in statuses:
+        return "cancelled"
+    return "failed" if "failed" in statuses and loop.block.on_item_error != "continue" else ""
 
-    Args:
-        done: Its iterations.
-        ended: How one of them ended the loop before the others.
-        total: The number of its items; by default all of them are done.
-    """
+
+def loop_result(loop: LoopUnit, done: list[Iteration], total: int) -> UnitResult:
+    """Return the result of a loop, of whose items, `total` in number, these are done."""
+    ended = ended_early(loop, done)
+    if ended == "cancelled":
+        return UnitResult(status="cancelled", iterations=done)
     bad = [iteration for iteration in done if iteration.status == "failed"]
-    if ended == "failed" or (bad and len(bad) == len(done)):
+    if ended == "failed" or len(bad) == len(done):
         message = f"{_counted(len(bad), len(done), total)}: {first_error(bad)}"
-        result = failed(ITEMS_FAILED, message, iterations=done)
-    else:
-        results = [result for iteration in done for result in iteration.results.values()]
-        errors = any(result.status in ("completed_with_errors", "failed") for result in results)
-        result = UnitResult(status="completed_with_errors" if errors else "completed", iterations=done)
-    return result.model_copy(update={"status": "cancelled", "error": None}) if ended == "cancelled" else result
+        return failed(ITEMS_FAILED, message, iterations=done)
+    results = [result for iteration in done for result in iteration.results.values()]
+    errors = any(result.status in ("completed_with_errors", "failed") for result in results)
+    return UnitResult(status="completed_with_errors" if errors else "completed", iterations=done)
 
 
-def _counted(bad: int, done: int, total: int | None) -> str:
-    rest = (total or done) - done
-    text = f"{bad} of {done + rest} items failed"
+def _counted(bad: int, done: int, total: int) -> str:
+    rest = total - done
+    text = f"{bad} of {total} items failed"
     return text if not rest else f"{text}; {rest} {'was' if rest == 1 else 'were'} not begun"
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol.events import LoopCompleted, PlanRevised
-from holdfast.protocol.plans import ActiveLoop, EndedEarly, Iteration, PlanProgress, Revision, UnitResult
-from holdfast.workflows.plan.results import Ending, loop_result, unfinished_loop
+from holdfast.protocol.plans import ActiveLoop, Iteration, PlanProgress, Revision, UnitResult
+from holdfast.workflows.plan.results import Ending, ended_early, loop_result, unfinished_loop
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
 
@@ -94,12 +94,12 @@ class PlanState:
         self.settle()
         return scope
 
-    def advance(self, scope: ItemScope, iteration: Iteration, ended: EndedEarly = "") -> ItemScope | UnitResult:
+    def advance(self, scope: ItemScope, iteration: Iteration) -> ItemScope | UnitResult:
         """Close an item of a loop and begin the next; after the last end the loop, and return its result."""
         loop, outer, done = scope.loop, scope.outside, [*scope.done, iteration]
-        if len(done) < len(scope.items) and not ended:
+        if len(done) < len(scope.items) and not ended_early(loop, [iteration]):
             return self.begin_item(outer.item_scope(loop, scope.items, len(done), done))
-        result = loop_result(done, ended, len(scope.items))
+        result = loop_result(loop, done, len(scope.items))
         del self.active[loop.id]
         outer.at(loop).note(LoopCompleted(reason=result.status, iterations=len(done)))
         outer.finish(loop, result)
