@@ -111,7 +111,7 @@ class PlanWords:
         of = f" of {self.name(loop)}" if loop is not None and len(around) > 1 else ""
         return f"the item{of}" if reference.kind == "item" else f"the number of the item{of}, from 0"
 
-    def _result(self, id_: str, around: list[str]) -> str:
+    def _result(self, id_: str, around: Sequence[str]) -> str:
         unit = self.layout.find(id_)
         if unit is None:
             return f"the output of {id_}"

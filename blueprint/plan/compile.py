@@ -11,7 +11,7 @@ from holdfast.blueprint.expressions.texts import folded, read_structure
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
 from holdfast.blueprint.plan.conditions import Condition, parse_condition
-from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, Unit, known_id, with_bodies
+from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, Unit, known_id
 from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
 from holdfast.blueprint.plan.structure import Structure, compares_item, over_path
 
@@ -25,8 +25,7 @@ def compile_plan(plan: PlanBody) -> tuple[Layout, list[Fault]]:
     _check_whole(structure)
     units = _Compiler(structure).units()
     _check_cycles(units, structure)
-    by_id = {unit.id: unit for unit in with_bodies(units)}
-    return Layout(units, dict(structure.loop_of), by_id), structure.faults
+    return Layout(units), structure.faults
 
 
 def _check_whole(structure: Structure) -> None:
@@ -60,11 +59,19 @@ class _Compiler:
         """Return a unit with what it waits for, a loop with its body."""
         structure, condition = self.structure, self.conditions.get(id_)
         needs, waits = tuple(self.needs[id_]), tuple(_unique(self.waits[id_]))
-        unit = replace(structure.units[id_], needs=needs, waits=waits, condition=condition)
+        around = tuple(structure.around(id_)[::-1])
+        unit = replace(structure.units[id_], needs=needs, waits=waits, condition=condition, around=around)
         if not isinstance(unit, LoopUnit):
             return unit
         body = [inner for inner in structure.bodies[id_] if structure.loop_of.get(inner) == id_]
-        return replace(unit, body=tuple(map(self._unit, body)))
+        return replace(unit, body=tuple(map(self._unit, body)), source=self._source(unit.block.over))
+
+    def _source(self, over: object) -> str | None:
+        """Return the unit to whose result `over` refers."""
+        reference = whole_reference(over) if isinstance(over, str) else None
+        return (
+            None if reference is None or reference.kind != "result" else known_id(reference.name, self.structure.units)
+        )
 
     def _add_wait(self, owner: str, id_: str) -> None:
         """Let one of two units of the same list wait for the other: the first around both where they part."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from holdfast.blueprint.kinds.plan_body import PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import Condition
-from holdfast.blueprint.plan.references import whole_reference
 
 
 class Fault(NamedTuple):
@@ -34,6 +34,8 @@ class Unit:
     waits: tuple[str, ...] = ()
     """The units of the same list that must be over before, also for the sake of what is inside one of the two."""
     condition: Condition | None = None
+    around: tuple[str, ...] = ()
+    """The loops around it, the outermost first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class LoopUnit(Unit):
 
     block: PlanLoop
     """What an entry of `loop_blocks` says of it, whichever way it is written."""
+    source: str | None = None
+    """The unit whose result the items are."""
     body: tuple[Unit, ...] = ()
 
 
@@ -57,32 +61,24 @@ class Layout:
     """A whole plan; `units` are those outside every loop."""
 
     units: tuple[Unit, ...] = ()
-    loop_of: dict[str, str] = field(default_factory=dict)
-    """The loop that a unit is in, by the id of the unit."""
-    units_by_id: dict[str, Unit] = field(default_factory=dict)
+
+    @cached_property
+    def units_by_id(self) -> dict[str, Unit]:
+        return {unit.id: unit for unit in with_bodies(self.units)}
 
     def find(self, name: str) -> Unit | None:
         """Return the unit of an id, which may be written with or without `step_`."""
         id_ = known_id(name, self.units_by_id)
         return None if id_ is None else self.units_by_id[id_]
 
-    def loops_of(self, id_: str) -> list[str]:
+    def loops_of(self, id_: str) -> tuple[str, ...]:
         """Return the loops around a unit, the outermost first."""
-        return loops_around(id_, self.loop_of)[::-1]
+        return self.units_by_id[id_].around
 
     def feeds_loop(self, id_: str) -> bool:
         """Return whether a loop goes through what a step gives: then a list is wanted of it."""
         around = self.loops_of(id_)  # seen from outside them, the results of the step are a list already
-        return any(
-            self.goes_through(loop, id_) and around == self.loops_of(loop.id)[: len(around)] for loop in self.loops()
-        )
-
-    def goes_through(self, loop: LoopUnit, id_: str) -> bool:
-        """Return whether the items of a loop are the result of this unit."""
-        reference = whole_reference(loop.block.over) if isinstance(loop.block.over, str) else None
-        return (
-            reference is not None and reference.kind == "result" and known_id(reference.name, self.units_by_id) == id_
-        )
+        return any(loop.source == id_ and around == loop.around[: len(around)] for loop in self.loops())
 
     def steps(self) -> list[StepUnit]:
         """Return every step in the order of the plan."""
@@ -99,14 +95,6 @@ def with_bodies(units: Iterable[Unit]) -> Iterator[Unit]:
         yield unit
         if isinstance(unit, LoopUnit):
             yield from with_bodies(unit.body)
-
-
-def loops_around(id_: str, loop_of: dict[str, str]) -> list[str]:
-    """Return the loops around a unit, the innermost first."""
-    around: list[str] = []
-    while (id_ := loop_of.get(id_, "")) and id_ not in around:
-        around.append(id_)
-    return around
 
 
 def known_id(name: str | None, ids: Container[str]) -> str | None:

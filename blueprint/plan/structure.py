@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import parse_condition
-from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, known_id, loops_around
+from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, known_id
 from holdfast.blueprint.plan.references import BadText, references_of
 
 MAX_LEVELS = 3
@@ -45,7 +45,10 @@ class Structure:
 
     def around(self, id_: str) -> list[str]:
         """Return the loops around a unit, the innermost first."""
-        return loops_around(id_, self.loop_of)
+        around: list[str] = []
+        while (id_ := self.loop_of.get(id_, "")) and id_ not in around:
+            around.append(id_)
+        return around
 
     def own_loop(self, id_: str) -> str:
         """Return the loop of a step that loops by itself; else the step."""

@@ -101,7 +101,7 @@ def test_loops_stand_in_loops_three_deep_and_no_deeper() -> None:
         "b": {"over": [1], "steps": ["c"]},
         "c": {"over": [1], "steps": ["1"]},
     }
-    assert laid(step("1"), loop_blocks=blocks).loops_of("1") == ["a", "b", "c"]
+    assert laid(step("1"), loop_blocks=blocks).loops_of("1") == ("a", "b", "c")
     deeper = {"z": {"over": [1], "steps": ["a"]}, **blocks}
     assert told(step("1"), loop_blocks=deeper) == ["loop_blocks.c: loops are nested 4 deep: c in b in a in z"]
 

@@ -9,7 +9,6 @@ from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
-from holdfast.blueprint.plan.references import whole_reference
 from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.protocol.questions import Input
 from holdfast.protocol.runs import Failure
@@ -100,9 +99,7 @@ def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> JSON:
     structure = read_structure(text)
     if not isinstance(structure, str):
         return structure
-    over = loop.block.over
-    reference = whole_reference(over) if isinstance(over, str) else None
-    unit = scope.layout.find(reference.name or "") if reference is not None and reference.kind == "result" else None
+    unit = scope.layout.units_by_id.get(loop.source or "")
     spoken = isinstance(unit, StepUnit) and asks(unit.step) and not unit.step.tools
     return spoken_items(text) if spoken else list_in(text)
 

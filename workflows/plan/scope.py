@@ -155,9 +155,7 @@ class PlanScope:
         # nothing is an empty list.
         excused = {asked} if condition is not None and condition.allows_missing else set()
         if isinstance(unit, LoopUnit):
-            excused |= {
-                id_ for id_, need in needs.items() if need.status == "skipped" and self.layout.goes_through(unit, id_)
-            }
+            excused |= {id_ for id_, need in needs.items() if need.status == "skipped" and id_ == unit.source}
         statuses = [need.status for id_, need in needs.items() if id_ not in excused]
         if statuses and all(status == "skipped" for status in statuses):
             return skipped("dependency_skipped")
