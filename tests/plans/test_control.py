@@ -128,6 +128,17 @@ async def test_the_state_can_be_looked_at(plans: Plans) -> None:
     assert results[6] == {"step_id": "1", "status": "completed", "response": "yes", "data": None, "error": None}
 
 
+async def test_the_results_of_a_loop_that_is_over_inside_another_can_be_looked_at(plans: Plans) -> None:
+    blocks = {"outer": loop(["a"], "inner"), "inner": loop([1, 2], "1")}
+    items = [begin("inner"), finish("1", "one"), advance("inner"), finish("1", "two"), advance("inner")]
+    keys = [call("get_state", key=key) for key in ("results", "progress")]
+    turns = [begin("outer"), *items, *keys, call("get_step_result", step_id="1"), advance("outer")]
+    _, results = await driven(plans, {"steps": [step("1")], "loop_blocks": blocks}, turns)
+    assert results[6] == {"results": {"1": ["one", "two"]}}
+    assert results[7]["progress"]["completed_steps"] == 1
+    assert results[8]["data"] == ["one", "two"]
+
+
 async def test_only_states_of_steps_and_ones_own_values_can_be_set(plans: Plans) -> None:
     plan = {"steps": [step("1"), step("2", condition="RESULT_FROM_1 equals no"), step("3", optional=True), step("4")]}
     turns = [

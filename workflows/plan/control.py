@@ -98,9 +98,7 @@ class Control:
         unit = self._context.layout.find(step_id)
         if not isinstance(unit, StepUnit):
             return {"step_id": step_id, **step_named(self.state, step_id).result.to_output()}
-        results = [scope.step_result(unit.id) for scope in reversed(list(self.state.scopes()))]
-        result = next((result for result in results if result.status != "pending"), results[-1])
-        return {"step_id": step_id, **result.to_output()}
+        return {"step_id": step_id, **current_results(self.state)[unit.id].to_output()}
 
     async def get_loop_context(self, loop_id: str = "") -> JSONObject:
         active = self.state.active

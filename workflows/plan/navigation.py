@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
+from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.plan.scope import ItemScope, PlanScope, StepRun
 from holdfast.workflows.plan.state import PlanState
@@ -119,7 +120,8 @@ def current_results(state: PlanState) -> dict[str, UnitResult]:
     """Return the result of every step; of one in an active loop that of the current iteration."""
     results = state.root.all_steps()
     for scope in state.active.values():
-        results |= {unit.id: scope.result(unit.id) for unit in scope.units if isinstance(unit, StepUnit)}
+        inside = (unit.id for unit in with_bodies(scope.units) if isinstance(unit, StepUnit))
+        results |= {id_: scope.step_result(id_) for id_ in inside}
     return results
 
 
