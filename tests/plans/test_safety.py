@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.protocol.answers import Answer
+from holdfast.protocol.runs import HistoryLimits
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
     SAYS_INSTRUCTION,
@@ -142,12 +143,32 @@ async def test_what_has_run_is_put_into_no_loop(plans: Plans) -> None:
 
 async def test_a_person_who_doubts_a_repeated_call_ends_nothing_by_it(plans: Plans) -> None:
     agent = {"model": "scripted:replies.yaml", "human": ["ask"]}
-    looks = [call("get_state", key="progress")] * 4
+    looks = [call("get_state", key="progress")] * 3
     run = await plans.start({"steps": [step("1")], "agent": agent, "driver": "agent"}, {"plan": [*looks, finish("1")]})
     question = await plans.harness.one(run)
     assert question.kind == "permission"
     await plans.harness.answer(run, {"granted": False}, question)
     assert statuses(await plans.harness.output(run)) == {"1": "completed"}
+
+
+async def test_a_repeated_call_stops_a_plan_that_can_ask_nobody_also_after_continue_as_new(plans: Plans) -> None:
+    looks = [call("get_state", key="progress")] * 3
+    plan = {"steps": [step("1")], "driver": "agent"}
+    run = await plans.start(plan, {"plan": [*looks, finish("1")]}, history_limits=HistoryLimits(rounds=1))
+    outcome = await plans.harness.result(run)
+    assert outcome.error is not None and outcome.error.type == "doom_loop"
+
+
+async def test_a_tool_that_is_found_counts_for_its_step_after_continue_as_new(plans: Plans) -> None:
+    plan = {"steps": [step("1", "Update the calendar event", tools=["plan_updat"])], "driver": "agent"}
+    turns = [
+        plans.runs("1", "plan_updat", event="e1"),
+        call("find_tool", instruction="plan update an event"),
+        plans.runs("1", "plan_update", event="e1"),
+        finish("1"),
+    ]
+    run = await plans.start(plan, {"plan": turns}, history_limits=HistoryLimits(rounds=1))
+    assert (await plans.harness.output(run))["steps"]["1"]["data"] == {"updated": "e1"}
 
 
 async def test_options_that_come_to_nothing_fail_the_step_and_not_the_run(plans: Plans) -> None:

@@ -5,7 +5,6 @@ While a loop is active, the conversation goes on in a workflow of the loop's own
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +18,13 @@ from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenState, PlanResult
 from holdfast.protocol.runs import ToldText
-from holdfast.protocol.values import digest_of
 from holdfast.workflows.agent.checks import BadCall, Result, checked
 from holdfast.workflows.agent.workflow import AgentWorkflow
 from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.loop_guard import repeats, with_call
 from holdfast.workflows.plan.approval import approved_change
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.control import Control
@@ -38,8 +37,6 @@ from holdfast.workflows.plan.revision import check_new_tools, check_questions_st
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
-SAME_CALLS = 3
-"""Most repetitions of a call with nothing changed by it or in between."""
 HANDED_OVER = ("turn", "messages", "tools", "call_ids", "calls", "bad_calls", "misfits", "recent", "told", "progress")
 """The fields of the state that go from one workflow of the plan to another: the conversation and the plan."""
 
@@ -55,8 +52,8 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     def __init__(self, definition: DrivenDefinition, state: DrivenState) -> None:
         super().__init__(definition, state)
         self.control: Control | None = None
-        self._repeats: Counter[str] = Counter()
         self._changes = 0
+        """Number of changes of the state before the last call."""
         self._below = False
         """True while the workflow of an active loop holds the plan."""
 
@@ -170,20 +167,13 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             raise ControlError("plan_over", "every step has ended; nothing is left to do")
         spec = next((spec for spec in CONTROL_TOOLS if spec.name == call.name), None)
         checked(call, spec, [spec.name for spec in CONTROL_TOOLS])
-        await self._check_repeats(call, frame)
-        return await self.control.do(call, frame)
-
-    async def _check_repeats(self, call: ToolCall, frame: Frame) -> None:
-        """Ask a person about a call that is repeated though nothing changes by it; without a person, stop the plan."""
         changes = self.current_state().context.changes
-        if changes != self._changes:
+        if changes != self._changes:  # what was called before a change is no repetition after it
             self._changes = changes
-            self._repeats.clear()
-        digest = digest_of(call.name, call.args)
-        self._repeats[digest] += 1
-        if self._repeats[digest] > SAME_CALLS:
+            self.advance(recent=with_call([], call))
+        if repeats(self.state.recent, call):
             await self._check_repetition(call, frame)
-            self._repeats.clear()
+        return await self.control.do(call, frame)
 
     # Loops
 

@@ -59,8 +59,6 @@ class Control:
 
     def __init__(self, state: PlanState, change: Callable[[Any, str], Awaitable[int]]) -> None:
         self.state, self._context, self._change = state, state.context, change
-        self._current: str | None = None
-        """The step that was worked on last."""
 
     async def do(self, call: ToolCall, frame: Frame) -> JSONObject:
         """Return the result of a call. Raises `ControlError` for one that cannot be done; then nothing has changed."""
@@ -133,7 +131,6 @@ class Control:
         return run
 
     async def _begin(self, run: StepRun) -> None:
-        self._current = run.id
         if run.result.status == "pending":
             await run.start()
 
@@ -149,7 +146,6 @@ class Control:
         if asks(run.step) and run.result.data is None:
             text = f"step {run.id!r} asks a person first: call request_user_info"
             raise ControlError("answer_missing", text)
-        self._current = run.id
         tools = self._tools_of(run)
         tool = await self._tool_named(tool_name, run, tools)
         if (last := tools.last(tool)) is not None:
@@ -390,14 +386,10 @@ class Control:
         return {"tool_name": name, **self._context.catalogue.described([name]).get(name, {})}
 
     def _step_without_tool(self) -> StepRun | None:
-        """Return the step that was worked on last, if it lacks a tool."""
-        if self._current is None:
-            return None
-        try:
-            run = step_named(self.state, self._current)
-        except ControlError:  # its loop is over
-            return None
-        return run if run.key in self.state.replacements else None
+        """Return the step that lacked a tool last, of those that may be worked on."""
+        runs = [StepRun(unit, scope) for unit, scope in next_units(self.state) if isinstance(unit, StepUnit)]
+        by_key = {run.key: run for run in runs}
+        return next((by_key[key] for key in reversed(self.state.replacements) if key in by_key), None)
 
 
 def _check_done(run: StepRun) -> None:
