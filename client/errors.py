@@ -28,6 +28,15 @@ class BadInput(ValueError):
     """Input that cannot be used: it does not fit the blueprint, or there is nothing that it applies to."""
 
 
+class BadCursor(BadInput):
+    """A place in a list that the list does not have: of other filters, of another person, or cut off."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no cursor of this list: take the one of the page before, with the same filters, or leave it out"
+        )
+
+
 class Ambiguous(LookupError):
     """A name or prefix that several things match."""
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from base64 import b64decode, urlsafe_b64encode
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.errors import Ambiguous, BadInput
+from holdfast.client.errors import Ambiguous, BadCursor
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.incoming import label_of
@@ -40,9 +38,6 @@ ALL_RUNS = f"{BLUEPRINT_ATTRIBUTE} IS NOT NULL AND ParentWorkflowId IS NULL"
 OURS = f"({BLUEPRINT_ATTRIBUTE} IS NOT NULL OR {WAITING_ATTRIBUTE} IS NOT NULL)"
 """Every workflow of a run, children too."""
 OPEN = f"{OURS} AND ExecutionStatus = 'Running'"
-PLACE_SECONDS = 60.0
-"""How long the place of a page is remembered: meanwhile runs begin before it."""
-MOST_PLACES = 10_000
 LARGEST_PAGE = 1_000
 """Rows that visibility is asked for at a time."""
 CALM_PAGE = 100
@@ -52,7 +47,6 @@ CHUNK = 50
 """Runs that one query asks for what they wait for."""
 SEAL_LENGTH = 8
 """Characters of a cursor that are the digest of its list and its place."""
-NO_CURSOR = "no cursor of this list: take the `after` of a `Link` header, with the same filters, or leave it out"
 _EXECUTION_STATUSES: dict[Status, str] = {
     "running": "'Running'",
     "waiting": "'Running'",
@@ -183,14 +177,14 @@ async def _place_behind(client: Client, query: str, place: bytes | None, count: 
 async def _part(
     client: Client, query: str, place: bytes | None, size: int
 ) -> tuple[Sequence[WorkflowExecution], bytes | None]:
-    """Return a part of a list of visibility's, and the place behind it. Raises `BadInput` for a place of none."""
+    """Return a part of a list of visibility's, and the place behind it. Raises `BadCursor` for a place of none."""
     listed = client.list_workflows(query, next_page_token=place)
     try:
         await listed.fetch_next_page(page_size=size)
     except RPCError as error:
         if place is None or error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
-        raise BadInput(NO_CURSOR) from None
+        raise BadCursor from None
     return listed.current_page or (), listed.next_page_token
 
 
@@ -243,12 +237,6 @@ class WaitingFilter:
     """Only those that may ask the question of this id: that have it, or more than are listed."""
 
     @property
-    def key(self) -> Hashable:
-        """Return what filters have in common that list the same but for some seconds."""
-        times = [None if at is None else round(at.timestamp() / 60) for at in (self.since, self.deadline)]
-        return (*self.names, None, self.blueprint, *times, self.question)
-
-    @property
     def query(self) -> str:
         """Return the query in the language of Temporal's visibility."""
         conditions = [f"{WAITING_ATTRIBUTE} IS NOT NULL", "ExecutionStatus = 'Running'"]
@@ -298,73 +286,53 @@ def cursor_of(place: bytes, wanted: RunsFilter | WaitingFilter) -> str:
 
 
 def place_of(cursor: str, wanted: RunsFilter | WaitingFilter) -> bytes:
-    """Return the place that a cursor names. Raises `BadInput` for one of another list, and for one that was changed.
+    """Return the place that a cursor names. Raises `BadCursor` for one of another list or one that was changed.
 
     Temporal's server takes a place that it cannot read for trouble of its own, and its client repeats the request.
     """
     text = cursor[SEAL_LENGTH:]
     if not text or cursor[:SEAL_LENGTH] != _seal(text, wanted):
-        raise BadInput(NO_CURSOR)
+        raise BadCursor
     try:
         return b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:
-        raise BadInput(NO_CURSOR) from None
+        raise BadCursor from None
 
 
 def _seal(text: str, wanted: RunsFilter | WaitingFilter) -> str:
+    """Return the digest of a list and a place in it, without times: "an hour ago" is another time on each page."""
+    if isinstance(wanted, WaitingFilter):
+        wanted = replace(wanted, since=None, deadline=None)
     return digest_of(type(wanted).__name__, wanted.query, text)[:SEAL_LENGTH]
 
 
-class PageStarts:
-    """The places in visibility's lists where pages begin, for a minute each.
-
-    Visibility only goes on from a place that it has named itself: without it page 200 has to read the 199 before.
-    """
-
-    def __init__(self) -> None:
-        self._places: OrderedDict[tuple[Hashable, int], tuple[bytes, float]] = OrderedDict()
-
-    def before(self, wanted: WaitingFilter, page: int) -> tuple[int, bytes | None]:
-        """Return the last page up to this one whose place is known, with that place; None for the first page."""
-        key, oldest = wanted.key, time.monotonic() - PLACE_SECONDS
-        for known_page in range(page, 1, -1):
-            place, at = self._places.get((key, known_page), (b"", oldest))
-            if at > oldest:
-                return known_page, place
-        return 1, None
-
-    def note(self, wanted: WaitingFilter, page: int, place: bytes) -> None:
-        """Remember where a page begins."""
-        self._places[wanted.key, page] = place, time.monotonic()
-        self._places.move_to_end((wanted.key, page))
-        while len(self._places) > MOST_PLACES:
-            self._places.popitem(last=False)
-
-
 async def waiting_page(
-    client: Client, wanted: WaitingFilter, page: int, size: int, starts: PageStarts
+    client: Client, wanted: WaitingFilter, size: int, *, page: int = 1, cursor: str | None = None
 ) -> tuple[list[Waiting], bytes | None]:
     """Return a page of the workflows with open questions, newest first, and the place behind it.
 
-    The place is None after the last page; a full last page names one, too (see `has_more_behind`).
+    Args:
+        client: A connected client.
+        wanted: Which workflows.
+        size: The rows of a page.
+        page: The page, from 1; all before it are read.
+        cursor: In place of `page`, where an earlier page ended, from `cursor_of`; nothing is read again.
+
+    Returns:
+        The rows, and a place; None after the last page. A full last page names one, too (see `has_more_behind`).
+
+    Raises:
+        BadCursor: The cursor is none of this list.
     """
-    known_page, place = starts.before(wanted, page)
-    place, is_there = await _place_behind(client, wanted.query, place, (page - known_page) * size)
-    if not is_there:
-        return [], None
-    rows, place = await waiting_behind(client, wanted, place, size)
-    if place is not None:
-        starts.note(wanted, page + 1, place)
-    return rows, place
+    if cursor is not None:
+        return await _waiting_behind(client, wanted, place_of(cursor, wanted), size)
+    place, is_there = await _place_behind(client, wanted.query, None, (page - 1) * size)
+    return await _waiting_behind(client, wanted, place, size) if is_there else ([], None)
 
 
-async def waiting_behind(
+async def _waiting_behind(
     client: Client, wanted: WaitingFilter, place: bytes | None, size: int
 ) -> tuple[list[Waiting], bytes | None]:
-    """Return the workflows with open questions behind a place, newest first, and the place behind them.
-
-    A full last page names a place, too (see `has_more_behind`). Raises `BadInput` for a place that visibility refuses.
-    """
     executions, after = await _part(client, wanted.query, place, size)
     return [row for execution in executions if (row := _waiting(execution)) is not None], after
 

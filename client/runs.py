@@ -26,7 +26,6 @@ from holdfast.client.errors import Ambiguous, BadInput, NothingSent
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
 from holdfast.client.listing import (
-    PageStarts,
     RunsFilter,
     WaitingFilter,
     cursor_of,
@@ -38,7 +37,6 @@ from holdfast.client.listing import (
     runs_behind,
     runs_place,
     runs_waiting_for,
-    waiting_behind,
     waiting_page,
     waiting_workflows,
 )
@@ -250,7 +248,7 @@ class Runs:
             The runs, and a cursor; None after the last page.
 
         Raises:
-            BadInput: The cursor is none of this list.
+            BadCursor: The cursor is none of this list.
         """
         wanted = RunsFilter(blueprint, status)
         if cursor is None:
@@ -301,17 +299,6 @@ class Runs:
         wanted = WaitingFilter(names, blueprint, since, deadline)
         return (await self._waiting_page(wanted, page, PAGE))[0]
 
-    async def waiting_page(self, page: int, user: str | None = None, *, size: int) -> tuple[list[Waiting], bool]:
-        """Return a page of the workflows with open questions, and whether there is another page; see `waiting`.
-
-        Args:
-            page: The number of the page, from 1.
-            user: Only workflows with questions that this user may answer, such as `user:ana`; None: all.
-            size: The number of workflows on a page.
-        """
-        rows, cursor = await self.waiting_from(None, user, page=page, size=size)
-        return rows, cursor is not None
-
     async def waiting_from(
         self, cursor: str | None, user: str | None = None, *, page: int = 1, size: int = 50
     ) -> tuple[list[Waiting], str | None]:
@@ -324,13 +311,10 @@ class Runs:
             size: The number of workflows on a page.
 
         Raises:
-            BadInput: The cursor is none of this list.
+            BadCursor: The cursor is none of this list.
         """
         wanted = WaitingFilter([] if user is None else [ANYONE, MANY, *self._names_of(user)])
-        if cursor is None:
-            rows, after = await waiting_page(self.client, wanted, page, size, PageStarts())
-        else:
-            rows, after = await waiting_behind(self.client, wanted, place_of(cursor, wanted), size)
+        rows, after = await waiting_page(self.client, wanted, size, page=page, cursor=cursor)
         has_more = after is not None and await has_more_behind(self.client, wanted, after)
         return rows, cursor_of(after, wanted) if after is not None and has_more else None
 

@@ -28,7 +28,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.config import Config
 from holdfast.client.embedded import ServerUnreachable
-from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RecordError, RunExists
+from holdfast.client.errors import Ambiguous, BadCursor, BadInput, NothingSent, RecordError, RunExists
 from holdfast.client.mcp.asking import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.client.mcp.tools import (
     TOOLS,
@@ -236,17 +236,17 @@ class AssistantContext:
         """Return the open questions that the user may answer, those of fifty workflows a page."""
         self._hears(ctx)
         sender = self.sender_of(ctx, "read")
-        cursor = (params.cursor if params is not None else None) or "1"
-        page = int(cursor) if cursor.isdecimal() else 1
-        rows = await list_questions(
-            self.runs.acting_as(sender), sender.user, QuestionsTool(page=max(1, min(page, 10_000)))
-        )
+        try:
+            wanted = QuestionsTool(after=(params and params.cursor) or None)
+            rows = await list_questions(self.runs.acting_as(sender), sender.user, wanted)
+        except (ValidationError, BadCursor) as error:
+            raise MCPError(types.INVALID_PARAMS, "no cursor of this list: list it from its beginning") from error
         resources = [
             types.Resource(uri=RESOURCE + row["id"], name=row["id"], title=row["message"][:100], mime_type=JSON_TYPE)
             for row in rows["questions"]
             if "id" in row
         ]
-        return types.ListResourcesResult(resources=resources, next_cursor=str(page + 1) if rows["more"] else None)
+        return types.ListResourcesResult(resources=resources, next_cursor=rows["next"])
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Return an open question as JSON."""

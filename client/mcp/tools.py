@@ -19,6 +19,15 @@ from holdfast.protocol.runs import LONGEST_RUN_ID, Status
 
 MOST_WAIT = 60.0
 LOOK_SECONDS = 0.5
+PAGE_ROWS = 50
+"""The runs of a page, or the workflows whose questions are on it."""
+AFTER: Any = Field(
+    None,
+    min_length=1,
+    max_length=2000,
+    description="`next` of the page before, with the same filters; null: the first.",
+)
+"""The place in a list from which a tool goes on."""
 
 
 class ToolInput(BaseModel):
@@ -40,14 +49,14 @@ class RunsTool(ToolInput):
 
     blueprint: str | None = Field(None, max_length=200)
     status: Status | None = None
-    page: int = Field(1, ge=1, le=10_000)
+    after: str | None = AFTER
 
 
 class QuestionsTool(ToolInput):
     """List open questions: of a run, or of all runs, those of fifty workflows a page."""
 
     run: str | None = Field(None, max_length=200)
-    page: int = Field(1, ge=1, le=10_000)
+    after: str | None = AFTER
 
 
 class AnswerTool(ToolInput):
@@ -115,22 +124,24 @@ async def start(runs: Runs, config: Config, by: str, arguments: StartTool) -> JS
 
 
 async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
-    """Return a page of runs."""
-    rows, more = await runs.page(arguments.page, blueprint=arguments.blueprint, status=arguments.status)
-    return {"runs": [run_row(row) for row in rows], "more": more}
+    """Return a page of runs. Raises `BadCursor`."""
+    rows, cursor = await runs.page_from(
+        arguments.after, blueprint=arguments.blueprint, status=arguments.status, size=PAGE_ROWS
+    )
+    return {"runs": [run_row(row) for row in rows], "next": cursor}
 
 
 async def list_questions(runs: Runs, user: str, arguments: QuestionsTool) -> JSONObject:
-    """Return the open questions of a run, or a page of those that this user may answer."""
+    """Return the open questions of a run, or a page of those that this user may answer. Raises `BadCursor`."""
     if arguments.run is not None:
         return {
             "questions": [question_json(question) for question in await runs.questions(arguments.run)],
-            "more": False,
+            "next": None,
         }
-    rows, more = await runs.waiting_page(arguments.page, user, size=50)
+    rows, cursor = await runs.waiting_from(arguments.after, user, size=PAGE_ROWS)
     lists = await asyncio.gather(*(runs.tree.open_questions(row.owner) for row in rows))
     entries = [entry for row, open_ in zip(rows, lists, strict=True) for entry in waiting_json(row, open_)]
-    return {"questions": entries, "more": more}
+    return {"questions": entries, "next": cursor}
 
 
 async def show_result(runs: Runs, arguments: ResultTool) -> JSONObject:

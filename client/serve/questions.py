@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from holdfast.client.listing import PageStarts, WaitingFilter, has_more_behind, waiting_page
+from holdfast.client.listing import WaitingFilter, cursor_of, has_more_behind, waiting_page
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
 from holdfast.client.tree import Tree, UnknownRun
@@ -53,6 +53,9 @@ class QuestionsWanted:
     text: str = ""
     order: Order = "newest"
     page: int = 1
+    """The number of the page; those before it are read where `after` is left out."""
+    after: str | None = None
+    """The cursor of the page before it."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ class QuestionPage:
     """How many questions of the page the search for text left out."""
     silent: list[Waiting] = field(default_factory=list)
     """Workflows that wait, whose questions no worker tells now."""
-    has_more: bool = False
-    """True if there is another page."""
+    after: str | None = None
+    """The cursor of the next page; None after the last one."""
 
 
 @dataclass
@@ -119,7 +122,6 @@ class OpenQuestionCache:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self.starts = PageStarts()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._queries: dict[str, asyncio.Future[_Kept]] = {}
         self._turns = asyncio.Semaphore(MOST_QUERIES)
@@ -197,12 +199,15 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
         runs: The runs as this person commands them.
         user: The person who looks, such as `user:ana`.
         wanted: Which questions, in which order.
+
+    Raises:
+        BadCursor: The page before it is of another list.
     """
     names = names_for(wanted.whose, runs, user)
     if wanted.whose == "groups" and names == [MANY]:
         return QuestionPage()
     filter_ = WaitingFilter(names, wanted.blueprint, wanted.since, wanted.deadline)
-    rows, place = await waiting_page(runs.client, filter_, wanted.page, PAGE_ROWS, cache.starts)
+    rows, place = await waiting_page(runs.client, filter_, PAGE_ROWS, page=wanted.page, cursor=wanted.after)
     has_more, lists = await asyncio.gather(
         has_more_behind(runs.client, filter_, place), asyncio.gather(*(cache.of(row) for row in rows))
     )
@@ -215,7 +220,8 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     ]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]
     hidden = len(listed) - len(matching)
-    return QuestionPage(_ordered(matching, wanted.order), hidden, silent, has_more)
+    after = cursor_of(place, filter_) if place is not None and has_more else None
+    return QuestionPage(_ordered(matching, wanted.order), hidden, silent, after)
 
 
 def waits_for(question: Question, user: str, whose: Whose, own_groups: Sequence[str], groups: Groups) -> bool:

@@ -1,10 +1,13 @@
 """Pages of the list of workflows that wait, over Temporal's visibility."""
 
 import uuid
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.client.listing import PageStarts, WaitingFilter, has_more_behind, waiting_page, waiting_workflows
+from holdfast.client.errors import BadCursor
+from holdfast.client.listing import WaitingFilter, cursor_of, has_more_behind, waiting_page, waiting_workflows
 from tests.conftest import Harness, until
 
 
@@ -22,29 +25,34 @@ async def listed(house: Harness, count: int) -> tuple[WaitingFilter, list[str]]:
     return wanted, await until(all_of_them, "the list")
 
 
-@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3)])
-async def test_pages_hold_each_run_once_in_any_order_of_reading(house: Harness, order: tuple[int, ...]) -> None:
+async def test_pages_hold_each_run_once_by_number_and_by_cursor(house: Harness) -> None:
     wanted, runs = await listed(house, 5)
-    starts = PageStarts()
-    for page in (*order, *order):
-        rows, place = await waiting_page(house.client, wanted, page, 2, starts)
-        assert [row.run for row in rows] == runs[2 * page - 2 : 2 * page]
+    cursor = None
+    for page in (1, 2, 3):
+        by_number = await waiting_page(house.client, wanted, 2, page=page)
+        by_cursor = await waiting_page(house.client, wanted, 2, cursor=cursor)
+        rows, place = by_cursor
+        assert [row.run for row in rows] == [row.run for row in by_number[0]] == runs[2 * page - 2 : 2 * page]
         assert await has_more_behind(house.client, wanted, place) == (page < 3)
+        cursor = None if place is None else cursor_of(place, wanted)
 
 
 async def test_a_full_last_page_is_the_last_and_none_is_behind_it(house: Harness) -> None:
     wanted, runs = await listed(house, 4)
-    for starts in (PageStarts(), shared := PageStarts(), shared):
-        rows, place = await waiting_page(house.client, wanted, 2, 2, starts)
-        has_more = await has_more_behind(house.client, wanted, place)
-        assert ([row.run for row in rows], has_more) == (runs[2:], False)
-        assert await waiting_page(house.client, wanted, 9, 2, starts) == ([], None)
+    rows, place = await waiting_page(house.client, wanted, 2, page=2)
+    has_more = await has_more_behind(house.client, wanted, place)
+    assert ([row.run for row in rows], has_more) == (runs[2:], False)
+    assert await waiting_page(house.client, wanted, 2, page=9) == ([], None)
 
 
-async def test_a_known_place_is_not_read_up_to_again(house: Harness) -> None:
-    wanted, _ = await listed(house, 4)
-    starts = PageStarts()
-    await waiting_page(house.client, wanted, 1, 1, starts)
-    await waiting_page(house.client, wanted, 2, 1, starts)
-    known, place = starts.before(wanted, 4)
-    assert known == 3 and place
+async def test_a_cursor_is_good_at_a_later_time_and_for_no_other_list(house: Harness) -> None:
+    wanted, runs = await listed(house, 2)
+    now = datetime.now(UTC)
+    _, place = await waiting_page(house.client, replace(wanted, since=now), 1)
+    assert place is not None
+    cursor = cursor_of(place, replace(wanted, since=now))
+    later = replace(wanted, since=now + timedelta(seconds=3))
+    rows, _ = await waiting_page(house.client, later, 1, cursor=cursor)
+    assert [row.run for row in rows] == runs[1:]
+    with pytest.raises(BadCursor):
+        await waiting_page(house.client, replace(wanted, names=["user:bob"]), 1, cursor=cursor)

@@ -16,6 +16,7 @@ from mcp_types import ElicitResult, ResourceListChangedNotification
 
 from holdfast.client.answering import Sender
 from holdfast.client.config.sections import ServeSection
+from holdfast.client.mcp import tools
 from holdfast.client.mcp.http import http_app, sender_of_request
 from holdfast.client.mcp.server import AssistantContext
 from holdfast.client.serve.gate import Gate
@@ -195,6 +196,33 @@ async def test_refusals_and_unfit_arguments_are_told_as_results(house: Harness) 
             await client.call_tool("steer", {})
     assert unfit.is_error and text(unfit).startswith("invalid_answer: ")
     assert unknown.is_error and "no run 'nowhere'" in text(unknown)
+
+
+async def test_lists_of_tools_and_resources_go_on_by_a_cursor(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "PAGE_ROWS", 1)
+    asked = [await house.one(await house.start(TITLE, {"topic": "tea"})) for _ in range(2)]
+    ids = {question.id for question in asked}
+    async with assistant(house) as client:
+
+        async def whole(of: str, key: str) -> bool:
+            listed, cursor, pages = [], None, 0
+            while pages == 0 or cursor is not None:
+                page = (await client.call_tool(of, {"after": cursor})).structured_content
+                listed, cursor, pages = [*listed, *page[of]], page["next"], pages + 1
+            values = [row.get(key) for row in listed]
+            wanted = ids if key == "id" else {question.run for question in asked}
+            return wanted <= set(values) and len(values) == len(set(values)) == pages
+
+        await until(lambda: whole("questions", "id"), "the questions, page by page")
+        await until(lambda: whole("runs", "run"), "the runs, page by page")
+        resources = await client.list_resources()
+        assert (await client.list_resources(cursor=resources.next_cursor)).resources != resources.resources
+        with pytest.raises(MCPError, match="no cursor of this list"):
+            await client.list_resources(cursor="2")
+        by_number = await client.call_tool("runs", {"page": 2})
+        other_list = await client.call_tool("runs", {"after": resources.next_cursor})
+    assert by_number.is_error and "page" in text(by_number)
+    assert other_list.is_error and text(other_list).startswith("no cursor of this list")
 
 
 async def test_open_questions_are_resources(house: Harness) -> None:

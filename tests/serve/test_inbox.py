@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdfast.client.runs import Runs
+from holdfast.client.serve import questions
+from holdfast.client.serve.addresses import question_address
 from holdfast.client.serve.pages import inbox
 from holdfast.client.serve.pages.inbox import is_near, wanted_of
 from holdfast.client.serve.questions import OpenQuestionCache
@@ -92,6 +94,32 @@ async def test_the_nearest_deadline_comes_first(house: Harness) -> None:
         messages = [text for text in await listed(ana, sort="deadline", due="7d") if text.startswith("Within")]
         assert messages == ["Within 1 days?", "Within 2 days?", "Within 3 days?"]
         assert "Without end?" not in await listed(ana, due="7d")
+
+
+async def test_the_list_goes_on_behind_its_page_and_begins_anew_for_somebody_else(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "PAGE_ROWS", 1)
+    monkeypatch.setitem(inbox.AGES, "1h", timedelta(0))
+    name = f"paged-{house.runs.task_queue}"
+    asked = [await house.one(await house.start(f"name: {name}\n{hitl('Go?')}")) for _ in range(2)]
+    async with desk(house) as ana, desk(house, "bob") as bob:
+
+        async def first() -> str | None:
+            page = html.unescape((await ana.get("/", blueprint=name, age="1h")).text)
+            return page if 'rel="next"' in page else None
+
+        begin = await until(first, "two pages")
+        [link] = re.findall(r'href="([^"]+)" rel="next"', begin)
+        end = html.unescape((await ana.client.get(link)).text)
+        refused = await bob.client.get(link)
+        beside = await bob.client.get(f"{question_address(asked[0])}{link.removeprefix('/')}")
+    on_pages = [[question.id for question in asked if question_address(question) in page] for page in (begin, end)]
+    assert sorted(sum(on_pages, [])) == sorted(question.id for question in asked)
+    assert "after=" in link and "Page 2" in end
+    assert f'href="/?blueprint={name}&age=1h" rel="first"' in end and 'rel="next"' not in end
+    assert refused.status_code == 422 and "leads to a page of another list" in refused.text
+    assert beside.status_code == 200 and "Page 2" not in beside.text
 
 
 async def test_a_page_with_many_questions_is_shown_part_by_part(

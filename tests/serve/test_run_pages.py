@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from html import unescape
 from typing import Any
 
 import httpx
+import pytest
 
 from holdfast.client.serve.live import Live
+from holdfast.client.serve.pages import run_pages
 from holdfast.client.serve.pages.run_tree import RunTree
 from holdfast.client.serve.pages.texts import load_texts
 from holdfast.client.trace import Repetition, Span, Spending
@@ -178,6 +181,29 @@ async def test_the_list_of_runs_is_filtered(house: Harness) -> None:
 
     await until(listed, "the run in the list")
     assert "No matching runs." in await page(house, f"/runs?blueprint={name}&status=failed")
+
+
+async def test_the_list_of_runs_goes_on_behind_its_page(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_pages, "RUNS_PAGE", 2)
+    name = f"paged-{house.runs.task_queue}"
+    runs = {await house.start(ASK.replace("asked", name)) for _ in range(3)}
+
+    async def first() -> str | None:
+        html = await page(house, f"/runs?blueprint={name}")
+        return html if 'rel="next"' in html else None
+
+    begin = await until(first, "the runs in the list")
+    older = re.search(r'rel="next" href="([^"]+)"', begin)
+    assert older is not None and "page=" not in older[1]
+    end = await page(house, unescape(older[1]))
+    assert {run for run in runs if f'href="/runs/{run}"' in begin + end} == runs
+    assert f'rel="first" href="/runs?blueprint={name}"' in end and 'rel="next"' not in end
+    by_number = await page(house, f"/runs?blueprint={name}&page=2")
+    assert [run for run in runs if run in by_number] == [run for run in runs if run in end]
+
+
+async def test_a_page_of_another_list_of_runs_is_refused(house: Harness) -> None:
+    assert "leads to a page of another list" in words(await page(house, "/runs?after=abcdefghijkl", 422))
 
 
 async def test_an_unknown_run_is_a_page_that_says_so(house: Harness) -> None:

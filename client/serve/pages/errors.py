@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.client.errors import BadCursor
 from holdfast.client.serve.pages.templating import render, texts_of
 from holdfast.client.serve.problems import TooSlow, problem_of
 
@@ -65,6 +66,8 @@ def _message(request: Request, error: Exception) -> str:
             return t("error.no_server")
         case TooSlow():
             return t("error.too_slow")
+        case BadCursor():
+            return t("error.no_cursor")
         case DBAPIError() | PoolTimeout():
             return t("error.no_record")
         case HTTPException(detail=detail):

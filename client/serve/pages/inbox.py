@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
+from holdfast.client.errors import BadCursor
 from holdfast.client.reading import name_of
 from holdfast.client.record.record import Lag
 from holdfast.client.serve.addresses import question_address
@@ -90,7 +91,12 @@ class ListView:
     @property
     def is_filtered(self) -> bool:
         """Return whether more than the tab narrows the list."""
-        return bool(self.query.keys() - {"for", "page", "sort", "from"})
+        return bool(self.query.keys() - {"for", "page", "after", "sort", "from"})
+
+    @property
+    def is_further(self) -> bool:
+        """Return whether it is another page than the first."""
+        return self.wanted.page > 1 or self.wanted.after is not None
 
     @property
     def has_filters(self) -> bool:
@@ -139,6 +145,7 @@ def wanted_of(query: dict[str, str], now: datetime) -> QuestionsWanted:
         text=query.get("q", ""),
         order=order if order in get_args(Order) else "newest",  # type: ignore[arg-type]
         page=min(max(number, 1), MOST_PAGES),
+        after=query.get("after"),
     )
 
 
@@ -147,10 +154,14 @@ def _number(text: str, default: int) -> int:
 
 
 async def list_view(request: Request, current: str = "") -> ListView:
-    """Return the list that the address of a request asks for."""
+    """Return the list that the address of a request asks for. Raises `BadCursor` for a page of another list."""
+    return await _list_view(request, current, ("page", "after"))
+
+
+async def _list_view(request: Request, current: str, place: Sequence[str]) -> ListView:
     identity, site = identity_of(request), site_of(request)
     runs = site.runs_of(identity)
-    names = ("for", "blueprint", "age", "due", "q", "sort", "page", "from")
+    names = ("for", "blueprint", "age", "due", "q", "sort", "from", *place)
     query = {name: request.query_params[name] for name in names if request.query_params.get(name)}
     wanted = wanted_of(query, datetime.now(UTC))
     if identity.only is not None:  # whoever holds a link is not known to be that person: their list is not shown
@@ -164,10 +175,18 @@ async def list_view(request: Request, current: str = "") -> ListView:
     return replace(view, unreached=unreached, lag=await site.upkeep.lag())
 
 
+async def list_from_start(request: Request, current: str = "") -> ListView:
+    """Return the list of an address, from its beginning where the page is of another list: of who sent the link."""
+    try:
+        return await list_view(request, current)
+    except BadCursor:
+        return await _list_view(request, current, ())
+
+
 async def list_beside(request: Request, current: str) -> ListView:
     """Return the list for the page of a question, which is shown without it while Temporal does not answer."""
     try:
-        return await list_view(request, current)
+        return await list_from_start(request, current)
     except RPCError:
         wanted = wanted_of({}, datetime.now(UTC))
         return ListView(QuestionPage(), wanted, {}, has_groups=False, current=current, is_unread=True)
@@ -175,8 +194,9 @@ async def list_beside(request: Request, current: str) -> ListView:
 
 async def show_inbox(request: Request) -> HTMLResponse:
     """Show the open questions; `part=list` gives the list alone, for a page that is open."""
-    view = await list_view(request, request.query_params.get("current", ""))
-    template = "list.html" if request.query_params.get("part") == "list" else "inbox.html"
+    is_part, current = request.query_params.get("part") == "list", request.query_params.get("current", "")
+    view = await (list_from_start if is_part else list_view)(request, current)
+    template = "list.html" if is_part else "inbox.html"
     return render(request, template, list=view, step_of=name_of, is_near=is_near)
 
 

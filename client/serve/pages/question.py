@@ -37,7 +37,7 @@ from holdfast.client.serve.pages.answer_form import (
 )
 from holdfast.client.serve.pages.comments import CommentBox, comment_box
 from holdfast.client.serve.pages.filled_form import texts_of_form
-from holdfast.client.serve.pages.inbox import is_near, list_beside, list_view
+from holdfast.client.serve.pages.inbox import is_near, list_beside, list_from_start
 from holdfast.client.serve.pages.story import StoryLine, story_of
 from holdfast.client.serve.pages.templating import render, texts_of
 from holdfast.client.serve.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
@@ -360,7 +360,7 @@ async def _closed_page(
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
         return RedirectResponse(_back(request), 303)
     since = story_of(site.runs.tree, run, since=reply.at, view=own)
-    view, story = await asyncio.gather(list_view(request), since)
+    view, story = await asyncio.gather(list_from_start(request), since)
     typed = {
         name: value for name, value in (texts or {}).items() if name.startswith(("f:", "own", "reason", "comment"))
     }

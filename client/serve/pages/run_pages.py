@@ -119,12 +119,22 @@ async def list_runs_page(request: Request) -> Response:
     blueprint = query.get("blueprint", "").strip()
     status = next((name for name in STATUS_NAMES if name == query.get("status")), None)
     page = _number(query.get("page"), 1, 10_000) or 1
-    rows, has_more = await runs.page(page, blueprint=blueprint or None, status=status, size=RUNS_PAGE)
+    after = query.get("after") or None
+    rows, cursor = await runs.page_from(after, page=page, blueprint=blueprint or None, status=status, size=RUNS_PAGE)
     wanted = {"blueprint": blueprint, "status": status or ""}
-    links = [page - 1 if page > 1 else None, page + 1 if has_more else None]
-    addresses = [number and f"/runs?{urlencode({**wanted, 'page': number})}" for number in links]
-    values: dict[str, Any] = {"rows": rows, "number": page, "newer": addresses[0], "older": addresses[1]}
+    is_further = after is not None or page > 1
+    values: dict[str, Any] = {
+        "rows": rows,
+        "is_further": is_further,
+        "newest": _list_address(**wanted) if is_further else None,
+        "older": _list_address(**wanted, after=cursor) if cursor is not None else None,
+    }
     return render(request, "runs/list.html", statuses=STATUS_NAMES, wanted=wanted, **values)
+
+
+def _list_address(**query: str) -> str:
+    kept = {name: value for name, value in query.items() if value}
+    return f"/runs?{urlencode(kept)}" if kept else "/runs"
 
 
 async def show_run_page(request: Request) -> Response:
