@@ -28,6 +28,7 @@ from holdfast.protocol.runs import (
 )
 from holdfast.workflows.base import BaseWorkflow, RunIdentity
 from holdfast.workflows.children import start_of
+from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import failure
 from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
 from holdfast.workflows.questions import Reply
@@ -158,7 +159,12 @@ class Human:
         self._open.add(request.address)
         try:
             waiting = asyncio.create_task(self._host.ask(request))
-            await asyncio.sleep(0)  # the question is open now, and can be shown
+            try:
+                await asyncio.sleep(0)  # the question is open now, and can be shown
+            except asyncio.CancelledError:
+                await end([waiting])
+                self._host.display.show()
+                raise
             self._host.display.show()
             # A rung of its ladder changes whom it waits for, which is what lists find it by.
             display = asyncio.create_task(self._host.display.keep_true())

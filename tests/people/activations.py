@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -40,21 +41,25 @@ def _converter() -> PayloadConverter:
 
 
 class FedRun:
-    """One `PipelineWorkflow`, driven without a server; `commands` are those of the last activation."""
+    """One workflow, driven without a server; `commands` are those of the last activation."""
 
-    def __init__(self, text: str, *, batch: bool) -> None:
-        """Start the run; `batch`: apply all jobs of an activation before anything runs."""
+    def __init__(self, text: str | type, *, batch: bool) -> None:
+        """Start the run of a blueprint, or a workflow class without arguments.
+
+        `batch`: apply all jobs of an activation before anything runs.
+        """
         self.now, self._flags = BEGAN, [SINGLE_BATCH] if batch else []
         self._ids = itertools.count(1)
         with asyncio.Runner() as runner:  # it is made inside a loop, and is one itself
-            self._instance = runner.run(_instance())
+            self._instance = runner.run(_instance(PipelineWorkflow if isinstance(text, str) else text))
         self.commands: list[WorkflowCommand] = []
         self.timers: list[int] = []
         """Numbers of the timers that run."""
-        definition = Definition(run="fed", blueprint=loads(text, file="test.yaml", name="test"))
         start = WorkflowActivationJob()
         start.initialize_workflow.workflow_type = "Pipeline"
-        start.initialize_workflow.arguments.extend(_converter().to_payloads([definition, PipelineState()]))
+        if isinstance(text, str):
+            definition = Definition(run="fed", blueprint=loads(text, file="test.yaml", name="test"))
+            start.initialize_workflow.arguments.extend(_converter().to_payloads([definition, PipelineState()]))
         self.feed(start)
 
     def feed(self, *jobs: WorkflowActivationJob, after: timedelta = timedelta()) -> list[str]:
@@ -152,8 +157,9 @@ class FedRun:
         return _converter().from_payloads([raw.payload], [dict])[0]["output"]
 
 
-async def _instance() -> WorkflowInstance:
-    return UnsandboxedWorkflowRunner().create_instance(_DETAILS)
+async def _instance(class_: type) -> WorkflowInstance:
+    definition = temporalio.workflow._Definition.must_from_class(class_)
+    return UnsandboxedWorkflowRunner().create_instance(replace(_DETAILS, defn=definition))
 
 
 def _info() -> temporalio.workflow.Info:

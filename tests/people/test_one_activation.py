@@ -6,15 +6,18 @@ once, who answered is told the truth, and a cancel ends the run unless the answe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import permutations
 from typing import Any
 
 import pytest
+from temporalio import workflow
 
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.runs import PAUSE, RESUME
+from holdfast.workflows.human import HumanInTheLoop
 from tests.conftest import Harness
 from tests.people.activations import SIGNAL, UPDATE, FedRun
 
@@ -148,6 +151,25 @@ def test_an_answer_and_the_failure_of_the_branch_beside_it(batch: bool, wait: st
         assert run.updates == ["completed", "completed"]
         assert run.ended == "failed"
         assert run.timers == []
+
+
+@workflow.defn
+class Hasty(HumanInTheLoop):
+    """Asks, and gives the question up at once."""
+
+    @workflow.run
+    async def run(self) -> None:
+        asking = asyncio.create_task(self.human.ask("Pay?"))
+        await asyncio.sleep(0)
+        asking.cancel()
+        await workflow.wait([asking])
+        await workflow.wait_condition(lambda: False)
+
+
+def test_a_question_that_is_given_up_as_it_is_asked(batch: bool) -> None:
+    run = FedRun(Hasty, batch=batch)
+    assert run.view.questions == []
+    assert closings(run) == ["question.cancelled"]
 
 
 async def test_a_batch_that_declines_one_branch_and_answers_another(house: Harness) -> None:
