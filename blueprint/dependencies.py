@@ -48,10 +48,14 @@ def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Dependencies:
     return dependencies
 
 
-def planners_of(steps: Iterable[AnyStep]) -> set[str]:
-    """Return the names of the agents that are planners."""
-    used = (used for step in steps_within(steps) for used in step.agents())
-    return {use.agent for use in used if use.role == "planner" and isinstance(use.agent, str)}
+def registries_of(steps: Iterable[AnyStep]) -> dict[str, list[AgentTool]]:
+    """Return the tools that each named planner may have run, in all steps that it directs."""
+    registries: dict[str, list[AgentTool]] = {}
+    for step in steps_within(steps):
+        for used in step.agents():
+            if used.role == "planner" and isinstance(used.agent, str):
+                registries.setdefault(used.agent, []).extend(step.tools())
+    return registries
 
 
 def reach_of_tools(tools: Iterable[AgentTool], blueprint: Blueprint) -> Dependencies:

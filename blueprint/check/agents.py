@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.dependencies import planners_of, reach_of_tools
+from holdfast.blueprint.dependencies import reach_of_tools, registries_of
 from holdfast.blueprint.findings import Findings, check_known
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint
 from holdfast.blueprint.kinds.agent_checks import check_agent
@@ -10,9 +10,9 @@ from holdfast.blueprint.kinds.agents import AgentReference
 
 
 def check_agents(blueprint: Blueprint, findings: Findings) -> None:
-    planners = planners_of(blueprint.steps)
+    registries = registries_of(blueprint.steps)
     for name, agent in blueprint.agents.items():
-        check_agent(agent, f"agents.{name}", blueprint, findings, planner=name in planners)
+        check_agent(agent, f"agents.{name}", blueprint, findings, registries.get(name))
         if name in reach_of_tools(agent.tools, blueprint).agents:
             message = f"the agent {name!r} is among its own tools, and would never end"
             findings.add(f"agents.{name}.tools", "conflict", message, "leave it out, also from its tools' tools")
@@ -31,7 +31,8 @@ def check_references(step: AnyStep, path: str, blueprint: Blueprint, findings: F
                 check_known(name, "agent", blueprint.agents, agent_path, findings)
                 _check_use(used, blueprint.agents.get(name), agent_path, findings)
             case Agent() as agent:
-                check_agent(agent, agent_path, blueprint, findings, planner=used.role == "planner")
+                registry = step.tools() if used.role == "planner" else None
+                check_agent(agent, agent_path, blueprint, findings, registry)
                 _check_use(used, agent, agent_path, findings)
 
 

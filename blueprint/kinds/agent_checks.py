@@ -13,7 +13,10 @@ from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT, MCP
 PLAIN = ("always", "never")
 
 
-def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Findings, *, planner: bool = False) -> None:
+def check_agent(
+    agent: Agent, path: str, blueprint: Blueprint, findings: Findings, registry: Sequence[AgentTool] | None = None
+) -> None:
+    """Check an agent; `registry`: the tools that it may have run as a planner, None if it is none."""
     if agent.source is None:
         _check_plain(agent, path, findings)
         check_tools(agent.tools, f"{path}.tools", blueprint, findings)
@@ -25,11 +28,11 @@ def check_agent(agent: Agent, path: str, blueprint: Blueprint, findings: Finding
             findings.add(f"{path}.history_management.max_turns", "missing_key", message, "add max_tokens: 50000")
         if history.agent is not None:
             check_known(history.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
-    _check_rules(agent, path, findings, planner)
+    _check_rules(agent, path, findings, registry)
     if agent.output_mode == "native" and agent.output_schema is None and agent.source is None:
         message = "'output_mode' belongs to outputs with a schema"
         findings.add_key(f"{path}.output_mode", "conflict", message, "add output_schema, or remove it")
-    if not agent.works_in_turns and not planner:
+    if not agent.works_in_turns and registry is None:
         for key in ("permissions", "history_management"):
             if agent.model_dump(include={key})[key]:
                 message = f"{key!r} belongs to agents that work in turns"
@@ -71,13 +74,14 @@ def _check_object(agent: Agent, source: str, path: str, findings: Findings) -> N
         _check_approve(tool, tool_path, findings)
 
 
-def _check_rules(agent: Agent, path: str, findings: Findings, planner: bool) -> None:
+def _check_rules(agent: Agent, path: str, findings: Findings, registry: Sequence[AgentTool] | None) -> None:
     """Check that a rule for one tool names an existing one; an MCP server's tools are unknown here."""
-    names = {spelling for tool in agent.tools for spelling in _spellings(tool.name)}
-    if planner or agent.source is not None or any(name.startswith(MCP) for name in names):
+    tools = agent.tools if registry is None else registry
+    names = {spelling for tool in tools for spelling in _spellings(tool.name)}
+    if agent.source is not None or any(name.startswith(MCP) for name in names):
         return
     for index, rule in enumerate(agent.permissions):
-        if names and rule.names_one_tool and rule.tool not in names:
+        if (names or registry is not None) and rule.names_one_tool and rule.tool not in names:
             rule_path = f"{path}.permissions[{index}].tool"
             check_known(rule.tool, "tool", names, rule_path, findings)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import yaml
 from temporalio.client import Client
 
 from holdfast.activities import McpServer, McpServers, all_activities
@@ -65,3 +66,17 @@ async def test_a_rule_that_names_no_tool_of_the_server_fails_before_the_first_re
     assert (error.type, error.message.partition(" (")[2]) == ("unknown_tool", "did you mean 'files_add'?)")
     assert "permissions[0].tool" in error.message
     assert "model.replied" not in [event.type for event in await house.runs.events(run)]
+
+
+@pytest.mark.parametrize("place", ["agents.boss", "planner"])
+async def test_so_does_one_of_a_planner(house: Harness, place: str) -> None:
+    house.script(yaml.safe_dump({"lead": ["never said"]}))
+    planner = {"model": "scripted:replies.yaml", "permissions": [{"tool": "files_ad", "action": "deny"}]}
+    step = {"kind": "agentic_loop", "name": "lead", "registry": ["mcp:files"], "planner": planner}
+    named = {"agents": {"boss": planner}, "steps": [{**step, "planner": "boss"}]}
+    run = await house.start(yaml.safe_dump({"steps": [step]} if place == "planner" else named), "Go")
+    error = (await house.result(run)).error
+    assert error is not None
+    assert error.type == "unknown_tool"
+    assert f"{place}.permissions[0].tool: the agent has no tool 'files_ad' (did you mean" in error.message
+    assert "model.replied" not in await house.types(run)

@@ -62,6 +62,34 @@ def test_a_planner_has_its_tools_in_the_registry() -> None:
     assert unknown.startswith("steps[0].registry[0].name: unknown_name: unknown agent 'x'")
 
 
+DIRECTED = """
+agents: {boss: {model: echo, permissions: [{tool: NAME, action: deny}]}, helper: {model: echo}}
+steps:
+- {kind: agentic_loop, name: p, planner: boss, registry: [pay, 'agent:helper', 'books:send']}
+- {kind: agentic_loop, name: q, planner: boss, registry: MORE}
+"""
+
+
+@pytest.mark.parametrize("name", ["pay", "agent:helper", "helper", "'books:send'", "send", "refund", "'pa*'"])
+def test_a_rule_of_a_planner_names_a_tool_of_a_registry(name: str) -> None:
+    assert problems(DIRECTED.replace("NAME", name).replace("MORE", "[refund]")) == []
+
+
+@pytest.mark.parametrize("name", ["pey", "run_agent", "finish"])
+def test_a_rule_of_a_planner_that_names_no_tool_of_a_registry_is_an_error(name: str) -> None:
+    text = DIRECTED.replace("NAME", name)
+    [told] = problems(text.replace("MORE", "[refund]"))
+    assert told.startswith(f"agents.boss.permissions[0].tool: unknown_name: unknown tool {name!r}")
+    assert problems(text.replace("MORE", "['mcp:files']")) == [], "only a run knows a server's tools"
+
+
+@pytest.mark.parametrize("registry", ["[pay]", "[]"])
+def test_so_is_one_of_a_planner_that_is_written_in_its_step(registry: str) -> None:
+    planner = "{model: echo, permissions: [{tool: pey, action: deny}]}"
+    [told] = problems(f"steps: [{{kind: agentic_loop, name: p, planner: {planner}, registry: {registry}}}]")
+    assert told.startswith("steps[0].planner.permissions[0].tool: unknown_name: unknown tool 'pey'")
+
+
 def test_a_planners_template_sees_its_log_and_nothing_else_does() -> None:
     text = "steps: [{kind: agentic_loop, name: p, planner: {model: echo}, KEY: '{{ log }}'}]"
     assert problems(text.replace("KEY", "output_template")) == []

@@ -35,13 +35,12 @@ class Result:
         return self.messages or [Message(role="tool", call=call.id, tool=call.name, content=self.content)]
 
 
-def check_rules(agent: Agent, name: str | None, specs: Sequence[ToolSpec], address: Address) -> None:
+def check_rules(agent: Agent, place: str, specs: Sequence[ToolSpec], address: Address) -> None:
     """Raise a failure if a rule names a tool that the agent does not have: it would protect nothing.
 
     Most such names are found when the blueprint is loaded; those of an MCP server's tools only a run knows.
     """
     names = sorted({text for spec in specs for text in (spec.name, spec.reference)})
-    place = "agent" if name is None else f"agents.{name}"
     for index, rule in enumerate(agent.permissions):
         if rule.names_one_tool and rule.tool not in names:
             hint = did_you_mean(rule.tool, names) or f"its tools are: {', '.join(names)}"

@@ -18,6 +18,7 @@ from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AgentHistory, AgentTool
+from holdfast.blueprint.kinds.references import MCP
 from holdfast.protocol.agent_objects import FINAL_OUTPUT, ObjectReference, ObjectUse
 from holdfast.protocol.agents import (
     Completed,
@@ -159,8 +160,11 @@ class AgentWorkflow(AgentHandlers):
                 uses = "asks a person" if spec.name == ASK_PERSON else "gives its output"
                 text = f"no tool may be called {spec.name!r}: that is how the model {uses}"
                 raise failure("reserved_tool", text, self.address)
-        if self._calls_at_once:
-            check_rules(self.agent, self.definition.name, self.toolbox.specs, self.address)
+        # A planner may direct several steps, and name tools of another one's registry, which loading has checked. What
+        # an MCP server has only this step can tell.
+        if self._calls_at_once or any(tool.name.startswith(MCP) for tool in self.tools):
+            name, key = self.definition.name, "agent" if self._calls_at_once else "planner"
+            check_rules(self.agent, key if name is None else f"agents.{name}", self.toolbox.specs, self.address)
 
     @property
     def toolbox(self) -> Toolbox:
