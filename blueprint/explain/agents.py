@@ -30,7 +30,7 @@ class UsedAgent:
 
     label: str
     agent: Agent
-    registry: tuple[AgentTool, ...] | None = None
+    registry: Sequence[AgentTool] | None = None
     turns: bool = True
     """True if it works in turns; false if it only calls the tools of a plan's steps, or drives a plan."""
     drives: bool = False

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.dependencies import reach_of_tools
+from holdfast.blueprint.dependencies import reach_of_tools, resolve_agent
 from holdfast.blueprint.explain.agents import UsedAgent, asks_of, asks_of_calls, describe_agent
 from holdfast.blueprint.explain.outline import Line
 from holdfast.blueprint.explain.plans import compiled
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Step
-from holdfast.blueprint.kinds.description import (
-    RESCUE,
-    AgentUse,
-    Ask,
-    NestedSteps,
-    StepDescription,
-)
+from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.people_lists import people_asked
 from holdfast.blueprint.kinds.references import AGENT, ANY_TOOL, IMPORT
 from holdfast.blueprint.kinds.walk import answers_in
@@ -35,7 +29,7 @@ class Book:
     """True if any tool is called."""
 
     def add_import(self, alias: str, child: Blueprint) -> None:
-        if not any(child is blueprint or child == blueprint for blueprint in self.imported):
+        if child not in self.imported:
             self.imported.append(child)
             self.imports.append((alias, child))
 
@@ -52,7 +46,7 @@ class Page:
 
     def sections(self) -> list[list[Line]]:
         """Return the sections: input and context, steps, result, agents."""
-        names = Vocabulary(RUN.roots, answers_in(self.blueprint.steps), RUN.keys)
+        names = replace(RUN, answers=answers_in(self.blueprint.steps))
         steps, last = self._steps(self.blueprint.steps, names)
         output = self.blueprint.output
         result = last.previous if output is None else filled(output, last)
@@ -97,12 +91,20 @@ class Page:
                 nested_names = nested_names.after(nested.result(nested_names))
         return lines
 
-    def _asks_of_work(self, work: AgentUse | None) -> list[Ask]:
+    def _asks_of_agents(self, step: AnyStep) -> list[Ask]:
+        """Record the agents of a step, and return the questions that may be asked while they work."""
+        asks: list[Ask] = []
+        for use in step.agents():
+            used = self._used_agent(use.agent, step.name, step.tools() if use.role == "planner" else None)
+            if used is not None:
+                asks += asks_of(used, self.blueprint)
+                self._add_agent(used)
+        return asks
+
+    def _asks_of_work(self, work: AgentUse) -> list[Ask]:
         """Record the agent of a plan, and return the questions that may be asked while it works."""
-        if work is None:
-            return []
         self.book.tools |= bool(work.tools)
-        used = self._resolve_agent(work.owner, work.agent, None)
+        used = None if work.agent is None else self._used_agent(work.agent, work.owner)
         if used is None:
             return []
         tools = work.tools or ([tool.name for tool in used.agent.tools] or [ANY_TOOL] if work.read else [])
@@ -116,13 +118,10 @@ class Page:
         """Record the step's questions and who is asked, its agent, and the blueprint it runs."""
         asks = list(description.asks)
         self.book.tools |= description.calls
-        if description.runs is not None and description.runs in self.blueprint.imports:
-            self.book.add_import(description.runs, self.blueprint.imports[description.runs])
-        used = self._resolve_agent(step.name, description.agent, description.registry)
-        if used is not None:
-            asks += asks_of(used, self.blueprint)
-            self._add_agent(used)
-        asks += self._asks_of_work(description.work)
+        alias, work = step.import_alias, description.work
+        if alias is not None and alias in self.blueprint.imports:
+            self.book.add_import(alias, self.blueprint.imports[alias])
+        asks += self._asks_of_agents(step) if work is None else self._asks_of_work(work)
         asks = [
             *_checkpoint(step.interrupt_before),
             *(replace(ask, who=who) for ask in asks),
@@ -131,15 +130,13 @@ class Page:
         ]
         self.book.asks += [ask.at_step(step.name, at) for ask in asks]
 
-    def _resolve_agent(
-        self, step: str, agent_or_name: str | Agent | None, registry: tuple[AgentTool, ...] | None
+    def _used_agent(
+        self, named: str | Agent, owner: str, registry: Sequence[AgentTool] | None = None
     ) -> UsedAgent | None:
-        match agent_or_name:
-            case Agent():
-                return UsedAgent(f"{step}'s agent", agent_or_name, registry)
-            case str() if agent_or_name in self.blueprint.agents:
-                return UsedAgent(agent_or_name, self.blueprint.agents[agent_or_name], registry)
-        return None
+        """Return an agent as it is used; one without a name has that of its owner. None if it is unknown."""
+        agent = resolve_agent(named, self.blueprint)
+        label = named if isinstance(named, str) else f"{owner}'s agent"
+        return None if agent is None else UsedAgent(label, agent, registry)
 
     def _add_agent(self, used: UsedAgent) -> None:
         """Record an agent, the agents it may call or be summarised by, and the blueprints it may run."""
@@ -149,9 +146,9 @@ class Page:
         inner = [UsedAgent(name, agent) for name, agent in reach.agents.items()]
         for callee in inner:
             self.agents.setdefault(callee.label, callee)
-        rules = [user.agent.history_management for user in (used, *inner)]
-        for name in [rule.agent for rule in rules if rule is not None and rule.agent in self.blueprint.agents]:
-            self.agents.setdefault(str(name), UsedAgent(str(name), self.blueprint.agents[str(name)], turns=False))
+        rule = used.agent.history_management
+        if rule is not None and rule.agent in self.blueprint.agents:
+            self.agents.setdefault(rule.agent, UsedAgent(rule.agent, self.blueprint.agents[rule.agent], turns=False))
         for alias, child in reach.imports.items():
             self.book.add_import(alias, child)
         called = [tool.name for user in (used, *inner) for tool in user.tools]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -10,7 +10,7 @@ from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.dependencies import resolve_agent
 from holdfast.blueprint.explain.units import PlanWords, only_asks, reconnect_ask, worker_name
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody
-from holdfast.blueprint.kinds.agents import DRIVER_TURNS
+from holdfast.blueprint.kinds.agents import DRIVER_TURNS, AgentReference
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.phrases import capitalized
 from holdfast.blueprint.kinds.references import ANY_TOOL
@@ -58,6 +58,10 @@ class CompiledPlan(Plan):
             calls=read,
             work=AgentUse(plan.agent, self.name, driven=driven, read=read) if driven or read else None,
         )
+
+    def agents(self) -> Sequence[AgentReference]:
+        """Return none: each unit says who works on it."""
+        return ()
 
     def draw(self, names: Vocabulary) -> Drawing:
         plan, driven = self.plan, self.plan.driver == "agent"

@@ -179,8 +179,8 @@ class _PlanStep(_UnitStep):
         return Amount(1 if asks(self.unit.step) else 0)
 
     def agents(self) -> Sequence[AgentReference]:
-        agent = self.words.plan.agent if self.unit.step.agent is None else self.unit.step.agent
-        return [] if agent is None else [AgentReference(agent, "agent")]
+        work = self._work()
+        return [] if work is None or work.agent is None else [AgentReference(work.agent, "agent")]
 
     def cost(self) -> Cost:
         step = self.unit.step

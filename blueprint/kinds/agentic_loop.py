@@ -97,7 +97,7 @@ class AgenticLoop(AskingStep):
         end = names.after("what it finished with").with_roots(log="the log of its commands")
         sentences += result_sentences(self.output_template, None, None, end)
         text = " ".join(sentences) + attempts(self.timeout, self.retry) + self.asked_sentence(names)
-        return StepDescription(text, agent=self.planner, registry=tuple(self.registry))
+        return StepDescription(text)
 
     def draw(self, names: Vocabulary) -> Drawing:
         planner = self.planner

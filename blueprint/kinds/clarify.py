@@ -136,7 +136,7 @@ class Clarify(AskingStep):
         asks = [Ask("input" if self.agent is None else "clarification", "what is not known yet")]
         asks += [Ask("review", "what was understood", on_decline="rejected")] if self.confirm else []
         asks += [Ask("decision", "Go on asking?", MORE)] if self.on_max_questions == "ask" else []
-        return StepDescription(" ".join(sentences), asks=tuple(asks), agent=self.agent)
+        return StepDescription(" ".join(sentences), asks=tuple(asks))
 
     def draw(self, names: Vocabulary) -> Drawing:
         facts = f"asks for {', '.join(self.properties())}" if self.properties() else ""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds.agents import Agent, AgentTool
+from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import Vocabulary
 
@@ -86,15 +86,11 @@ class StepDescription:
     text: str
     inner: tuple[NestedSteps, ...] = ()
     asks: tuple[Ask, ...] = ()
-    agent: str | Agent | None = None
-    registry: tuple[AgentTool, ...] | None = None
-    """The tools of a planner."""
-    runs: str | None = None
-    """The alias of the import it runs."""
     calls: bool = False
     """True if it calls a tool, which may ask questions of its own."""
     work: AgentUse | None = None
-    """The agent that drives a plan, works on a step of it, or on one that is known only when it runs."""
+    """The agent that drives a plan, works on a step of it, or on one that is known only when it runs; of other steps
+    `agents()` says which work."""
 
 
 Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork", "store"]

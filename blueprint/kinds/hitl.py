@@ -69,8 +69,7 @@ class Hitl(HitlFields):
         return None if self.ask_kind.is_pause else self.ask
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        agent = None if self.verify is None else self.verify.agent
-        return StepDescription(describe_question(self, names), asks=(ask_of(self, names),), agent=agent)
+        return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))
 
     def cost(self) -> Cost:
         return Cost(times=1 if self.verify is None else self.verify.rounds + 1)

@@ -133,8 +133,7 @@ class Loop(Step):
         body = NestedSteps("", block.body, inner)
         ask = Ask("decision", f"{self.name} has not reached its exit. Go on?", MORE)
         more = (ask,) if block.at_the_limit == "ask" else ()
-        shorter = block.history_management
-        return StepDescription(" ".join(sentences), (body,), more, agent=None if shorter is None else shorter.agent)
+        return StepDescription(" ".join(sentences), (body,), more)
 
     def draw(self, names: Vocabulary) -> Drawing:
         return Drawing(

@@ -165,7 +165,7 @@ class PlainStep(AskingStep):
             beside = self._beside(names)
             text = f"{agent_phrase(self.agent)} works on {input_text}{beside}.{attempts(self.timeout, self.retry)}"
             text += self.asked_sentence(names)
-            return StepDescription(text, agent=self.agent)
+            return StepDescription(text)
         if self.uses is None:
             return StepDescription(
                 f"passes on {input_text}." if self.input == PREVIOUS else as_sentence(f"returns {input_text}")
@@ -189,7 +189,7 @@ class PlainStep(AskingStep):
             [f"its {context_path(child)} as {context_path(parent)}" for child, parent in config.outputs.items()]
         )
         kept = f" It saves {back} in the context." if config.outputs else ""
-        return StepDescription(f"runs the blueprint {alias} (below) with {input_text}.{kept}", runs=alias)
+        return StepDescription(f"runs the blueprint {alias} (below) with {input_text}.{kept}")
 
     def draw(self, names: Vocabulary) -> Drawing:
         people = self.people_line(names)
