@@ -106,6 +106,8 @@ def value(expression: str, names: Vocabulary) -> str:
 
     >>> value("input.payee", RUN), value("steps.ask.output.city | default('Rome')", RUN)
     ("the input's payee", "city from the output of ask (or 'Rome', if there is none)")
+    >>> value("(item | first).payee.name", RUN)
+    'payee.name from the first of the item'
     """
     try:
         return _noun(parsed_expression(expression), names)
@@ -210,46 +212,29 @@ def _single(node: nodes.Node, names: Vocabulary) -> str:
 
 
 def _reference(node: nodes.Node, names: Vocabulary) -> str:
-    """Return the words for a name and the keys read from it."""
-    chain = _chain(node)
-    if chain is None:
-        return _below([_key(node)], _single(_owner(node), names))
-    if chain in names.keys:
-        return names.keys[chain]
-    root, *keys = chain
-    if root != "steps" or not keys:
-        return _below(keys, names.roots.get(root, root))
-    step, *keys = keys
-    match keys:
-        case ["output", *rest]:
+    """Return the words for a value and the keys read from it."""
+    owner, keys = _owner_and_keys(node)
+    match owner, keys:
+        case nodes.Name(name=root), _ if (root, *keys) in names.keys:
+            return names.keys[(root, *keys)]
+        case nodes.Name(name="steps"), [step, "output", *rest]:
             return _below(rest, names.name_of_result(step))
-        case ["error", *rest]:
-            return _below(rest, f"the error of {step}")
-        case ["status", *rest]:
-            return _below(rest, f"the status of {step}")
-    return _below(keys, f"the step {step}")
+        case nodes.Name(name="steps"), [step, ("error" | "status") as part, *rest]:
+            return _below(rest, f"the {part} of {step}")
+        case nodes.Name(name="steps"), [step, *rest]:
+            return _below(rest, f"the step {step}")
+        case nodes.Name(name=root), _:
+            return _below(keys, names.roots.get(root, root))
+    return _below(keys, _single(owner, names))
 
 
-def _chain(node: nodes.Node) -> tuple[str, ...] | None:
+def _owner_and_keys(node: nodes.Node) -> tuple[nodes.Node, list[str]]:
+    """Return the value that a reference begins with, and the keys that are read from it, one below the other."""
     match node:
-        case nodes.Name(name=name):
-            return (name,)
-        case nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
-            above = _chain(_owner(node))
-            return None if above is None else (*above, _key(node))
-    return None
-
-
-def _owner(node: nodes.Node) -> nodes.Node:
-    assert isinstance(node, nodes.Getattr | nodes.Getitem)
-    return node.node
-
-
-def _key(node: nodes.Node) -> str:
-    match node:
-        case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=str(key))):
-            return str(key)
-    raise _NotSimple
+        case nodes.Getattr(node=above, attr=key) | nodes.Getitem(node=above, arg=nodes.Const(value=str(key))):
+            owner, keys = _owner_and_keys(above)
+            return owner, [*keys, key]
+    return node, []
 
 
 def _below(keys: Sequence[str], owner: str) -> str:
@@ -329,8 +314,6 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
             return _joined_clauses("and" if negated else "or", left, right, names, negated)
         case nodes.Compare(expr=left, ops=[nodes.Operand(op=operator, expr=right)]):
             return _compared(left, operator, right, names, negated)
-        case nodes.Compare():
-            raise _NotSimple
         case nodes.Test(node=of, name=name, args=[] | None, kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]}"
         case nodes.Test(node=of, name=name, args=[other], kwargs=[] | None) if name in _TESTED:
@@ -342,8 +325,8 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
 
 def _permission(node: nodes.Node, names: Vocabulary) -> str | None:
     """Return the step whose permission the expression reads, if it does."""
-    match _chain(node):
-        case ("steps", step, "output", key) if step in names.answers:
+    match _owner_and_keys(node):
+        case nodes.Name(name="steps"), [step, "output", key] if step in names.answers:
             return step if ASK_KINDS[names.answers[step]].refusal == (key, False) else None
     return None
 
