@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from holdfast.blueprint.graph import Path, RunOverlay, State
+from holdfast.blueprint.graph.overlay import path_of_stop
 from holdfast.client.trace import Repetition, Span
 from holdfast.protocol.address import parts
 from holdfast.protocol.questions import Question
@@ -40,9 +41,14 @@ def marks_of(trace: Span, questions: Iterable[Question]) -> RunOverlay:
             state = STATES.get(span.status, "running")
             states[path] = min(state, states.get(path, state), key=_STRONGEST.index)
     rounds = {path_of(address): span.iterations[-1].n for address, span in spans.items() if span.iterations}
-    places = [(question.asked.is_breakpoint, path_of(question.address)) for question in questions]
-    waiting = frozenset(path for is_breakpoint, path in places if not is_breakpoint)
-    return RunOverlay(states, rounds, waiting, frozenset(path for is_breakpoint, path in places if is_breakpoint))
+    return RunOverlay(states, rounds, frozenset(map(_path_of_question, questions)))
+
+
+def _path_of_question(question: Question) -> Path:
+    if question.asked.stopped_at is None:
+        return path_of(question.address)
+    step, position = question.asked.stopped_at
+    return path_of_stop(path_of(step), position)
 
 
 def path_of(address: str) -> Path:

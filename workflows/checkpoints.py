@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
+from holdfast.blueprint.kinds import AnyStep
 from holdfast.protocol.address import Address, parts
 from holdfast.protocol.questions import Checkpoint, QuestionRequest
 from holdfast.workflows.failures import failure
@@ -12,16 +14,22 @@ from holdfast.workflows.frame import Frame
 _ENCLOSING = ("pipeline", "loop", "import")
 
 
-async def stop(frame: Frame, position: str) -> None:
+async def stop(frame: Frame, position: Literal["before", "after"], step: AnyStep) -> None:
     """Wait for a person; a returned context replaces the shown one, declining fails the run."""
     await frame.host.until_resumed()
     enclosing = replace(frame, address=_enclosing(frame.address))
-    context = frame.store.value
-    asked = Checkpoint(message=f"Stopped {position}.", info=context, context_schema=frame.store.schema)
+    place = f"{position} {step.name}"
+    asked = Checkpoint(
+        message=f"Stopped {place}.",
+        info=frame.store.value,
+        context_schema=frame.store.schema,
+        step=frame.at(step.segment, step.name).address,
+        position=position,
+    )
     reply = await frame.host.ask(QuestionRequest(asked, enclosing.address, frame.iteration))
     if reply.status != "answered":
         person, reason = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
-        raise failure("stopped", f"{person} ended the run {position}{reason}", enclosing.address, final=True)
+        raise failure("stopped", f"{person} ended the run {place}{reason}", enclosing.address, final=True)
     if reply.content is not None:
         enclosing.write(reply.content)
 

@@ -31,11 +31,11 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object) -> JS
     stop_before_next = False
     for step in steps:
         if stop_before_next or step.interrupt_before:
-            await stop(frame, f"before {step.name}")
+            await stop(frame, "before", step)
         value = await run_step(step, frame, value)
         stop_before_next = step.interrupt_after
     if stop_before_next:
-        await stop(frame, f"after {steps[-1].name}")
+        await stop(frame, "after", steps[-1])
     return value
 
 

@@ -69,10 +69,6 @@ class Chart:
         """Add an arrow."""
         self.edges.append(ChartEdge(source, target, text, dotted))
 
-    def mark(self, id_: str, state: State) -> None:
-        """Set the state of a node or group."""
-        self.states[id_] = state
-
     def _list(self) -> list[ChartNode | ChartGroup]:
         return self._open[-1] if self._open else self.elements
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.graph.chart import Chart
-from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
+from holdfast.blueprint.graph.overlay import Path, RunOverlay, State, path_of_stop
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback
 from holdfast.blueprint.kinds.walk import answers_in
 from holdfast.blueprint.words.text import RUN, Vocabulary
@@ -39,24 +39,6 @@ class DrawnStep:
     ends: Ends
 
 
-@dataclass(frozen=True)
-class _Stop:
-    """A node for a stop, with the path of its list and of the steps before and after it."""
-
-    node: str
-    path: Path
-    before: Path | None
-    after: Path | None
-
-    def is_reached(self, states: Mapping[Path, State]) -> bool:
-        """Return whether the step before has ended and the step after has not begun."""
-        if self.after in states:
-            return False
-        if self.before is None:
-            return self.path in states
-        return states.get(self.before) in ("done", "skipped", "failed")
-
-
 @dataclass
 class Flowchart:
     """A flowchart being built."""
@@ -69,7 +51,6 @@ class Flowchart:
     """The node or group that represents each path."""
     keys: dict[Path, frozenset[str]] = field(default_factory=dict)
     """The branch keys of each conditional."""
-    _stops: list[_Stop] = field(default_factory=list)
 
     def draw(self, blueprint: Blueprint) -> None:
         begin = self.nodes[()] = self.chart.node("end", blueprint.name)
@@ -88,20 +69,18 @@ class Flowchart:
 
     def steps(self, steps: Sequence[AnyStep], location: Location, ends: Ends) -> DrawnStep:
         """Draw steps in sequence; an empty list continues from the ends it was given."""
-        first = ""
-        for index, step in enumerate(steps):
-            own, after = (*location.path, step.name), steps[index + 1 : index + 2]
-            if step.interrupt_before:
-                before = None if index == 0 else (*location.path, steps[index - 1].name)
-                ends = self._stop(f"stop before {step.name}", ends, _Stop("", location.path, before, own))
+        first, stop_after = "", ""
+        for step in steps:
+            # A run stops once between two steps, and calls that a stop before the second.
+            if stop := f"stop before {step.name}" if step.interrupt_before else stop_after:
+                ends = self._stop(stop, path_of_stop((*location.path, step.name), "before"), ends)
                 first = first or ends[0][0]
             drawn = self.step(step, location, ends)
             first, ends = first or drawn.first, drawn.ends
-            # Two stops between the same two steps are drawn as one.
-            if step.interrupt_after and not any(follower.interrupt_before for follower in after):
-                next_ = next(((*location.path, follower.name) for follower in after), None)
-                ends = self._stop(f"stop after {step.name}", ends, _Stop("", location.path, own, next_))
+            stop_after = f"stop after {step.name}" if step.interrupt_after else ""
             location = location.inside(names=location.names.after(step.result(location.names)))
+        if stop_after:
+            ends = self._stop(stop_after, path_of_stop((*location.path, steps[-1].name), "after"), ends)
         return DrawnStep(first, ends)
 
     def steps_after_others(
@@ -124,10 +103,10 @@ class Flowchart:
         self.chart.edge(drawn.first, rescue.first, "if it fails", dotted=True)
         return DrawnStep(drawn.first, [*drawn.ends, *rescue.ends])
 
-    def _stop(self, text: str, ends: Ends, stop: _Stop) -> Ends:
+    def _stop(self, text: str, path: Path, ends: Ends) -> Ends:
         node = self.chart.node("question", text, "a person looks at the context")
+        self.register(path, node)
         self.connect(ends, node)
-        self._stops.append(replace(stop, node=node))
         return [(node, "")]
 
     # The state of a run
@@ -140,9 +119,7 @@ class Flowchart:
             colours[begin] = "done"
             colours |= {end: states[()]} if states[()] in ("done", "failed") else {}
         colours |= {self._nearest_node(path): "waiting" for path in self.overlay.waiting}
-        colours |= {self._stop_node(path, states): "waiting" for path in self.overlay.stops}
-        for id_, state in colours.items():
-            self.chart.mark(id_, state)
+        self.chart.states.update(colours)
 
     def _with_default_keys(self, path: Path) -> Path:
         """Return the path with `DEFAULT` for keys that no branch has."""
@@ -158,13 +135,7 @@ class Flowchart:
             path = path[:-1]
         return self.nodes[path]
 
-    def _stop_node(self, path: Path, states: Mapping[Path, State]) -> str:
-        """Return the stop that a run has reached at or below a path, else the nearest node."""
-        path = self._with_default_keys(path)
-        reached = (stop.node for stop in self._stops if stop.path[: len(path)] == path and stop.is_reached(states))
-        return next(reached, None) or self._nearest_node(path)
-
 
 def root_location(blueprint: Blueprint, path: Path = ()) -> Location:
     """Return the location of a blueprint's outermost list, which has a vocabulary of its own."""
-    return Location(path, Vocabulary(RUN.roots, answers_in(blueprint.steps), RUN.keys), blueprint)
+    return Location(path, replace(RUN, answers=answers_in(blueprint.steps)), blueprint)

@@ -20,5 +20,8 @@ class RunOverlay:
     """The last iteration of each loop."""
     waiting: frozenset[Path] = frozenset()
     """Paths with open questions; one that is not drawn marks its nearest ancestor."""
-    stops: frozenset[Path] = frozenset()
-    """The run, loops and imports that have stopped before or after one of their steps."""
+
+
+def path_of_stop(step: Path, position: str) -> Path:
+    """Return the path of the stop `before` or `after` a step: that of a step beside it, with a name that none has."""
+    return (*step[:-1], f"{position} {step[-1]}")

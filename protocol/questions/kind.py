@@ -145,6 +145,11 @@ class Asked(Value):
     # What is asked.
 
     @property
+    def stopped_at(self) -> tuple[str, str] | None:
+        """The address of a step, and `before` or `after`, if the run has stopped there; None for other questions."""
+        return None
+
+    @property
     def requested_schema(self) -> JSONObject:
         """JSON Schema of an accepted answer's content."""
         raise NotImplementedError

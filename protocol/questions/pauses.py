@@ -18,6 +18,9 @@ class Checkpoint(Asked):
     is_breakpoint: ClassVar[bool] = True
     context_schema: JSONObject | None = None
     """JSON Schema of an edited context."""
+    step: str = ""
+    """The address of the step."""
+    position: Literal["before", "after"] = "before"
 
     @classmethod
     def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
@@ -26,6 +29,10 @@ class Checkpoint(Asked):
     def for_clients(self) -> Asked:
         """Return the same question with its schema, whether or not the author wrote one."""
         return self.model_copy(update={"context_schema": self.requested_schema})
+
+    @property
+    def stopped_at(self) -> tuple[str, str] | None:
+        return (self.step, self.position) if self.step else None
 
     @property
     def requested_schema(self) -> JSONObject:

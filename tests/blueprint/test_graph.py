@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from holdfast.blueprint import Blueprint, load, loads
 from holdfast.blueprint.graph import RunOverlay, graph
 from holdfast.blueprint.graph.mermaid import LONGEST, SHAPES, label
+from holdfast.blueprint.graph.overlay import path_of_stop
 from holdfast.blueprint.graph.steps import LARGEST
 from holdfast.blueprint.kinds import KINDS
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
@@ -408,23 +409,30 @@ STOPS = yaml(
       - {name: b, interrupt_before: true, interrupt_after: true}
       - kind: loop
         name: again
-        loop: {max_loops: 2, body: [{name: c}, {name: d, interrupt_before: true}]}
+        loop:
+          max_loops: 2
+          body:
+            - {name: c}
+            - {name: d, interrupt_before: true, interrupt_after: true}
+            - {name: e, interrupt_before: true, interrupt_after: true}
     """
 )
 
 
 @pytest.mark.parametrize(
-    ("states", "stopped", "waits"),
+    ("step", "position", "waits"),
     [
-        ({}, (), "stop before a"),
-        ({("a",): "done"}, (), "stop before b"),
-        ({("a",): "done", ("b",): "done"}, (), "stop after b"),
-        ({("a",): "done", ("b",): "done", ("again",): "running", ("again", "c"): "done"}, ("again",), "stop before d"),
-        ({("a",): "done", ("b",): "done", ("again",): "running"}, ("again",), "again"),
+        (("a",), "before", "stop before a"),
+        (("b",), "before", "stop before b"),
+        (("again",), "before", "stop after b"),
+        (("again", "d"), "before", "stop before d"),
+        (("again", "e"), "before", "stop before e"),
+        (("again", "e"), "after", "stop after e"),
+        (("again", "c"), "before", "again"),
     ],
 )
-def test_a_run_that_has_stopped_waits_at_its_stop(states: Any, stopped: Any, waits: str) -> None:
-    drawn = chart(STOPS, RunOverlay({(): "running", **states}, {}, frozenset(), frozenset({stopped})))
+def test_a_run_that_has_stopped_waits_at_its_stop(step: tuple[str, ...], position: str, waits: str) -> None:
+    drawn = chart(STOPS, RunOverlay({(): "running"}, {}, frozenset({path_of_stop(step, position)})))
     assert [drawn.labels[id_].split("\n")[0] for id_, state in drawn.classes.items() if state == "waiting"] == [waits]
 
 

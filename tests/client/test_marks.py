@@ -67,6 +67,17 @@ steps:
 """
 
 
+STOPPING_BRANCHES = """
+name: stopping_branches
+steps:
+  - kind: parallel
+    name: both
+    branches:
+      left: [{name: a}, {name: b, interrupt_before: true}]
+      right: [{name: c, interrupt_after: true}]
+"""
+
+
 async def drawn(house: Harness, run: str, text: str) -> Flowchart:
     standing = await house.runs.standing(run)
     marks = marks_of(await house.runs.trace(standing), standing.questions)
@@ -181,3 +192,13 @@ async def test_a_stopped_run_waits_at_its_stop_and_a_failed_step_is_seen(house: 
     await house.output(run)
     chart = await drawn(house, run, STOPPING)
     assert [chart.state(name) for name in ("b", "c", "d", "end")] == ["done", "failed", "done", "done"]
+
+
+async def test_branches_that_have_stopped_wait_each_at_its_stop(house: Harness) -> None:
+    run = await house.start(STOPPING_BRANCHES)
+    questions = await house.asked(run, 2)
+    chart = await drawn(house, run, STOPPING_BRANCHES)
+    assert (chart.state("stop before b"), chart.state("stop after c")) == ("waiting", "waiting")
+    for question in questions:
+        await house.answer(run, None, question)
+    await house.output(run)
