@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 WIDTH = 96
 INDENT = 3
-_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNSHOWN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
+)
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,10 @@ EMPTY = Line("")
 
 
 def sanitized(text: str) -> str:
-    """Return the text without characters that steer a terminal or reverse the reading direction.
+    """Return the text without characters that steer a terminal, reverse the reading direction or cannot be shown.
 
-    >>> sanitized("a\\x1b[2Jb")
-    'a�[2Jb'
+    >>> sanitized("a\\x1b[2Jb\\u061cc")
+    'a�[2Jb�c'
     """
     return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)
 

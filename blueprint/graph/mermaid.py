@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.blueprint.expressions.error import shortened
+from holdfast.blueprint.explain.outline import sanitized
 from holdfast.blueprint.graph.chart import Chart, ChartEdge, ChartGroup, ChartNode
 from holdfast.blueprint.kinds.description import Shape
+from holdfast.blueprint.words.text import one_line
 
 SHAPES: dict[Shape, tuple[str, str]] = {
     "end": ("([", "])"),
@@ -28,7 +29,6 @@ STYLES = {
 }
 LONGEST = 80
 _INDENT = "  "
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
 _READ_AS_IS = frozenset(" .,;'?!=+/()-_:")
 """ASCII punctuation without meaning to Mermaid inside quotes, except where `_MARKUP` matches."""
 _MARKUP = re.compile(r":(?! )|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+]|(?<=www)\.")
@@ -42,11 +42,7 @@ def label(*lines: str) -> str:
     >>> print(label('ask "him"', "a < b & #1;"))
     "ask #34;him#34;<br/>a #60; b #38; #35;1;"
     """
-    return f'"{"<br/>".join(_escaped(shortened(_plain(line), LONGEST)) for line in lines if line.strip()) or " "}"'
-
-
-def _plain(text: str) -> str:
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+    return f'"{"<br/>".join(_escaped(sanitized(one_line(line, LONGEST))) for line in lines if line.strip()) or " "}"'
 
 
 def _escaped(text: str) -> str:
