@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.blueprint.dependencies import resolve_agent
 from holdfast.blueprint.explain.plans import compiled
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Limits
 from holdfast.blueprint.kinds.description import Ask, Cost
@@ -75,18 +76,15 @@ class _Counting:
             yield self._imported(step.import_alias)
 
     def _planner(self, agent_or_name: str | Agent, step: AnyStep, turns: int) -> Amount:
-        agent = self._agent(agent_or_name)
+        agent = resolve_agent(agent_or_name, self.blueprint)
         if agent is None:
             return Amount(turns)
         return _within(self._in_turns(agent.model_copy(update={"max_turns": turns}), step.tools()), agent.limits)
 
     def _verifier(self, agent_or_name: str | Agent) -> Amount:
-        agent = self._agent(agent_or_name)
+        agent = resolve_agent(agent_or_name, self.blueprint)
         # Its verdict is an output that must fit a schema, also where the agent has none of its own.
         return Amount(MISFITS) if agent is None else self._own_use(agent.model_copy(update={"output_schema": {}}))
-
-    def _agent(self, agent_or_name: str | Agent) -> Agent | None:
-        return agent_or_name if isinstance(agent_or_name, Agent) else self.blueprint.agents.get(agent_or_name)
 
     def _use(self, agent_or_name: str | Agent) -> Amount:
         """Return the requests of one use of an agent."""
