@@ -23,7 +23,6 @@ from yaml.events import (
     SequenceEndEvent,
     SequenceStartEvent,
     StreamEndEvent,
-    StreamStartEvent,
 )
 
 from holdfast.blueprint.errors import Problem
@@ -243,7 +242,7 @@ class _Reader:
         self.events = _events(source)
 
     def document(self) -> tuple[JSON, Position]:
-        self._next(StreamStartEvent)
+        next(self.events)  # the start of the stream
         if isinstance(next(self.events), StreamEndEvent):
             raise _Unreadable(self.source.at(0), "the document is empty", "a blueprint has at least `steps`")
         value, place = self._value(next(self.events), 0)
@@ -253,9 +252,6 @@ class _Reader:
             place = self._place(following)
             raise _Unreadable(place, "a second document starts here", "a blueprint is one document: remove the ---")
         return value, place
-
-    def _next(self, kind: type[Event]) -> None:
-        assert isinstance(next(self.events), kind)
 
     def _value(self, event: Event, level: int) -> tuple[JSON, Position]:
         place = self._place(event)
@@ -316,14 +312,11 @@ class _Reader:
         return text, place
 
     def _key_text(self, event: Event, place: Position, level: int) -> str | None:
-        match event:
-            case AliasEvent():
-                text = self._anchored(event, place).key
-            case ScalarEvent(value=text):
-                self._value(event, level + 1)
-            case _:
-                self._value(event, level + 1)
-                text = None
+        if isinstance(event, AliasEvent):
+            text = self._anchored(event, place).key
+        else:
+            self._value(event, level + 1)
+            text = event.value if isinstance(event, ScalarEvent) else None
         if text is None:
             twice = isinstance(event, MappingStartEvent) and self.source.text[place.start - 1 : place.start] == "{"
             hint = 'put a template into quotes: "{{ … }}"' if twice else None

@@ -84,10 +84,25 @@ class DocumentExpansion(Expansion):
 
     def agent(self, definition: object, path: str) -> JSON:
         """Return an agent in core form."""
-        return _expanded_agent(definition, self, path)
+        if not isinstance(definition, PlacedDict):
+            return definition
+        agent = definition.copy()
+        _split_models(agent, self, path)
+        _rename_prompt(agent, self, path)
+        _read_instructions(agent, self, path)
+        if agent.get("output_schema") == "plan":
+            agent["output_schema"] = PLAN_OUTPUT
+        if isinstance(agent.get("tools"), PlacedList):
+            agent["tools"] = self.tools(agent["tools"])
+        if "model" in agent:
+            agent["model"] = _absolute_script(agent["model"], self)
+        if isinstance(others := agent.get("fallback_models"), PlacedList):
+            agent["fallback_models"] = others.each(lambda name, *_: _absolute_script(name, self))
+        return agent
 
     def tools(self, definitions: PlacedList) -> PlacedList:
-        return _expanded_tools(definitions)
+        """Expand tools: `search` is `{name: search}`; `agents.x` and `agent: x` are `agent:x`."""
+        return definitions.each(_tool)
 
     def absolute(self, file: str) -> str:
         """Return a file's absolute path, or the path as written if there is no folder."""
@@ -108,24 +123,6 @@ class DocumentExpansion(Expansion):
             hint = error.hint or "the path is relative to the blueprint's folder"
             self.add(place, path, "unreadable_file", f"cannot read {file!r}: {error}", hint)
             return ""
-
-
-def _expanded_agent(definition: object, expansion: DocumentExpansion, path: str) -> JSON:
-    if not isinstance(definition, PlacedDict):
-        return definition
-    agent = definition.copy()
-    _split_models(agent, expansion, path)
-    _rename_prompt(agent, expansion, path)
-    _read_instructions(agent, expansion, path)
-    if agent.get("output_schema") == "plan":
-        agent["output_schema"] = PLAN_OUTPUT
-    if isinstance(agent.get("tools"), PlacedList):
-        agent["tools"] = _expanded_tools(agent["tools"])
-    if "model" in agent:
-        agent["model"] = _absolute_script(agent["model"], expansion)
-    if isinstance(others := agent.get("fallback_models"), PlacedList):
-        agent["fallback_models"] = others.each(lambda name, *_: _absolute_script(name, expansion))
-    return agent
 
 
 def _absolute_script(model: JSON, expansion: DocumentExpansion) -> JSON:
@@ -152,11 +149,6 @@ def _split_models(agent: PlacedDict, expansion: DocumentExpansion, path: str) ->
         others.add(name, place)
     agent.put("model", models[0], (places[0], models.places[0]))
     agent.put("fallback_models", others, places)
-
-
-def _expanded_tools(definitions: PlacedList) -> PlacedList:
-    """Expand tools: `search` is `{name: search}`; `agents.x` and `agent: x` are `agent:x`."""
-    return definitions.each(_tool)
 
 
 def _tool(definition: object, place: Position, _: int) -> JSON:
