@@ -28,6 +28,7 @@ from holdfast.client.record.feed import Feed
 from holdfast.client.record.lease import Lease
 from holdfast.client.record.progress import Progress
 from holdfast.client.record.store import RecordStore
+from holdfast.client.troubles import LastingTrouble
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
     CLOSING_TYPES,
@@ -81,16 +82,16 @@ class SpanWriter:
         self._progress = Progress(store, namespace)
         self._namespace = namespace
         self.lease = Lease(store, f"spans:{namespace}")
+        self._making = LastingTrouble(log, "making spans")
+        self._sending = LastingTrouble(log, "sending spans")
 
     async def run(self) -> None:
         """Send until cancelled; what fails is logged and tried again."""
         try:
             while True:
-                try:
+                with self._making.noted(SQLAlchemyError):
                     if await asyncio.to_thread(self.lease.hold):
                         await self.round()
-                except SQLAlchemyError as error:
-                    log.warning("spans could not be made, and will be tried again: %s", type(error).__name__)
                 await asyncio.sleep(PACE_SECONDS)
         finally:
             with suppress(SQLAlchemyError):
@@ -116,8 +117,9 @@ class SpanWriter:
             return False
         spans = spans_of(self._store.entries(first_run=end.first_run), end)
         if self._exporter.export(spans) is SpanExportResult.SUCCESS:
+            self._sending.end()
             return True
-        log.warning("the spans of %s were not taken by the collector, and will be sent again", end.run)
+        self._sending.note("the collector did not take them")
         return False
 
 

@@ -28,6 +28,7 @@ from holdfast.client.record.entries import ASKED, ENDED, Recorded
 from holdfast.client.record.feed import Feed
 from holdfast.client.record.lease import Lease
 from holdfast.client.record.store import RecordStore, set_mark
+from holdfast.client.troubles import LastingTrouble
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,8 @@ class Notifier:
         }
         self.lease = Lease(store, f"notifier:{namespace}")
         self._book = book
+        self._planning = LastingTrouble(log, "planning notices")
+        self._sending = LastingTrouble(log, "reading or writing the notices to send")
         self._draining: dict[str, asyncio.Task[None]] = {}
         self._ours_until = self._prune_at = 0.0
         """On the monotonic clock: the end of the lease, and the time to forget what was done long ago."""
@@ -73,7 +76,7 @@ class Notifier:
         try:
             while True:
                 is_behind = False
-                with suppress(SQLAlchemyError):
+                with self._planning.noted(SQLAlchemyError):
                     is_behind = await self._step()
                 await asyncio.sleep(0 if is_behind else PACE_SECONDS)
         finally:
@@ -92,13 +95,9 @@ class Notifier:
 
         Page by page, so that the lease is kept and notices leave while many are still to be planned.
         """
-        try:
-            if not await self._renew():
-                return False
-            counts = [await self._gather_page(channel) for channel in self.channels.by_name.values()]
-        except SQLAlchemyError as error:
-            log.warning("notices could not be planned, and will be tried again: %s", type(error).__name__)
-            raise
+        if not await self._renew():
+            return False
+        counts = [await self._gather_page(channel) for channel in self.channels.by_name.values()]
         for name, sender in self.senders.items():
             if name not in self._draining or self._draining[name].done():
                 self._draining[name] = asyncio.create_task(self._drain_safely(sender))
@@ -173,7 +172,5 @@ class Notifier:
         return asks and is_open(self.store, entry.first_run, entry.workflow, entry.question or "")
 
     async def _drain_safely(self, sender: ChannelSender) -> None:
-        try:
+        with self._sending.noted(SQLAlchemyError):
             await sender.drain(self._leads)
-        except SQLAlchemyError as error:
-            log.warning("the outbox could not be read or written: %s", type(error).__name__)

@@ -14,6 +14,7 @@ from holdfast.client.notices.health import Health
 from holdfast.client.notices.notice import Contact, Delivery, Notice
 from holdfast.client.notices.outbox import TRIED_FOR, Attempt, Outbox, Posted
 from holdfast.client.notices.standing import is_open
+from holdfast.client.troubles import LastingTrouble
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class ChannelSender:
     def __init__(self, outbox: Outbox, channel: Channel, letterhead: Letterhead) -> None:
         self.outbox, self.channel, self.letterhead = outbox, channel, letterhead
         self.health = Health(channel.max_concurrency)
+        self._trouble = LastingTrouble(log, f"sending notices by {channel.name}")
         self._sending: dict[asyncio.Task[None], Batch] = {}
         self._finished: list[Attempt] = []
 
@@ -97,20 +99,23 @@ class ChannelSender:
         batch, error = self._sending.pop(task), task.exception()
         if error is None:
             self.health.succeed()
+            self._trouble.end()
             self._finished.append(Attempt(batch))
             return len(batch)
         failure = error if isinstance(error, DeliveryFailed) else DeliveryFailed(f"an error: {type(error).__name__}")
-        # Neither the link nor an address: a log is read by others. What nobody has foreseen is shown whole.
-        log.warning(
-            "notice %s could not be sent by %s: %s",
-            batch[0].id,
-            self.channel.name,
-            failure,
-            exc_info=None if failure is error else error,
-        )
         self.health.fail(failure)
+        self._log(batch[0], failure, error)
         self._finished.append(Attempt(batch, failure))
         return 0
+
+    def _log(self, posted: Posted, failure: DeliveryFailed, error: BaseException) -> None:
+        """Log a try that did not succeed; of a channel that rests once for all notices. No link and no address."""
+        is_foreseen = failure is error
+        if self.health.is_failing and is_foreseen and not failure.is_final:
+            self._trouble.note(str(failure))
+            return
+        text, channel = "notice %s could not be sent by %s: %s", self.channel.name
+        log.warning(text, posted.id, channel, failure, exc_info=None if is_foreseen else error)
 
     def _mark_and_take(self, free: int) -> list[Batch]:
         """Mark what was tried, and take what fills the free places. Blocks."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,6 +26,7 @@ from holdfast.client.record.reader import Reader
 from holdfast.client.record.store import RecordStore
 from holdfast.client.states import STATUSES
 from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.troubles import LastingTrouble
 from holdfast.client.workers import NoWorker
 
 log = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class Recorder:
         self.progress = Progress(store, namespace, scope)
         self.lease = Lease(store, f"recorder:{scope}")
         self._reader = Reader(tree, store)
+        self._trouble = LastingTrouble(log, "bringing the record up to date")
         self._runs = FirstRuns(tree.client)
         self._watches: dict[str, _Watch] = {}
         self._listed: set[str] = set()
@@ -93,14 +96,13 @@ class Recorder:
                 took = time.monotonic() - began
                 await asyncio.sleep(min(max(PACE_SECONDS, took * 10), LONGEST_PAUSE))
         finally:
-            await asyncio.to_thread(self.lease.release)
+            with suppress(SQLAlchemyError):  # then the lease ends by itself
+                await asyncio.to_thread(self.lease.release)
 
     async def _round_if_ours(self) -> None:
-        try:
+        with self._trouble.noted(RPCError, NoWorker, SQLAlchemyError):
             if await asyncio.to_thread(self.lease.hold):
                 await self.round()
-        except (RPCError, NoWorker, SQLAlchemyError) as error:
-            log.warning("the record could not be brought up to date, and will be tried again: %s", error)
 
     async def round(self) -> int:
         """Read what has changed, then some of what may have; return the number of new entries."""

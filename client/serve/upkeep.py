@@ -20,6 +20,7 @@ from holdfast.client.notices.outbox import signed_in
 from holdfast.client.notices.planning import unreached
 from holdfast.client.record.record import Lag, Record
 from holdfast.client.record.store import RecordStore
+from holdfast.client.troubles import LastingTrouble
 from holdfast.protocol.questions import Question
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class Upkeep:
 
     def __init__(self, config: Config, record: Record | None) -> None:
         self._config, self._record = config, record
+        self._reading_people = LastingTrouble(log, "reading who is notified")
+        self._reading_lag = LastingTrouble(log, "reading how far the record is behind")
         self._lag: tuple[float, Lag | None] = (float("-inf"), None)
 
     async def unreached(self, questions: Sequence[Question]) -> Mapping[str, list[str]]:
@@ -47,10 +50,10 @@ class Upkeep:
         """
         if self._record is None or not questions or not self._channels.by_name:
             return {}
-        try:
+        book = None
+        with self._reading_people.noted(SQLAlchemyError):
             book = await asyncio.to_thread(book_of, self._config, self._record.store)
-        except SQLAlchemyError as error:
-            log.warning("who is told of the questions could not be read: %s", type(error).__name__)
+        if book is None:
             return {}
         now = datetime.now(UTC)
         names = {question.id: _unreached(question, self._channels, book, now) for question in questions}
@@ -60,10 +63,8 @@ class Upkeep:
         """Return how far the record is behind, if runs may be forgotten before they are recorded; else None."""
         asked, lag = self._lag
         if self._record is not None and time.monotonic() - asked > FRESH_SECONDS:
-            try:
+            with self._reading_lag.noted(SQLAlchemyError, RPCError):
                 lag = await self._record.lag()
-            except (SQLAlchemyError, RPCError) as error:
-                log.warning("how far the record is behind could not be read: %s", type(error).__name__)
             self._lag = time.monotonic(), lag
         return lag if lag is not None and lag.is_dangerous else None
 

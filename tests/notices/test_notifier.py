@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
+from holdfast.client.notices import notifier
 from holdfast.client.notices.delivering import DeliveryFailed
 from holdfast.client.notices.outbox import counts, last_trouble
 from holdfast.client.record.engine import writing
 from holdfast.client.record.tables import OUTBOX
+from tests.conftest import until
 from tests.notices.office import RUN, Office, later, rows
 
 LONG_AGO = timedelta(days=40)
@@ -260,3 +265,31 @@ async def test_questions_of_many_readers_are_a_message_each(office: Office) -> N
         office.ask(f"q{number}", assignees=[f"user:{number}"])
     counts = [await office.notifier.round() for _ in range(2)]
     assert (counts, len(set(mail.users))) == ([12, 0], 12)
+
+
+async def test_a_database_that_is_away_is_logged_once_and_once_when_it_is_back(
+    office: Office, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "PACE_SECONDS", 0.01)
+    ops, tries = office.channel("ops"), 0
+
+    def fail(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise OperationalError("SELECT", {}, ConnectionError("no connection"))
+
+    async def tried_often() -> bool:
+        return tries > 20
+
+    async def told() -> bool:
+        return ops.kinds == ["asked"]
+
+    event.listen(office.store.engine, "before_cursor_execute", fail)
+    task = asyncio.create_task(office.notifier.run())
+    await until(tried_often, "tries")
+    assert caplog.messages == ["planning notices fails, and is tried again: OperationalError: no connection"]
+    event.remove(office.store.engine, "before_cursor_execute", fail)
+    office.ask()
+    await until(told, "the notice")
+    task.cancel()
+    assert caplog.messages[1:] == ["planning notices works again, after 1 second"]

@@ -245,3 +245,22 @@ def test_rests_grow_up_to_the_longest() -> None:
         health.fail(REFUSED)
         rests.append(health.rests_until > before)
     assert rests == [False] * (FAILURES - 1) + [True] * 9
+
+
+async def test_a_receiver_that_is_away_is_logged_once_and_once_when_it_is_back(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    ops = office.channel("ops")
+    office.ask("q1")
+    notifier = office.notifier
+    ops.failures = [REFUSED] * (FAILURES + 10)
+    while ops.failures:
+        notifier.senders["ops"].health.rests_until = 0.0  # as time would
+        later(office, due=0)
+        await notifier.round()
+    assert len(caplog.messages) == FAILURES
+    assert caplog.messages[-1] == "sending notices by ops fails, and is tried again: HTTP 500"
+    notifier.senders["ops"].health.rests_until = 0.0
+    await notifier.round()
+    assert ops.kinds == ["asked"]
+    assert caplog.messages[FAILURES:] == ["sending notices by ops works again, after 1 second"]
