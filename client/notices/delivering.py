@@ -45,13 +45,13 @@ class DeliveryFailed(Exception):
 
     Args:
         reason: In one line, for people; without addresses, which may hold a token.
-        is_final: True if no further try can succeed.
+        is_gone: True if the receiver wants nothing more at this address.
         retry_after: Seconds that the receiver asks to wait.
     """
 
-    def __init__(self, reason: str, *, is_final: bool = False, retry_after: float | None = None) -> None:
+    def __init__(self, reason: str, *, is_gone: bool = False, retry_after: float | None = None) -> None:
         super().__init__(one_line(reason)[:LONGEST_REASON])
-        self.is_final, self.retry_after = is_final, retry_after
+        self.is_gone, self.retry_after = is_gone, retry_after
 
 
 class Way(Protocol):
@@ -110,7 +110,7 @@ class Webhook:
             raise DeliveryFailed(f"no reply: {type(error).__name__}") from None
         if not reply.is_success:
             is_gone = reply.status_code == GONE
-            raise DeliveryFailed(_refusal(reply), is_final=is_gone, retry_after=_retry_after(reply))
+            raise DeliveryFailed(_refusal(reply), is_gone=is_gone, retry_after=_retry_after(reply))
 
     async def send_digest(self, deliveries: Sequence[Delivery], home: str) -> None:
         """See `Way`. A program gets one event after the other."""

@@ -26,6 +26,8 @@ class Health:
     max_concurrency: int
     rests_until: float = 0.0
     """On the monotonic clock."""
+    is_gone: bool = False
+    """True if the receiver wants nothing more at this address; the next process may have another one."""
     has_recovered: bool = False
     """True if what was refused may go now: after the first delivery that follows a rest, until it is set back."""
     _failures: int = 0
@@ -38,7 +40,7 @@ class Health:
 
     def free(self, sending: int) -> int:
         """Return how many deliveries may be started now, beside those that are being sent."""
-        if time.monotonic() < self.rests_until:
+        if self.is_gone or time.monotonic() < self.rests_until:
             return 0
         return max(0, (1 if self.is_failing else self.max_concurrency) - sending)
 
@@ -50,7 +52,10 @@ class Health:
 
     def fail(self, error: DeliveryFailed) -> None:
         """Note a try that did not succeed, and rest if it was one too many, or the receiver asks for it."""
-        if error.is_final:  # the receiver answers, and wants no more of one notice
+        # By the Standard Webhooks, 410 is for the address: whoever sends to it should stop. One delivery that was under
+        # way beside it may still succeed.
+        if error.is_gone:
+            self.is_gone = True
             return
         self._failures += 1
         now = time.monotonic()

@@ -244,7 +244,7 @@ def _after(posted: Posted, error: DeliveryFailed) -> dict[str, Any]:
     """Return what a try that failed changes of a notice, beside the number of its tries."""
     pause = max(min(FIRST_PAUSE * 2**posted.tries, LONGEST_PAUSE), min(error.retry_after or 0.0, LONGEST_PAUSE))
     due = time.time() + pause
-    if error.is_final or due > posted.made + TRIED_FOR.total_seconds():
+    if due > posted.made + TRIED_FOR.total_seconds():
         return _done("dead", str(error))
     return {"reason": str(error), "due": due}
 

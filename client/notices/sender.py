@@ -103,15 +103,21 @@ class ChannelSender:
             self._finished.append(Attempt(batch))
             return len(batch)
         failure = error if isinstance(error, DeliveryFailed) else DeliveryFailed(f"an error: {type(error).__name__}")
+        was_gone = self.health.is_gone
         self.health.fail(failure)
-        self._log(batch[0], failure, error)
+        if not (failure.is_gone and was_gone):
+            self._log(batch[0], failure, error)
         self._finished.append(Attempt(batch, failure))
         return 0
 
     def _log(self, posted: Posted, failure: DeliveryFailed, error: BaseException) -> None:
         """Log a try that did not succeed; of a channel that rests once for all notices. No link and no address."""
         is_foreseen = failure is error
-        if self.health.is_failing and is_foreseen and not failure.is_final:
+        if failure.is_gone:
+            stops = "the receiver is gone; nothing more is sent to it until serve is started again"
+            log.error("sending notices by %s stops: %s: %s", self.channel.name, failure, stops)
+            return
+        if self.health.is_failing and is_foreseen:
             self._trouble.note(str(failure))
             return
         text, channel = "notice %s could not be sent by %s: %s", self.channel.name

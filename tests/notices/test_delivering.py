@@ -76,12 +76,12 @@ async def test_a_webhook_without_a_secret_is_not_signed(web: WebServer) -> None:
     assert "webhook-signature" not in web.got[0].headers
 
 
-@pytest.mark.parametrize(("status", "is_final"), [(500, False), (302, False), (404, False), (410, True)])
-async def test_another_status_than_success_is_a_failure(web: WebServer, status: int, is_final: bool) -> None:
+@pytest.mark.parametrize(("status", "is_gone"), [(500, False), (302, False), (404, False), (410, True)])
+async def test_another_status_than_success_is_a_failure(web: WebServer, status: int, is_gone: bool) -> None:
     web.replies, web.headers = [status], {"location": f"{web.url}/elsewhere", "retry-after": "7"}
     failed = await failure(Webhook(web.url))
     assert str(failed).startswith(f"HTTP {status}")
-    assert (failed.is_final, failed.retry_after) == (is_final, 7.0)
+    assert (failed.is_gone, failed.retry_after) == (is_gone, 7.0)
     assert len(web.got) == 1
 
 

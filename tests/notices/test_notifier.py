@@ -106,14 +106,6 @@ async def test_after_a_day_a_notice_is_dead_and_the_reason_stays(office: Office)
     assert last_trouble(office.store, "ops") == "HTTP 500"
 
 
-async def test_a_receiver_that_is_gone_is_not_asked_again(office: Office) -> None:
-    ops = office.channel("ops")
-    ops.failures = [DeliveryFailed("HTTP 410", is_final=True)]
-    office.ask()
-    await office.notifier.round()
-    assert rows(office)[0].state == "dead"
-
-
 async def test_people_do_not_hear_of_a_question_that_is_closed_and_programs_do(office: Office) -> None:
     people, program = office.channel("people", for_people=True), office.channel("program")
     office.ask()

@@ -19,6 +19,7 @@ from tests.conftest import until
 from tests.notices.office import Office, Told, later, rows
 
 REFUSED = DeliveryFailed("HTTP 500")
+GONE = DeliveryFailed("HTTP 410", is_gone=True)
 
 
 @dataclass
@@ -231,11 +232,26 @@ def test_a_receiver_that_asks_for_a_pause_gets_it_and_then_one_notice() -> None:
     assert (health.free(0), health.has_recovered) == (8, True)
 
 
-def test_a_receiver_that_wants_no_more_of_one_notice_is_well() -> None:
-    health = Health(8)
-    for _ in range(20):
-        health.fail(DeliveryFailed("HTTP 410", is_final=True))
-    assert health.free(0) == 8
+async def test_a_receiver_that_is_gone_gets_nothing_more_from_this_process(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    ops, team = slow(office, "q1", "q2", "q3"), office.channel("team")
+    ops.failures = [GONE, GONE]
+    for question in ("q1", "q2", "q3"):
+        ops.let(question)
+    notifier = office.notifier
+    assert await notifier.round() == 3  # of the other channel
+    office.ask("q4")
+    ops.let("q4")
+    later(office, due=0)
+    assert await notifier.round() == 1
+    assert (len(ops.began), len(team.got), [row.state for row in rows(office) if row.channel == "ops"]) == (
+        2,
+        4,
+        ["waiting"] * 4,
+    )
+    assert len(caplog.messages) == 1 and "until serve is started again" in caplog.text
+    assert await office.notifier.round() == 4  # a new process, perhaps with another address
 
 
 def test_rests_grow_up_to_the_longest() -> None:
