@@ -478,17 +478,17 @@ def _length(seconds: float) -> str:
 
 
 def ago(moment: datetime) -> str:
-    """Return the distance of a moment from now, in a few characters.
+    """Return how long ago something happened, in a few characters; by a clock that is ahead of this one just now.
 
     >>> from datetime import timedelta
-    >>> ago(datetime.now(UTC) - timedelta(minutes=3, seconds=5)), ago(datetime.now(UTC))
-    ('3 min ago', 'just now')
+    >>> now = datetime.now(UTC)
+    >>> ago(now - timedelta(minutes=3, seconds=5)), ago(now), ago(now + timedelta(minutes=3))
+    ('3 min ago', 'just now', 'just now')
     """
-    seconds = (moment - datetime.now(UTC)).total_seconds()
+    seconds = (datetime.now(UTC) - moment).total_seconds()
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if abs(seconds) >= size:
-            length = f"{int(abs(seconds) // size)} {unit}"
-            return f"in {length}" if seconds > 0 else f"{length} ago"
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
     return "just now"
 
 

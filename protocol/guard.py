@@ -140,8 +140,9 @@ def check_token(keys: Sequence[Key], token: object, command: SignedCommand) -> V
         raise BadToken(f"the worker has no key {id_[:60]!r}, which made the token; give it the same [answers] keys")
     if not hmac.compare_digest(mac.encode(), _mac(key, command, until, proof).encode()):
         raise BadToken("the token was not made for this command with this deployment's key")
-    if until < datetime.now(UTC).timestamp():
-        raise BadToken("the token has expired; make a new one")
+    if (late := datetime.now(UTC).timestamp() - until) > 0:
+        way = "make a new one, or set the clocks right (holdfast doctor compares them)"
+        raise BadToken(f"the token expired {late:.0f} s ago by the worker's clock; {way}")
     for allowed in PROOFS[key.proves]:
         if proof == allowed:
             return Verified(key, allowed)

@@ -3,19 +3,28 @@
 import asyncio
 import html
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
 
 import pytest
 
 from holdfast.client.runs import Runs
 from holdfast.client.serve import questions
 from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.pages import inbox
+from holdfast.client.serve.pages import inbox, templating
 from holdfast.client.serve.pages.inbox import is_near, wanted_of
 from holdfast.client.serve.questions import OpenQuestionCache
 from holdfast.protocol.answers import Answer
 from tests.conftest import Harness, until, worker_for
 from tests.serve.pages import Desk, desk, inbox_of, started
+
+
+class BehindTheServer(datetime):
+    """The clock of a machine that is five minutes behind Temporal's server."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return super().now(tz) - timedelta(minutes=5)
 
 
 async def listed(desk: Desk, **query: str) -> list[str]:
@@ -120,6 +129,18 @@ async def test_the_list_goes_on_behind_its_page_and_begins_anew_for_somebody_els
     assert f'href="/?blueprint={name}&age=1h" rel="first"' in end and 'rel="next"' not in end
     assert refused.status_code == 422 and "leads to a page of another list" in refused.text
     assert beside.status_code == 200 and "Page 2" not in beside.text
+
+
+async def test_what_has_happened_by_a_clock_that_is_ahead_is_just_now(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templating, "datetime", BehindTheServer)
+    question = await house.one(await house.start(hitl("Is it late?")))
+    async with desk(house) as ana:
+        await shown(ana, "Is it late?")
+        paths = ("/", question_address(question), f"/runs/{question.run}", "/runs", f"/runs/{question.run}/history")
+        pages = [(await ana.get(path)).text for path in paths]
+    assert all(">just now<" in page and ">in 5 min<" not in page for page in pages)
 
 
 async def test_a_page_with_many_questions_is_shown_part_by_part(

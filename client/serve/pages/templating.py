@@ -79,6 +79,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
     environment.filters |= {
         "json": _json,
         "moment": moment,
+        "past": past,
         "dollars": dollars,
         "place": place_of,
         "clean": clean,
@@ -142,6 +143,14 @@ def moment(at: datetime, now: datetime, t: Texts) -> Markup:
         words = t("time.ago", amount=words) if seconds > 0 else t("time.in", amount=words)
     exact = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, words)
+
+
+def past(at: datetime, now: datetime, t: Texts) -> Markup:
+    """Return the time of something that has happened: by a clock that is ahead of this one it is just now.
+
+    The times of a run are those of Temporal's server.
+    """
+    return moment(at, max(at, now), t)
 
 
 def place_of(address: str) -> str:
