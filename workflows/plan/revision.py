@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import problems_of, read_plan
-from holdfast.blueprint.plan import Layout, LoopUnit, Unit, asks, compile_plan
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.state import PlanState
 
 _STAYS = "the plan was not changed:"
-_BEGUN = "has begun or is over"
 
 
 def checked_change(payload: object, state: PlanState, *, by_model: bool = False) -> PlanBody:
@@ -35,7 +34,7 @@ def checked_change(payload: object, state: PlanState, *, by_model: bool = False)
         new = read_plan(payload["plan"], context.author, agents, current=context.plan, by_model=by_model)
     except BlueprintError as error:
         raise _refusal(error.problems) from None
-    if problems := list(_changes_of_begun(context.plan, new, context.layout, set(state.root.results))):
+    if problems := _changes_of_begun(context.layout, compile_plan(new)[0], set(state.root.results)):
         raise _refusal(problems)
     return new
 
@@ -44,31 +43,29 @@ def _refusal(problems: Iterable[object]) -> Refusal:
     return Refusal("invalid_answer", "\n".join([_STAYS, *map(str, problems)]))
 
 
-def _changes_of_begun(old: PlanBody, new: PlanBody, layout: Layout, begun: set[str]) -> Iterator[str]:
-    """Yield a problem for everything that has begun and is changed."""
-    frozen = {id_ for id_ in layout.units_by_id if begun & {id_, *layout.loops_of(id_)}}
-    steps = {step.id: step for step in new.steps}
-    for index, step in enumerate(old.steps):
-        if step.id not in frozen and f"loop_{step.id}" not in frozen:
-            continue
-        if step.id not in steps:
-            yield f"steps[{index}]: {step.id!r} {_BEGUN}, and must stay; put it back as it was"
-        elif steps[step.id] != step:
-            yield f"steps[{index}]: {step.id!r} {_BEGUN}, and cannot be changed; write it as it was"
-    yield from _moved(layout, compile_plan(new)[0], frozen)
-    for id_, block in old.loop_blocks.items():
-        if id_ in frozen and new.loop_blocks.get(id_) != block:
-            yield f"loop_blocks.{id_}: the loop {_BEGUN}, and must stay as it is"
+def _changes_of_begun(old: Layout, new: Layout, begun: set[str]) -> list[str]:
+    """Return a problem for each step and loop that has begun and is changed, by its path in the old plan."""
+    frozen = [unit for unit in old.units_by_id.values() if begun & {unit.id, *unit.around}]
+    problems: dict[str, str] = {}
+    for unit in sorted(frozen, key=lambda unit: (unit.place, isinstance(unit, LoopUnit))):
+        if change := _change(unit, new.units_by_id.get(unit.id)):
+            problems.setdefault(unit.path, f"{unit.path}: {unit.id!r} has begun or is over, and {change}")
+    return list(problems.values())
 
 
-def _moved(old: Layout, new: Layout, frozen: set[str]) -> Iterator[str]:
-    """Yield a problem for everything that stands in another loop than before, and for loops with another body."""
-    for id_ in sorted(frozen & new.units_by_id.keys()):
-        before, after = old.units_by_id[id_], new.units_by_id[id_]
-        if old.loops_of(id_) != new.loops_of(id_):
-            yield f"{after.path}: {id_!r} {_BEGUN}, and cannot be put into a loop, or out of one"
-        elif _body_of(before) != _body_of(after):
-            yield f"{after.path}: the loop {id_!r} {_BEGUN}, and its steps stay as they are"
+def _change(before: Unit, after: Unit | None) -> str:
+    """Return what may not be with a step or loop that has begun, and the way out; empty if it is the same."""
+    if after is None:
+        return "must stay; put it back as it was"
+    if _written(before) != _written(after):
+        return "cannot be changed; write it as it was"
+    if before.around != after.around:
+        return "cannot be put into a loop, or out of one"
+    return "" if _body_of(before) == _body_of(after) else "its steps stay as they are"
+
+
+def _written(unit: Unit) -> object:
+    return unit.step if isinstance(unit, StepUnit) else unit.block if isinstance(unit, LoopUnit) else None
 
 
 def _body_of(unit: Unit) -> list[str]:
