@@ -17,7 +17,7 @@ from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenState, PlanResult
-from holdfast.protocol.runs import ToldText
+from holdfast.protocol.runs import Carried, ToldText
 from holdfast.workflows.agent.checks import BadCall, Result, checked
 from holdfast.workflows.agent.workflow import AgentWorkflow
 from holdfast.workflows.approvals import Denied
@@ -37,7 +37,7 @@ from holdfast.workflows.plan.revision import check_new_tools, check_questions_st
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
-HANDED_OVER = ("turn", "messages", "tools", "call_ids", "calls", "bad_calls", "misfits", "recent", "told", "progress")
+HANDED_OVER = DrivenState.model_fields.keys() - Carried.model_fields.keys()
 """The fields of the state that go from one workflow of the plan to another: the conversation and the plan."""
 
 
