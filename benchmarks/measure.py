@@ -14,6 +14,7 @@ import statistics
 import tokenize
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 HOME = Path(__file__).parent.parent
@@ -21,6 +22,18 @@ ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit"
 OPENINGS = {"what", "whether", "where", "how", "who"}
 VAGUE = {"told", "given", "said", "found", "one", "here", "known", "gone", "left", "meant", "written", "shown"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the tree of a source file; the lints of a test run read it, too, and do not change it."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return the nodes of a source file's tree."""
+    return tuple(ast.walk(tree_of(path)))
 
 
 @dataclass
@@ -40,14 +53,13 @@ class Figures:
     def count(self, path: Path) -> None:
         """Add one file."""
         text = path.read_text()
-        tree = ast.parse(text)
         self.files += 1
         self.lines += text.count("\n")
         self.comments += sum(
             token.type == tokenize.COMMENT for token in tokenize.generate_tokens(io.StringIO(text).readline)
         )
         self.anys += len(re.findall(r"\bAny\b", text))
-        for node in ast.walk(tree):
+        for node in nodes_of(path):
             self._count_node(node)
 
     def _count_node(self, node: ast.AST) -> None:
@@ -93,7 +105,7 @@ def classes_named_twice(paths: list[Path]) -> list[str]:
     """Return the class names that stand in two files, with those files."""
     classes: dict[str, set[str]] = defaultdict(set)
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].add(str(path.relative_to(HOME)))
     return [f"{name}: {', '.join(sorted(files))}" for name, files in sorted(classes.items()) if len(files) > 1]

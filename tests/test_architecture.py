@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio import activity
 
-from benchmarks.measure import classes_named_twice
+from benchmarks.measure import classes_named_twice, nodes_of, tree_of
 from holdfast.activities import all_activities
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.kinds import step as plain
@@ -56,7 +56,7 @@ def test_every_builtin_that_the_checks_know_is_there() -> None:
 
 
 def test_every_file_says_its_job_first() -> None:
-    silent = [path for path in FILES if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))]
+    silent = [path for path in FILES if path.read_text().strip() and not ast.get_docstring(tree_of(path))]
     assert silent == []
 
 
@@ -66,7 +66,7 @@ def test_nothing_of_ours_is_imported_inside_a_function() -> None:
     for path in FILES:
         if path.is_relative_to(HOME / "client" / "cli"):
             continue
-        for function in ast.walk(ast.parse(path.read_text())):
+        for function in nodes_of(path):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = [one for one in ast.walk(function) if isinstance(one, ast.Import | ast.ImportFrom)]
                 found += [f"{path.name}:{one.lineno}" for one in inner]
@@ -77,7 +77,7 @@ def test_every_gate_of_workflow_code_stands_in_its_table() -> None:
     """A gate without a row would never be removed."""
     calls = []
     for path in sorted((HOME / "workflows").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("patched"):
                 calls.append(ast.literal_eval(node.args[0]))
     assert sorted(calls) == sorted(patch.id for patch in PATCHES)
@@ -87,7 +87,7 @@ def test_every_bare_request_to_the_server_is_sent_again_over_a_lost_connection()
     """The SDK's own methods retry by default; the services behind them only when they are told to."""
     bare = []
     for path in FILES:
-        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        calls = [node for node in nodes_of(path) if isinstance(node, ast.Call)]
         bare += [f"{path.relative_to(HOME)}:{call.lineno}" for call in calls if _is_bare_request(call)]
     assert bare == []
 

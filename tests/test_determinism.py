@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measure import tree_of
+
 HOME = Path(__file__).parent.parent
 ROOMS = ("workflows", "protocol", "blueprint")
 FORBIDDEN = {
@@ -71,9 +73,8 @@ def iterated(node: ast.AST) -> Iterator[ast.expr]:
             yield argument
 
 
-def problems(source: str) -> list[tuple[int, str]]:
+def problems(tree: ast.Module) -> list[tuple[int, str]]:
     """Return the line and the name of what in a file would, or might, differ on replay."""
-    tree = ast.parse(source)
     names = imported(tree)
     found: list[tuple[int, str]] = []
     for node in ast.walk(tree):
@@ -101,7 +102,7 @@ def test_what_workflows_read_is_deterministic() -> None:
     for path in FILES:
         name = str(path.relative_to(HOME))
         allowed = ALLOWED.get(name, set())
-        differing = [one for one in problems(path.read_text()) if not {one[1], one[1].partition(".")[0]} & allowed]
+        differing = [one for one in problems(tree_of(path)) if not {one[1], one[1].partition(".")[0]} & allowed]
         found += [f"{name}:{line}: {what}" for line, what in differing]
     assert found == []
 
@@ -122,4 +123,4 @@ def test_what_workflows_read_is_deterministic() -> None:
     ],
 )
 def test_the_lint_finds_what_differs(source: str) -> None:
-    assert problems(source)
+    assert problems(ast.parse(source))

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from benchmarks.measure import tree_of
 from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.questions import QUESTION_KINDS
@@ -55,9 +56,8 @@ def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     return {name.id: value for name, value in [*plain, *typed] if isinstance(name, ast.Name) and value is not None}
 
 
-def branches(source: str) -> Iterator[tuple[int, str]]:
+def branches(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the names of each branch on a kind of question, and of each table by kind."""
-    tree = ast.parse(source)
     constants = constants_of(tree)
     for node in ast.walk(tree):
         match node:
@@ -77,7 +77,7 @@ def branches(source: str) -> Iterator[tuple[int, str]]:
 
 
 def test_no_file_branches_on_the_kind_of_a_question() -> None:
-    found = [(path.relative_to(HOME), *branch) for path in FILES for branch in branches(path.read_text())]
+    found = [(path.relative_to(HOME), *branch) for path in FILES for branch in branches(tree_of(path))]
     assert found == []
 
 
@@ -99,7 +99,7 @@ def test_no_file_branches_on_the_kind_of_a_question() -> None:
     ],
 )
 def test_the_lint_finds_a_branch(source: str) -> None:
-    assert list(branches(source))
+    assert list(branches(ast.parse(source)))
 
 
 def test_the_language_and_the_protocol_agree_on_the_kinds_that_an_author_can_ask() -> None:

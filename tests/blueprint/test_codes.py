@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.measure import nodes_of
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.protocol import lookup
 from tests.test_architecture import HOME
@@ -37,7 +38,7 @@ def used() -> Iterator[str]:
 
 
 def used_in(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         match node:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args) if name in WHERE:
                 found = [args[index] for index in WHERE[name] if index < len(args)]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from benchmarks.measure import nodes_of
 
 HOME = Path(__file__).parents[2]
 ROOMS = sorted(path.stem for path in (HOME / "holdfast").iterdir() if path.is_symlink())
@@ -88,7 +89,7 @@ def test_no_module_is_loaded_under_two_names_by_a_replay(tmp_path: Path) -> None
 def imported_by_text(path: Path) -> list[str]:
     """Return the modules that a file names in texts for `import_module`, called or handed on to be called."""
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and "importlib.import_module" in [
             ast.unparse(one) for one in (node.func, *node.args)
         ]:
