@@ -1,13 +1,11 @@
 """A little MCP server for the tests: `mcp_server.py` speaks over stdio, `mcp_server.py PORT [old [FILE]]` over HTTP.
 
-`mcp_server.py raw FILE` speaks over stdio too, without the package: an old server that pages its tools and misbehaves.
-Once FILE is there, the old server forgets the session it is asked in, and the raw one dies between two pages.
+Once FILE is there, the old server forgets the session it is asked in.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
@@ -106,44 +104,10 @@ def guarded(app: Any, old: bool, sign: str) -> Any:
     return answer
 
 
-def raw_result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """What the raw server answers; None is an error."""
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    match method, params:
-        case "initialize", _:
-            about = {"serverInfo": {"name": "raw", "version": "1"}, "capabilities": {"tools": {}}}
-            return {"protocolVersion": "2025-03-26", **about}
-        case "tools/list", {"cursor": "more"}:
-            return {"tools": [{"name": "grumble", "inputSchema": {"type": "object"}}]}
-        case "tools/list", _:
-            tools = [{"name": "misfit", "inputSchema": {"type": "object"}, "outputSchema": schema}]
-            return {"tools": tools, "nextCursor": "more"}
-        case "tools/call", {"name": "misfit"}:
-            return {"content": [], "structuredContent": {"n": "many"}}
-    return None
-
-
-def serve_raw(sign: str) -> None:
-    for line in sys.stdin:
-        message = json.loads(line)
-        if "cursor" in message.get("params", {}) and is_time(sign):
-            return
-        if "id" not in message:
-            continue
-        result = raw_result(message["method"], message.get("params", {}))
-        error = {"code": -32000, "message": f"not today, {os.environ.get('LITTLE_TOKEN')}"}
-        if message.get("params", {}).get("name") == "garble":
-            sys.stdout.buffer.write(b"\xff\n")
-        answer = {"result": result} if result is not None else {"error": error}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
-
-
 if __name__ == "__main__":
     match sys.argv[1:]:
         case []:
             server.run("stdio")
-        case ["raw", sign]:
-            serve_raw(sign)
         case [port, *how]:
             app = guarded(server.streamable_http_app(), "old" in how, how[-1] if how else "")
             uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="error")

@@ -24,6 +24,7 @@ from holdfast.activities.mcp_servers import McpServer, McpServers
 from holdfast.client.config import ConfigError, load_config
 
 SCRIPT = str(Path(__file__).with_name("mcp_server.py"))
+RAW = str(Path(__file__).with_name("raw_mcp_server.py"))
 STDIO = McpServer(command=(sys.executable, SCRIPT))
 PATIENCE = 6000
 
@@ -143,7 +144,7 @@ async def each(request: pytest.FixtureRequest) -> AsyncIterator[McpServers]:
 @pytest_asyncio.fixture
 async def raw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[McpServers]:
     monkeypatch.setenv("LITTLE_TOKEN", "s3cret")
-    server = McpServer(command=(sys.executable, SCRIPT, "raw", str(tmp_path / "sign")), env=("LITTLE_TOKEN",))
+    server = McpServer(command=(sys.executable, RAW, str(tmp_path / "sign")), env=("LITTLE_TOKEN",))
     async with pool(raw=server) as servers:
         yield servers
 

@@ -17,13 +17,16 @@ from tests.activities.provider import Reply
 from tests.conftest import Harness, Replays
 from tests.wire.fake import Fake
 
-SCRIPT = str(Path(__file__).parents[1] / "activities" / "mcp_server.py")
+SCRIPTS = Path(__file__).parents[1] / "activities"
 AGENT = "agents: {{clerk: {{model: fast, tools: ['mcp:{0}']}}}}\nsteps: [{{name: clerk, agent: clerk}}]"
 
 
 @pytest_asyncio.fixture(scope="module")
 async def servers() -> AsyncIterator[McpServers]:
-    commands = {"little": (sys.executable, SCRIPT), "raw": (sys.executable, SCRIPT, "raw", "/nowhere/never")}
+    commands = {
+        "little": (sys.executable, str(SCRIPTS / "mcp_server.py")),
+        "raw": (sys.executable, str(SCRIPTS / "raw_mcp_server.py"), "/nowhere/never"),
+    }
     servers = McpServers({name: McpServer(command=command) for name, command in commands.items()})
     yield servers
     await servers.close()
