@@ -611,6 +611,7 @@ async def test_gc_keeps_what_a_loop_carries_for_a_question_of_100_days(
         assert await house.output(run) == LARGE
 
 
+@pytest.mark.slow
 async def test_gc_keeps_a_conversation_that_waits_for_100_days(
     own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:

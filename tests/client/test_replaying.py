@@ -115,7 +115,9 @@ def test_a_module_that_is_not_there_is_named(holdfast: Holdfast) -> None:
     ("id_", "value", "reason"),
     [
         ("new", "n" * 40, "it is encrypted with the key 'old'; add it to keys in [encryption]"),
-        ("old", "n" * 40, "a value cannot be decrypted with the key 'old' of [encryption]"),
+        pytest.param(
+            *("old", "n" * 40, "a value cannot be decrypted with the key 'old' of [encryption]"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_key_that_is_missing_or_wrong_is_told_in_words(tmp_path: Path, id_: str, value: str, reason: str) -> None:
