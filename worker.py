@@ -52,8 +52,6 @@ from holdfast.client.embedded.inbox_key import inbox_key
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.encryption import keep_content_out_of_logs, key_ring
 from holdfast.client.health import (
-    ALIVE,
-    LOOPBACK,
     READY,
     HttpReply,
     Routes,
@@ -63,6 +61,7 @@ from holdfast.client.health import (
     serve_routes,
 )
 from holdfast.client.payloads.checkpoints import checkpoints_at
+from holdfast.client.probe import ALIVE, LOOPBACK
 from holdfast.client.replay import replay
 from holdfast.client.sealed_cache import SealedCache
 from holdfast.client.secrets import stores

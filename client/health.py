@@ -1,22 +1,20 @@
-"""Small answers over HTTP of workers and their supervisor: health and metrics. `--health` asks for the first."""
+"""Small answers over HTTP of workers and their supervisor: health and metrics. `probe.py` asks for the first."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from holdfast.client.config import ConfigError
+from holdfast.client.probe import LOOPBACK, find_problem
 
 log = logging.getLogger("holdfast.worker")
 
-LOOPBACK = "127.0.0.1"
-ALIVE, READY = "/healthz", "/readyz"
+READY = "/readyz"
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,7 @@ def is_healthy(port: int) -> bool:
     """Return whether a worker of this machine answers on this port. Raises `ConfigError` for 0."""
     if not port:
         raise ConfigError("HOLDFAST_HEALTH_PORT is not set; set it for the worker and for the health check alike")
-    try:
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}{ALIVE}", timeout=5):  # the scheme is ours  # nosec B310
-            return True
-    except urllib.error.URLError as error:
-        log.error("no worker answers on port %d: %s", port, error.reason)
-        return False
+    problem = find_problem(port)
+    if problem:
+        log.error("no worker answers on port %d: %s", port, problem)
+    return problem is None

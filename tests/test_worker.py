@@ -22,6 +22,7 @@ from holdfast.client.config import ConfigError, WorkerVariables
 from holdfast.client.connection import DATA_CONVERTER, ensure_search_attributes
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
+from holdfast.client.probe import find_problem
 from holdfast.client.runs import Runs
 from holdfast.worker import main, versioning
 
@@ -65,14 +66,15 @@ async def test_it_answers_health_checks_while_it_polls_and_leaves_on_sigterm(add
     worker = start(tmp_path, TEMPORAL_ADDRESS=address, HOLDFAST_HEALTH_PORT=port)
 
     async def healthy() -> bool:
-        return (await end(start(tmp_path, "--health", HOLDFAST_HEALTH_PORT=port)))[0] == 0
+        return await asyncio.to_thread(find_problem, int(port)) is None
 
     await eventually(healthy)
+    assert (await end(start(tmp_path, "--health", HOLDFAST_HEALTH_PORT=port)))[0] == 0
     worker.send_signal(signal.SIGTERM)
     code, told = await end(worker)
     assert code == 0
     assert f"polling task queue 'holdfast' of namespace 'default' at {address}" in told
-    assert not await healthy()
+    assert (await end(start(tmp_path, "--health", HOLDFAST_HEALTH_PORT=port)))[0] == 1
 
 
 async def test_a_build_id_makes_it_a_version_of_the_deployment(

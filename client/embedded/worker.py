@@ -30,7 +30,14 @@ WORKER = ("-P", "-m", "holdfast.worker")
 """Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 OUR_CODE = (
     *("blueprint", "protocol", "workflows", "activities", "worker.py"),
-    *("client/connection.py", "client/config", "client/health.py", "client/shutdown.py", "client/supervisor"),
+    *(
+        "client/connection.py",
+        "client/config",
+        "client/health.py",
+        "client/probe.py",
+        "client/shutdown.py",
+        "client/supervisor",
+    ),
     *("client/payloads", "client/secrets.py"),
 )
 PATIENCE = 60.0

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 
-from holdfast.client.health import LOOPBACK
+from holdfast.client.probe import LOOPBACK
 from holdfast.client.supervisor.lifeline import OPTION, Ports, read_report
 
 ASKED_SECONDS = 5.0

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from typing import Any
 
 from holdfast.client.config import WorkerSettings
-from holdfast.client.health import ALIVE, READY, HttpReply, checked, serve_routes
+from holdfast.client.health import READY, HttpReply, checked, serve_routes
+from holdfast.client.probe import ALIVE
 from holdfast.client.shutdown import LEAVING_SECONDS, Shutdown, signal_code
 from holdfast.client.supervisor.child import WorkerProcess
 from holdfast.client.supervisor.metrics import labelled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -90,6 +91,39 @@ def test_the_image_holds_every_room_and_nothing_else() -> None:
     assert all((HOME / name).exists() for name in copied)
 
 
+def probe_of_the_image() -> list[str]:
+    """Return the arguments of `python` that the image checks its health with."""
+    found = re.search(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert found is not None
+    python, *words = json.loads(found[1])
+    assert python == "python"
+    return list(words)
+
+
+def test_the_health_check_of_the_image_imports_no_worker(tmp_path: Path) -> None:
+    """It is a process of its own every 30 seconds."""
+    options, _, module = probe_of_the_image()
+    code = f"import sys, runpy; runpy.run_module({module!r}); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, options, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert {"temporalio", "pydantic", "holdfast.worker"}.isdisjoint(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("port", "code", "problem"),
+    [
+        ("", 2, "HOLDFAST_HEALTH_PORT is not set; set it for the worker and for the health check alike"),
+        ("99999", 2, "HOLDFAST_HEALTH_PORT=99999: must be a whole number, 0 to 65535"),
+        ("1", 1, "no worker answers on port 1: "),
+    ],
+)
+def test_the_health_check_tells_what_is_wrong(tmp_path: Path, port: str, code: int, problem: str) -> None:
+    asks = [sys.executable, *probe_of_the_image()]
+    done = subprocess.run(asks, cwd=tmp_path, env={"HOLDFAST_HEALTH_PORT": port}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.startswith(problem)) == (code, True)
+
+
 def test_it_runs_as_nobody_special_without_the_embedded_server() -> None:
     assert re.search(r"^USER holdfast$", DOCKERFILE, re.MULTILINE)
     assert "embedded" not in DOCKERFILE
@@ -121,7 +155,7 @@ async def test_the_inbox_starts_and_its_health_check_finds_it(bare: WorkflowEnvi
     }
     command = [port if word == "8090" else word for word in inbox["command"]]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
-    asks = [sys.executable, "-P", "-m", "holdfast.worker", "--health"]
+    asks = [sys.executable, *probe_of_the_image()]
 
     async def healthy() -> bool:
         asked = await asyncio.to_thread(subprocess.run, asks, cwd=tmp_path, env=environment, capture_output=True)
@@ -202,7 +236,7 @@ async def test_a_worker_of_a_project_with_folders_named_like_ours_gets_healthy(
         "HOLDFAST_HEALTH_PORT": str(port),
     }
     holdfast = [str(Path(sys.executable).parent / "holdfast"), "worker"]
-    asks = [sys.executable, "-P", "-m", "holdfast.worker", "--health"]
+    asks = [sys.executable, *probe_of_the_image()]
     process = subprocess.Popen(holdfast, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
 
     async def healthy() -> bool:

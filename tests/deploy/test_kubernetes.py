@@ -12,7 +12,8 @@ import yaml
 from holdfast.client.cli.app import app
 from holdfast.client.config import WorkerSettings, load_config
 from holdfast.client.config.variables import Overrides
-from holdfast.client.health import ALIVE, READY
+from holdfast.client.health import READY
+from holdfast.client.probe import ALIVE
 from holdfast.client.serve.health import HEALTH
 from holdfast.client.shutdown import LEAVING_SECONDS
 from holdfast.client.supervisor.supervisor import MARGIN_SECONDS
