@@ -88,6 +88,17 @@ class OwnSaver(BaseCheckpointSaver[str]):
         return set(self._inner.storage)
 
 
+class RefusingSaver(OwnSaver):
+    """A checkpointer whose async methods only raise, as those of LangGraph's `SqliteSaver` do."""
+
+    async def aget_tuple(self, config: Any) -> Any:
+        raise NotImplementedError("does not support async methods")
+
+    async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        raise NotImplementedError("does not support async methods")
+
+
+refusing_async = chain(first, ask, last, checkpointer=RefusingSaver())
 own_saver = OwnSaver()
 owned = chain(first, ask, last, checkpointer=own_saver)
 asking = chain(first, ask, last, checkpointer=InMemorySaver())

@@ -261,9 +261,13 @@ class GraphCall:
         return await self._get_state(self._config, subgraphs=True)
 
     async def _get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        if self._sync:
-            return await asyncio.to_thread(self._graph.get_state, config, subgraphs=subgraphs)
-        return await self._graph.aget_state(config, subgraphs=subgraphs)
+        if not self._sync:
+            try:
+                return await self._graph.aget_state(config, subgraphs=subgraphs)
+            except NotImplementedError:
+                # SqliteSaver has the async methods, but each only raises. A call reads its state before all else.
+                self._sync = True
+        return await asyncio.to_thread(self._graph.get_state, config, subgraphs=subgraphs)
 
     async def _forget(self) -> None:
         assert self._saver is not None

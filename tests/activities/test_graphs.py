@@ -100,6 +100,13 @@ async def test_a_checkpointer_of_the_graphs_own_keeps_a_thread_for_each_call(hou
     assert calls(house.folder, "first") == 2
 
 
+async def test_a_checkpointer_whose_async_methods_raise_is_used_in_a_thread(house: Harness) -> None:
+    run = await started(house, "refusing_async")
+    await house.answer(run, "left")
+    assert await log(house, run) == ["first", "answer left", "last"]
+    assert calls(house.folder, "first") == 1
+
+
 async def test_a_graph_that_is_written_as_a_function_does_its_tasks_once(house: Harness) -> None:
     run = await house.start(f'steps: [{{name: f, uses: "tests.graphs:functional", input: "{house.folder}"}}]')
     await house.answer(run, "yes")
