@@ -6,11 +6,14 @@ import gc
 import uuid
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
+from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
 from examples.invitations.workflow import Invitations
+from holdfast import HumanInTheLoop
 from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
@@ -84,3 +87,19 @@ async def test_a_child_of_an_own_workflow_is_paused_and_cancelled_behind_a_bound
 
 async def _has_ended(temporal: Client, id_: str) -> bool:
     return (await temporal.get_workflow_handle(id_).describe()).status == WorkflowExecutionStatus.CANCELED
+
+
+def test_a_name_that_replaces_one_of_ours_is_refused() -> None:
+    with pytest.raises(TypeError, match="Notes defines note, which HumanInTheLoop uses itself"):
+
+        class Notes(HumanInTheLoop):
+            @workflow.signal
+            def note(self, text: str) -> None: ...
+
+
+def test_a_handler_with_a_name_of_its_own_is_accepted() -> None:
+    class Notes(HumanInTheLoop):
+        @workflow.signal(name="note")
+        def take_note(self, text: str) -> None: ...
+
+    assert issubclass(Notes, HumanInTheLoop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -184,6 +185,14 @@ class Human:
 class HumanInTheLoop(BaseWorkflow):
     """Base class of a workflow that asks people: it answers the same updates, signals and queries as a run."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise `TypeError` for a name that replaces one of ours: the workflow task would fail where we call it."""
+        super().__init_subclass__(**options)
+        names = [name for name in dir(HumanInTheLoop) if not name.startswith("__")]
+        if taken := [name for name in names if _is_replaced(cls, name)]:
+            way = 'rename it; a handler can keep its name for others: @workflow.signal(name="…")'
+            raise TypeError(f"{cls.__name__} defines {', '.join(taken)}, which HumanInTheLoop uses itself: {way}")
+
     def __init__(self) -> None:
         info = workflow.info()
         state = workflow.memo_value(STATE_MEMO, OwnState(), type_hint=OwnState)
@@ -216,6 +225,10 @@ class HumanInTheLoop(BaseWorkflow):
         address = Address(within(self.address, "child", name))
         start = partial(workflow.start_child_workflow, work, args=args)
         return await self.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
+
+
+def _is_replaced(cls: type, name: str) -> bool:
+    return inspect.getattr_static(cls, name) is not inspect.getattr_static(HumanInTheLoop, name)
 
 
 def _declined(asked: Asked, reply: Reply, address: Address, on_decline: str) -> JSON:
