@@ -131,6 +131,16 @@ async def test_the_list_goes_on_behind_its_page_and_begins_anew_for_somebody_els
     assert beside.status_code == 200 and "Page 2" not in beside.text
 
 
+async def test_an_empty_list_says_whether_the_page_or_the_filter_leaves_all_out(house: Harness) -> None:
+    await house.one(await house.start(hitl("About the plums?")))
+    async with desk(house) as ana:
+        await shown(ana, "About the plums?")
+        searched = (await ana.get("/", q="no such fruit")).text
+        filtered = (await ana.get("/", blueprint="no-such-blueprint")).text
+    assert "No question on this page matches." in searched
+    assert "No question matches the filter." in filtered
+
+
 async def test_what_has_happened_by_a_clock_that_is_ahead_is_just_now(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
