@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, Describe
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile
-from temporalio.service import RPCError, RPCStatusCode, TLSConfig
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import embedded as local
 from holdfast.client.attributes import ATTRIBUTE_KEYS, missing_search_attributes, register_search_attributes
@@ -27,6 +26,14 @@ from holdfast.client.embedded import ServerUnreachable
 from holdfast.client.embedded.server import NAMESPACE, find_server
 from holdfast.client.encryption import KeyRing, key_ring
 from holdfast.client.payloads import directory, folder_of, storage
+from holdfast.client.temporal_profile import (
+    ADDRESS,
+    DEFAULT_ADDRESS,
+    is_configured,
+    load_profile,
+    origin_of,
+    tls_of,
+)
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
 
 __all__ = [
@@ -65,7 +72,7 @@ def converter(place: str, *, store: bool = True, ring: KeyRing | None = None) ->
 
 def payload_place(config: Config) -> str:
     """Return the store for large payloads of the configured server, else that of the embedded one."""
-    return config.place(embedded=not _is_configured(_profile()))
+    return config.place(embedded=not is_configured(load_profile()))
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,8 @@ async def connect(
         ServerUnreachable: The server does not answer, or has no such namespace.
     """
     config = config or load_config()
-    profile, ui_url = _profile(), None
-    embedded = embedded and not _is_configured(profile)
+    profile, ui_url = load_profile(), None
+    embedded = embedded and not is_configured(profile)
     place = config.place(embedded=embedded)
     data_converter = converter(place, ring=key_ring(config))
     if embedded:
@@ -118,8 +125,8 @@ async def connect_if_running(config: Config) -> Client | None:
         ConfigError: The configuration cannot be used.
         ServerUnreachable: The server does not answer.
     """
-    profile = _profile()
-    embedded = not _is_configured(profile)
+    profile = load_profile()
+    embedded = not is_configured(profile)
     if embedded:
         server = find_server(config.home)
         if server is None:
@@ -128,30 +135,15 @@ async def connect_if_running(config: Config) -> Client | None:
     return await _open(profile, converter(config.place(embedded=embedded), ring=key_ring(config)))
 
 
-def _profile() -> ClientConfigProfile:
-    """Return the profile that TEMPORAL_… variables and Temporal's TOML file configure. Raises ConfigError."""
-    try:
-        return ClientConfigProfile.load(override_env_vars=dict(os.environ))
-    except RuntimeError as error:
-        raise ConfigError(f"Temporal's configuration: {error}; correct it or unset TEMPORAL_PROFILE") from error
-
-
 def names_server() -> bool:
     """Return whether the environment names a server, which is used instead of the embedded one. Raises ConfigError."""
-    return _is_configured(_profile())
-
-
-def _is_configured(profile: ClientConfigProfile) -> bool:
-    """Return whether a server is named; the variables for file and profile count even if they add nothing."""
-    named = any(os.environ.get(name) for name in ("TEMPORAL_CONFIG_FILE", "TEMPORAL_PROFILE"))
-    return named or profile != ClientConfigProfile()
+    return is_configured(load_profile())
 
 
 async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
     """Return a connected client. Raises ConfigError or ServerUnreachable."""
-    address = profile.address or "localhost:7233"
-    _check_address(address)
-    tls = _tls(profile)
+    address = profile.address or DEFAULT_ADDRESS
+    tls = tls_of(profile)
     try:
         async with asyncio.timeout(PATIENCE):
             return await Client.connect(
@@ -165,34 +157,40 @@ async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> 
             )
     except TimeoutError as error:
         raise ServerUnreachable(_unreachable(address, profile, f"no reply in {PATIENCE:.0f} s")) from error
+    except ValueError as error:  # of the address and of metadata, in the SDK's own words
+        raise ConfigError(_unusable(address, str(error))) from error
     except RuntimeError as error:
+        if "Invalid headers" in str(error):  # of TEMPORAL_API_KEY and TEMPORAL_GRPC_META_…
+            raise ConfigError(_unusable(address, _reason(error))) from error
         raise ServerUnreachable(_unreachable(address, profile, _reason(error))) from error
 
 
-def _tls(profile: ClientConfigProfile) -> bool | TLSConfig | None:
-    """Return the TLS settings; None leaves it to the SDK, which uses TLS if there is an API key."""
-    try:
-        return profile.tls.to_connect_tls_config() if profile.tls else None
-    except OSError as error:
-        raise ConfigError(f"a TLS file of TEMPORAL_TLS_… cannot be read: {error}; correct its path") from error
+_REASONS = {
+    "Connection refused": "connection refused",
+    "dns error": "unknown host",
+    "Timeout expired": "no reply",
+    "InvalidContentType": "it does not speak TLS; unset TEMPORAL_TLS, or correct the port",
+    "PrivateKeyParseError": "the key of the client certificate cannot be read",
+}
+"""Causes in the SDK's nested messages, and what they mean in plain words."""
 
 
 def _reason(error: RuntimeError) -> str:
     """Return the cause in the SDK's nested message, in plain words if it is a common one."""
     text = str(error).removeprefix("Failed client connect: ")
-    common = {"Connection refused": "connection refused", "dns error": "unknown host", "Timeout expired": "no reply"}
-    return next((plain for cause, plain in common.items() if cause in text), text)
+    return next((plain for cause, plain in _REASONS.items() if cause in text), text)
 
 
-def _check_address(address: str) -> None:
-    """Raise `ConfigError` for a URL: Temporal takes HOST:PORT, and the SDK warns of the rest in a Python warning."""
-    _, separator, place = address.partition("://")
-    if separator:
-        raise ConfigError(f"TEMPORAL_ADDRESS or the Temporal profile: {address!r} is a URL; write HOST:PORT: {place}")
+def _unusable(address: str, text: str) -> str:
+    """Return the message for settings that the SDK refuses before it connects."""
+    target, separator, reason = text.partition("invalid target URL: ")
+    if separator and not target:
+        return f"{origin_of(ADDRESS, 'address')}: {address!r} is no address: {reason}; write HOST:PORT"
+    return f"TEMPORAL_…: {text}; correct the variable, or the profile"
 
 
 def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str:
-    origin = "as TEMPORAL_ADDRESS or the Temporal profile says" if profile.address else "the default: no address is set"
+    origin = f"as {origin_of(ADDRESS, 'address')} says" if profile.address else "the default: no address is set"
     return (
         f"no Temporal server at {address} ({origin}): {reason}. "
         "Start it, correct TEMPORAL_ADDRESS and TEMPORAL_TLS_…, or unset TEMPORAL_… to use the embedded server"

@@ -82,4 +82,6 @@ def _server_message(error: RPCError) -> str:
     status = error.status.name.lower().replace("_", " ")
     if error.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
         return f"the Temporal server does not answer ({status}: {error.message}); its runs are kept. Try again."
-    return f"the Temporal server refuses ({status}): {error.message}"
+    # A namespace that nobody has set up has none of our search attributes, and refuses queries with them.
+    way = "; run: holdfast setup" if "invalid search attribute" in error.message else ""
+    return f"the Temporal server refuses ({status}): {error.message}{way}"

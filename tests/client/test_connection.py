@@ -87,6 +87,69 @@ async def test_a_url_in_place_of_an_address_is_told(monkeypatch: pytest.MonkeyPa
         await connect()
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("https://h:7233", "'https://h:7233' is a URL; write HOST:PORT: h:7233, and TEMPORAL_TLS=true for TLS"),
+        ("http://h", "'http://h' is a URL; write HOST:PORT: h:7233"),
+        ("localhost", "'localhost' has no port; write HOST:PORT: localhost:7233"),
+        ("localhost:7233/x", "'localhost:7233/x' has a path; write HOST:PORT: localhost:7233"),
+        (" localhost:7233", "' localhost:7233' has spaces around it; write HOST:PORT: localhost:7233"),
+        ("local host:7233", "'local host:7233' is no address; write HOST:PORT, such as localhost:7233"),
+        ("h:99999", "'h:99999' has a port that is not in 1 to 65535; write HOST:PORT: h:7233"),
+        ("::1", "'::1' is an IPv6 address without brackets; write HOST:PORT: [::1]:7233"),
+        ("https://u:secret@h:1", "the address is a URL; write HOST:PORT: h:1, and TEMPORAL_TLS=true for TLS"),
+        ("1.2.3.4.5:7233", "'1.2.3.4.5:7233' is no address: invalid IPv4 address; write HOST:PORT"),
+    ],
+)
+async def test_an_address_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, value: str, told: str) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", value)
+    with pytest.raises(ConfigError) as caught:
+        await connect()
+    assert str(caught.value) == f"TEMPORAL_ADDRESS: {told}"
+
+
+async def test_an_address_of_a_profile_is_told_with_the_profile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "temporal.toml").write_text('[profile.here]\naddress = "localhost"\n')
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
+    monkeypatch.setenv("TEMPORAL_PROFILE", "here")
+    with pytest.raises(ConfigError, match="^address of the Temporal profile 'here': 'localhost' has no port"):
+        await connect()
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"TLS": "yes"}, "TEMPORAL_TLS=yes: must be true or false"),
+        ({"TLS_DISABLE_HOST_VERIFICATION": "true"}, "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION is not supported"),
+        ({"CONFIG_FILE": "/no/such.toml"}, "TEMPORAL_CONFIG_FILE=/no/such.toml: there is no such file"),
+        ({"TLS_CLIENT_CERT_DATA": "x"}, "TEMPORAL_TLS_CLIENT_KEY_.* is not: a client certificate needs its key"),
+        ({"TLS_SERVER_CA_CERT_DATA": "x"}, "TEMPORAL_TLS_SERVER_CA_CERT_.* has nothing in PEM"),
+        ({"TLS_SERVER_NAME": "a b"}, "TEMPORAL_TLS_SERVER_NAME='a b' is no host name"),
+        ({"GRPC_META_A B": "x"}, "TEMPORAL_.*: Invalid headers"),
+    ],
+)
+async def test_other_variables_that_cannot_be_used_are_told(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address(server))
+    for name, value in variables.items():
+        monkeypatch.setenv(f"TEMPORAL_{name}", value)
+    with pytest.raises(ConfigError, match=told):
+        await connect()
+
+
+async def test_an_error_in_temporals_file_is_one_line_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "temporal.toml").write_text("[profile.here]\naddress = 5\n")
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
+    with pytest.raises(ConfigError, match="temporal.toml, line 2, column 11: invalid type: .*; correct the file$"):
+        await connect()
+
+
 async def test_an_unknown_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "no-such-host.invalid:7233")
     with pytest.raises(ServerUnreachable, match="no-such-host.invalid:7233 .*: unknown host"):
