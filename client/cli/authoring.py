@@ -51,15 +51,16 @@ def validate(
     The tools, functions, models and groups that it names are looked up: on a worker of the server that TEMPORAL_ADDRESS
     names, else in the packages of [worker] imports, in a separate process. Names that could not be checked are listed.
 
-    The exit code is 2 if the blueprint cannot run. Warnings do not change it; `# holdfast: ignore CODE` at the end of
+    The exit code is 2 if the blueprint cannot run, also because holdfast.toml or a variable cannot be used; --no-check
+    reads neither. Warnings do not change it; `# holdfast: ignore CODE` at the end of
     the line, or on a line of its own above, silences one.
     """
     if as_sarif and (as_json or expanded):
         say("--sarif cannot be combined with --json or --expand")
         raise typer.Exit(USAGE)
     parsed = examine(file)
-    checked = asyncio.run(_looked_up(parsed, connect)) if check and not parsed.problems else Checked()
-    problems = parsed.problems or [*checked.problems, *(_problems_of_hooks(file) if check else [])]
+    checked = _checked(file, parsed, connect) if check else Checked()
+    problems = [*parsed.problems, *checked.problems]
     listed = problems or parsed.warnings
     for problem in listed:
         say(str(problem))
@@ -72,16 +73,24 @@ def validate(
         unchecked = {} if checked.unchecked is None else {"not_checked": checked.unchecked}
         print_json({**report, **unchecked, **_expanded(parsed, expanded)})
     elif parsed.blueprint is not None and not problems:
-        _print_valid(file, parsed, expanded)
+        _print_valid(file, parsed, expanded, is_complete=checked.unchecked is None)
     raise typer.Exit(USAGE if problems else DONE)
 
 
-def _problems_of_hooks(file: Path) -> list[Problem]:
-    """Return what is wrong with the webhooks of this folder's configuration that start the blueprint."""
+def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
+    """Return what is wrong outside of the blueprint: in the configuration, its webhooks, and the names of a worker."""
     try:
-        config = load_config()
-    except ConfigError:  # the look-up tells of it
-        return []
+        config, on_server = load_config(), names_server()
+        if parsed.problems:
+            return Checked()
+        checked = asyncio.run(_looked_up(config, parsed, connect, on_server=on_server))
+    except ConfigError as error:  # no command runs with it, so the blueprint does not either
+        return Checked(error.problems)
+    return Checked([*checked.problems, *_problems_of_hooks(config, file)], checked.unchecked)
+
+
+def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:
+    """Return what is wrong with the webhooks of the configuration that start the blueprint."""
     if not config.hooks or not is_record_installed():
         return []
     # Imported here, as a machine of authors alone has no library of pages.
@@ -90,15 +99,11 @@ def _problems_of_hooks(file: Path) -> list[Problem]:
     return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in found]
 
 
-async def _looked_up(parsed: Parsed, connect: bool) -> Checked:
-    """Look up the names in the blueprint on a worker, else on this machine."""
+async def _looked_up(config: Config, parsed: Parsed, connect: bool, *, on_server: bool) -> Checked:
+    """Look up the names in the blueprint on a worker, else on this machine. Raises `ConfigError`."""
     if parsed.blueprint is None or not requirements_of(parsed.blueprint):
         return Checked()
-    try:
-        config = load_config()
-        by_worker = await _on_worker(config, parsed, connect) if names_server() else None
-    except ConfigError as error:
-        return Checked(unchecked=str(error))
+    by_worker = await _on_worker(config, parsed, connect) if on_server else None
     if by_worker is not None:
         return by_worker
     return await look_up_here(config.folder, config.worker.imports, parsed, connect=connect)
@@ -122,14 +127,15 @@ def _expanded(parsed: Parsed, wanted: bool) -> JSONObject:
     return {"expanded": expand(parsed.blueprint)}
 
 
-def _print_valid(file: Path, parsed: Parsed, expanded: bool) -> None:
+def _print_valid(file: Path, parsed: Parsed, expanded: bool, *, is_complete: bool) -> None:
     assert parsed.blueprint is not None
     if expanded:
         print_text(expand(parsed.blueprint), end="")
     else:
         count = len(parsed.warnings)
         warnings = f", with {count} warning{'' if count == 1 else 's'}" if count else ""
-        say(f"{file}: {parsed.blueprint.name} is fine{warnings}")
+        extent = "" if is_complete else " as far as it was checked"
+        say(f"{file}: {parsed.blueprint.name} is fine{extent}{warnings}")
 
 
 @app.command()

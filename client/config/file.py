@@ -12,9 +12,10 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.config.errors import ConfigError
+from holdfast.client.config.errors import CODE, ConfigError
 from holdfast.client.config.sections import UNSHOWN, File
 
 PLAIN_WORDS = {
@@ -41,27 +42,33 @@ def read_file(path: Path) -> File:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(_syntax(path, error)) from error
+        raise _syntax(path, error) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}; make it a readable UTF-8 file") from error
     try:
         return File.model_validate(raw)
     except ValidationError as error:
-        raise ConfigError("\n".join(_problem(path, text, detail) for detail in error.errors())) from None
+        problems = [_problem(path, text, detail) for detail in error.errors()]
+        raise ConfigError("\n".join(map(_line_of, problems)), problems) from None
 
 
-def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> str:
-    """Return the message for a TOML error, with line and column in front."""
+def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> ConfigError:
+    """Return the error of a file that is no TOML, with line and column in front."""
     message, _, position = str(error).partition(" (at ")
     numbers = re.findall(r"\d+", position)
-    place = ":".join([str(path), *numbers])
-    return f"{place}: not valid TOML: {message[:1].lower()}{message[1:]}; text needs quotes, a list needs brackets"
+    text = f"not valid TOML: {message[:1].lower()}{message[1:]}; text needs quotes, a list needs brackets"
+    line, column = [*map(int, numbers), 0, 0][:2]
+    return ConfigError(f"{':'.join([str(path), *numbers])}: {text}", [Problem(str(path), line, column, "", CODE, text)])
 
 
-def _problem(path: Path, text: str, detail: ErrorDetails) -> str:
-    """Return the line for one problem: place, key, problem, way out."""
+def _problem(path: Path, text: str, detail: ErrorDetails) -> Problem:
+    """Return one problem: place, key, problem, way out."""
     key = [str(part) for part in detail["loc"]]
-    return f"{path}:{_line(text, key)}: {'.'.join(key)}: {_explanation(key, detail)}"
+    return Problem(str(path), _line(text, key), 1, ".".join(key), CODE, _explanation(key, detail))
+
+
+def _line_of(problem: Problem) -> str:
+    return f"{problem.file}:{problem.line}: {problem.path}: {problem.message}"
 
 
 def _explanation(key: list[str], detail: ErrorDetails) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from holdfast.blueprint.codes import CODES
@@ -142,3 +144,45 @@ def test_a_hook_that_starts_the_blueprint_is_checked(holdfast: Holdfast) -> None
         "'nummer' is none of the inputs of flow (did you mean 'number'?)",
     ]
     assert holdfast("validate", file, "--no-check").code == 0
+
+
+@pytest.fixture
+def empty_config(holdfast: Holdfast) -> Iterator[None]:
+    """Let no configuration of one test reach another: they share a folder."""
+    holdfast.write("holdfast.toml", "")
+    yield
+    holdfast.write("holdfast.toml", "")
+
+
+@pytest.mark.usefixtures("empty_config")
+@pytest.mark.parametrize("text", ["steps: [{name: greet}]", "steps: [{name: a, uses: stringify}]"])
+def test_a_configuration_that_cannot_be_used_is_a_problem(holdfast: Holdfast, text: str) -> None:
+    holdfast.write("holdfast.toml", "[worker]\ntask_queue = 5\n")
+    file = holdfast.write("flow.yaml", text)
+    ran = holdfast("validate", file, "--json")
+    problem = ran.json["problems"][0]
+    assert (ran.code, ran.json["ok"]) == (2, False)
+    assert (problem["line"], problem["path"], problem["code"]) == (2, "worker.task_queue", "config_invalid")
+    assert problem["file"].endswith("holdfast.toml")
+    assert holdfast("validate", file, "--no-check").code == 0
+
+
+@pytest.mark.usefixtures("empty_config")
+def test_a_configuration_that_is_no_toml_is_a_problem(holdfast: Holdfast) -> None:
+    holdfast.write("holdfast.toml", "[worker]\nimports = x\n")
+    ran = holdfast("validate", holdfast.write("flow.yaml", "steps: [{name: greet}]"))
+    assert (ran.code, "holdfast.toml:2:11: not valid TOML" in ran.err, "is fine" in ran.err) == (2, True, False)
+
+
+@pytest.mark.usefixtures("empty_config")
+def test_an_address_that_is_none_is_a_problem(holdfast: Holdfast) -> None:
+    file = holdfast.write("flow.yaml", "steps: [{name: greet}]")
+    ran = holdfast.having(TEMPORAL_ADDRESS="https://h")("validate", file)
+    assert (ran.code, "TEMPORAL_ADDRESS: 'https://h' is a URL" in ran.err, "is fine" in ran.err) == (2, True, False)
+
+
+@pytest.mark.usefixtures("empty_config")
+def test_what_was_not_checked_is_not_told_as_fine(holdfast: Holdfast) -> None:
+    plain = holdfast.having(TEMPORAL_ADDRESS="127.0.0.1:1")
+    ran = plain("validate", holdfast.write("flow.yaml", "steps: [{name: a, uses: no_such_tool}]"))
+    assert (ran.code, ran.err.splitlines()[-1]) == (0, "flow.yaml: flow is fine as far as it was checked")
