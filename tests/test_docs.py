@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from collections.abc import Iterator
@@ -71,6 +72,18 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> None:
+    found = []
+    for room in ("blueprint", "protocol", "workflows", "activities", "client", "testkit", "worker.py"):
+        path = HOME / room
+        for file in [path] if path.is_file() else path.rglob("*.py"):
+            tree = ast.parse(file.read_text())
+            docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
+            found += [(file.name, text.value) for text in texts if re.search(r"docs/\S*\.md", str(text.value))]
+    assert found == []
 
 
 def test_the_reference_is_what_the_kinds_say(monkeypatch) -> None:

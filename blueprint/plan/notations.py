@@ -46,7 +46,9 @@ def plan_in(text: str, goal: str | None = None, file: str = "<text>") -> PlacedD
     name = recognised(text)
     reader = _TextReader(Source(file, unfenced(text)))
     if name is None:
-        reader.add_problem(0, "bad_value", f"this is no plan of {', '.join(NOTATIONS)}", "see docs/creating.md")
+        reader.add_problem(
+            0, "bad_value", f"this is no plan of {', '.join(NOTATIONS)}", "write JSON with 'steps', or one of these"
+        )
     else:
         NOTATIONS[name].read(reader)
     if reader.problems:

@@ -20,7 +20,7 @@ WAYS = """\
 holdfast create [FOLDER] --template NAME   copy an example with its tools and tests: {templates}
 holdfast create [FILE] --wizard            answer some questions and get a blueprint that runs
 holdfast create [FILE] --from PLAN         make one from a plan: JSON, or a text of ReWOO, LLMCompiler, HuggingGPT
-the language: docs/blueprint.md"""
+the language: holdfast schema prints it; the examples of --template show it"""
 
 
 _Target = Annotated[

@@ -30,6 +30,8 @@ app = typer.Typer(rich_markup_mode=None)
 notify = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 LOCALLY = "http://127.0.0.1:8090"
 """The address of `holdfast serve` where none is configured."""
+EXAMPLES = 'webhook = "https://…", command = ["…"], apprise_env = "NAME" (the variable that holds a service\'s URL)'
+"""The ways of a channel: an installed wheel has no pages of docs to look them up in."""
 
 app.add_typer(notify, name="notify", help="List the notification channels, and test one.")
 
@@ -62,7 +64,7 @@ async def _list(as_json: bool) -> int:
     if as_json:
         print_json(channels)
     elif not channels:
-        say("No channels. Add [notify.NAME] to holdfast.toml; docs/notices.md has examples.")
+        say(f"No channels. Add [notify.NAME] to holdfast.toml, with one of: {EXAMPLES}")
     else:
         titles = ("channel", "sends to", "of", "notices", "events")
         print_table(titles, [_cells(channel) for channel in channels])

@@ -303,8 +303,10 @@ class Service:
         url = self._url if contact is None else _filled(self._url, contact)
         instance = self._apprise.Apprise.instantiate(url, asset=self._asset())
         if instance is None:
-            text = "must hold one URL as Apprise writes it, such as mailtos://… or slack://…"
-            raise BadServiceUrl(f"{text}; docs/notices.md has examples")
+            raise BadServiceUrl(
+                "must hold one URL as Apprise writes it, such as mailtos://USER:PASSWORD@HOST?to=NAME@HOST or "
+                "slack://TOKEN_A/TOKEN_B/TOKEN_C"
+            )
         return instance
 
     def _asset(self) -> Any:

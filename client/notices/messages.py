@@ -99,7 +99,7 @@ class Messages:
         except TemplateError as error:
             if isinstance(error, TemplateSyntaxError):
                 place = f"{error.filename}:{error.lineno}"
-            reason = f"{error.message}; for a notice of '{kind}'. docs/notices.md lists the names"
+            reason = f"{error.message}; for a notice of '{kind}', which has: {', '.join(sorted(names))}"
             raise ConfigError(f"{place}: {reason}") from None
 
     def _rendered(

@@ -110,7 +110,9 @@ def test_a_bad_secret_is_refused_and_not_repeated(holdfast: Holdfast) -> None:
 
 
 def test_without_channels_the_list_says_so(tmp_path: Path) -> None:
-    assert "No channels. Add [notify.NAME]" in Holdfast(tmp_path)("notify", "list").err
+    told = Holdfast(tmp_path)("notify", "list").err
+    assert "No channels. Add [notify.NAME]" in told
+    assert all(way in told for way in ("webhook =", "command =", "apprise_env ="))
 
 
 async def test_the_list_says_what_became_of_notices(holdfast: Holdfast, tmp_path: Path) -> None:
