@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from temporalio.api.common.v1 import Payloads
+from temporalio.api.common.v1 import Payloads, WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -17,6 +18,37 @@ from holdfast.client.errors import BadInput
 from holdfast.protocol.answers import Answers, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
+
+BY = ", by "
+"""What stands between command and person in the reason of a cancel or a termination, which Temporal keeps."""
+_EVENTS_READ = 200
+"""Events read from the end of a history for the request that ended it: the clean-up of a run comes after it."""
+
+
+def ending_reason(command: str, by: str | None) -> str:
+    """Return the reason of a cancel or a termination, with the person.
+
+    >>> ending_reason("holdfast cancel", "user:ana")
+    'holdfast cancel, by user:ana'
+    """
+    return command if by is None else f"{command}{BY}{by}"
+
+
+async def ended_by(client: Client, workflow: str, run_id: str | None) -> str | None:
+    """Return the person who cancelled or terminated a workflow, as Temporal has it; None if it names none."""
+    request = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=client.namespace,
+        execution=WorkflowExecution(workflow_id=workflow, run_id=run_id or ""),
+        maximum_page_size=_EVENTS_READ,
+    )
+    reply = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
+    reasons = [
+        event.workflow_execution_cancel_requested_event_attributes.cause
+        or event.workflow_execution_terminated_event_attributes.reason
+        for event in reversed(reply.history.events)
+    ]
+    people = [person for reason in reasons for _, by, person in [reason.partition(BY)] if by]
+    return people[0] if people else None
 
 
 @dataclass(frozen=True)

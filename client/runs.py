@@ -884,13 +884,16 @@ class Runs:
             raise Refusal("run_closed", "the agent has finished; it no longer accepts messages") from None
         return matches[0].address
 
-    async def cancel(self, run: str, *, wait: float = CANCEL_SECONDS, force: bool = False) -> Stopped:
+    async def cancel(
+        self, run: str, *, wait: float = CANCEL_SECONDS, force: bool = False, by: str | None = None
+    ) -> Stopped:
         """Cancel a run and its children; their questions close. Cancelling a run that has ended is no error.
 
         Args:
             run: The id of the run.
             wait: Seconds to wait for the end of the whole tree.
             force: Terminate the run instead: nothing that it has started is cleaned up, and its status is `failed`.
+            by: The person who cancels it; Temporal and the record keep the name.
 
         Returns:
             The status of the run, with the workflows that had not ended in time, each with the reason.
@@ -899,7 +902,7 @@ class Runs:
             UnknownRun: There is no such run.
         """
         await self.tree.describe(run)
-        family = Family(self.client, self.tree, run)
+        family = Family(self.client, self.tree, run, by)
         remaining, undone = await family.terminate(wait) if force else (await family.cancel(wait), [])
         status = (await self.tree.describe(run)).status
         return Stopped(run, STATUSES.get(status, "running") if status else "running", remaining, undone)

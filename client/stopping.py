@@ -27,6 +27,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.amounts import counted
 from holdfast.client.converters import failure_text
+from holdfast.client.history import ending_reason
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
 from holdfast.client.workers import NoWorker
 
@@ -60,10 +61,17 @@ class Left:
 
 
 class Family:
-    """The workflows of one run that have not ended."""
+    """The workflows of one run that have not ended.
 
-    def __init__(self, client: Client, tree: Tree, run: str) -> None:
-        self.client, self.tree, self.run = client, tree, run
+    Args:
+        client: A connected client.
+        tree: Access to the workflows.
+        run: The id of the run.
+        by: The person who ends it. Temporal keeps the name with the request: its cancel has no validator and no token.
+    """
+
+    def __init__(self, client: Client, tree: Tree, run: str, by: str | None = None) -> None:
+        self.client, self.tree, self.run, self.by = client, tree, run, by
 
     async def running(self) -> list[WorkflowExecutionDescription]:
         """Describe every running workflow of the run, each before its children."""
@@ -143,10 +151,14 @@ class Family:
             await at_once(self._cancel, [workflow.id for workflow in running if _depth(workflow, by_id) == depth])
 
     async def _cancel(self, id_: str) -> None:
-        await _unless_ended(self.client.get_workflow_handle(id_).cancel())
+        await _unless_ended(
+            self.client.get_workflow_handle(id_).cancel(reason=ending_reason("holdfast cancel", self.by))
+        )
 
     async def _terminate(self, id_: str) -> None:
-        await _unless_ended(self.client.get_workflow_handle(id_).terminate(reason="cancel --force"))
+        await _unless_ended(
+            self.client.get_workflow_handle(id_).terminate(reason=ending_reason("cancel --force", self.by))
+        )
 
     # Pausing
 

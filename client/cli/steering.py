@@ -30,20 +30,24 @@ QUIET_SECONDS = 2.0
 
 
 @app.command()
-def pause(run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, as_json: AsJson = False) -> None:
+def pause(
+    run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, by: By = None, as_json: AsJson = False
+) -> None:
     """Pause a run: no further step or activity starts. Answers are still accepted, deadlines still run."""
-    perform(_each(Target(run, blueprint, all_), partial(_by_me, steering.pause), as_json), as_json)
+    perform(_each(Target(run, blueprint, all_), partial(_by, person(by), steering.pause), as_json), as_json)
 
 
 @app.command()
-def resume(run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, as_json: AsJson = False) -> None:
+def resume(
+    run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, by: By = None, as_json: AsJson = False
+) -> None:
     """Resume a run after a pause, a hold or a stop, or from a tool's interrupt that takes no answer; approves nothing.
 
     With several runs, only pauses are ended.
     """
     target = Target(run, blueprint, all_)
     action = steering.resume if target.is_one_run else steering.unpause
-    perform(_each(target, partial(_by_me, action), as_json), as_json)
+    perform(_each(target, partial(_by, person(by), action), as_json), as_json)
 
 
 @app.command()
@@ -91,13 +95,16 @@ def cancel(
     force: Annotated[
         bool, typer.Option("--force", help="Terminate the run: no clean-up, running activities are not notified.")
     ] = False,
+    by: By = None,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a run and everything below it; its questions are closed. Cancelling twice is fine.
 
+    Temporal keeps who did it with the request, and the record with the end of the run; no token proves it.
+
     Workflows that have not ended in time are listed with the reason, and the exit code is 1.
     """
-    perform(_each(Target(run, blueprint, all_), partial(_cancel, _seconds(wait), force), as_json), as_json)
+    perform(_each(Target(run, blueprint, all_), partial(_cancel, _seconds(wait), force, person(by)), as_json), as_json)
 
 
 @dataclass(frozen=True)
@@ -149,8 +156,10 @@ async def _unless_closed(
         return SteeringResult(run, "closed", refusal.message, [])
 
 
-async def _by_me(action: Callable[[Runs, str, str], Awaitable[SteeringResult]], runs: Runs, run: str) -> SteeringResult:
-    return await action(runs, run, person(None))
+async def _by(
+    by: str, action: Callable[[Runs, str, str], Awaitable[SteeringResult]], runs: Runs, run: str
+) -> SteeringResult:
+    return await action(runs, run, by)
 
 
 def _print_result(result: SteeringResult) -> None:
@@ -195,8 +204,8 @@ def _change(text: str) -> tuple[str, JSON]:
     return path.strip(), value_of(value, None)
 
 
-async def _cancel(seconds: float, force: bool, runs: Runs, run: str) -> SteeringResult:
-    work = asyncio.create_task(runs.cancel(run, wait=seconds, force=force))
+async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> SteeringResult:
+    work = asyncio.create_task(runs.cancel(run, wait=seconds, force=force, by=by))
     await asyncio.wait([work], timeout=QUIET_SECONDS)
     if not work.done():
         say(f"waiting up to {seconds:g} s for run {run} to end")

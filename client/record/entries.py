@@ -11,6 +11,8 @@ from holdfast.protocol.events import Event, QuestionAsked
 
 ENDED = "run.ended"
 """The end of a run with its outcome, also where no workflow could note it: after a termination, a time-out."""
+ENDED_BY_REQUEST = {"canceled": "cancel run", "terminated": "terminate run"}
+"""How a run ends that somebody has ended, as Temporal calls it, and the word for what they did."""
 REFUSED = "answer.refused"
 COMMENTED = "question.commented"
 CHANGED = "question.changed"

@@ -14,9 +14,18 @@ from temporalio.service import RPCError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.embedded.home import ServerUnreachable
 from holdfast.client.events import Reading, read_chain
-from holdfast.client.history import started_blueprint
+from holdfast.client.history import ended_by, started_blueprint
 from holdfast.client.outcomes import final_outcome
-from holdfast.client.record.entries import CHANGED, ENDED, GAP, REFUSED, RecordedRun, RecordEntry, event_entry
+from holdfast.client.record.entries import (
+    CHANGED,
+    ENDED,
+    ENDED_BY_REQUEST,
+    GAP,
+    REFUSED,
+    RecordedRun,
+    RecordEntry,
+    event_entry,
+)
 from holdfast.client.record.progress import Progress, WorkflowProgress
 from holdfast.client.record.store import RecordStore
 from holdfast.client.states import Outcome
@@ -137,7 +146,9 @@ class Reader:
         described = await self._tree.describe(progress.workflow)
         outcome = await final_outcome(self._tree, described)
         how = "" if described.status is None else described.status.name.lower()
-        entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, view))
+        is_by_request = how in ENDED_BY_REQUEST
+        by = await ended_by(self._tree.client, described.id, described.run_id) if is_by_request else None
+        entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, by, view))
         recorded = await self.append(progress.run, [entry])
         await asyncio.to_thread(self._progress.close, progress.run, closed)
         return recorded
@@ -198,11 +209,12 @@ def _refusal(view: WorkflowView, refused: RefusedSignal) -> RecordEntry:
     return RecordEntry(view.workflow, key, REFUSED, view.address, refused.at, {"data": data})
 
 
-def _end(outcome: Outcome, how: str, view: WorkflowView | None) -> JSONObject:
+def _end(outcome: Outcome, how: str, by: str | None, view: WorkflowView | None) -> JSONObject:
     """Return the content of the last entry of a run: its status, and its outcome if that is not too large."""
     error = None if outcome.error is None else outcome.error.model_dump(mode="json")
     last = None if view is None else view.model_dump(mode="json")
+    data: JSONObject = {"status": outcome.status, "how": how, **({} if by is None else {"by": by})}
     whole = {"output": outcome.output, "context": outcome.context, "error": error, "view": last}
     if len(json.dumps(whole, ensure_ascii=False)) > LARGEST_END:
-        return {"data": {"status": outcome.status, "how": how}}
-    return {"data": {"status": outcome.status, "how": how}, "outcome": whole}
+        return {"data": data}
+    return {"data": data, "outcome": whole}

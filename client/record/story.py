@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.client.record.entries import ASKED, CHANGED, COMMENTED, REFUSED, Recorded
+from holdfast.client.record.entries import ASKED, CHANGED, COMMENTED, ENDED, ENDED_BY_REQUEST, REFUSED, Recorded
 from holdfast.protocol.address import parts
 
 ACTIONS = {
@@ -59,8 +59,15 @@ def story(entries: Iterable[Recorded]) -> list[StoryRow]:
     entries = list(entries)
     # A comment may have been written before the recorder came to the question.
     asked = {entry.question: entry for entry in entries if entry.type in (ASKED, CHANGED)}
-    rows = [_row(entry, asked.get(entry.question)) for entry in entries if entry.type in ACTIONS]
+    rows = [_row(entry, asked.get(entry.question)) for entry in entries if _action(entry) is not None]
     return sorted(rows, key=lambda row: row.at)
+
+
+def _action(entry: Recorded) -> str | None:
+    """Return the word for an entry; None for one that is not listed."""
+    if entry.type == ENDED:
+        return ENDED_BY_REQUEST.get(str(entry.data.get("how")))
+    return ACTIONS.get(entry.type)
 
 
 def _row(entry: Recorded, asked: Recorded | None) -> StoryRow:
@@ -68,7 +75,7 @@ def _row(entry: Recorded, asked: Recorded | None) -> StoryRow:
     return StoryRow(
         at=entry.at,
         run=entry.run,
-        action=ACTIONS[entry.type],
+        action=_action(entry) or "",
         question=entry.question,
         step=step_of((asked or entry).address),
         message=_message(asked),

@@ -54,6 +54,20 @@ def test_a_comment_stands_in_the_history_with_its_question(recorded: Holdfast) -
     assert (row["action"], row["message"], row["comment"]) == ("comment", "Which tone?", "Bob knows")
 
 
+@pytest.mark.parametrize(("option", "action"), [([], "cancel run"), (["--force"], "terminate run")])
+def test_who_ended_a_run_stands_in_its_history(recorded: Holdfast, option: list[str], action: str) -> None:
+    run = recorded.park(TONE)["run"]
+    assert recorded("cancel", run, *option, "--by", "ana").code == 0
+    [row] = [row for row in recorded("history", run, "--json").json if row["question"] is None]
+    assert (row["action"], row["by"], row["proved_by"]) == (action, "user:ana", None)
+
+
+def test_pausing_and_resuming_take_who_does_it(recorded: Holdfast) -> None:
+    run = recorded.park(TONE)["run"]
+    assert recorded("pause", run, "--by", "ana").code == 0
+    assert recorded("resume", run, "--by", "ana").code == 0
+
+
 def test_a_comment_on_no_question_is_refused(recorded: Holdfast) -> None:
     run = recorded.park(TONE)["run"]
     ran = recorded("comment", run, "nonsense", "x")

@@ -63,7 +63,8 @@ async def resume_run(exchange: Exchange) -> SteeringJSON:
 async def cancel_run(exchange: Exchange) -> SteeringJSON:
     """Cancel a run and everything below it. `left` had not ended in time; cancelling twice is fine."""
     body: CancelInput = exchange.body
-    stopped = await exchange.runs.cancel(exchange.path("run"), wait=body.wait, force=body.force)
+    run, by = exchange.path("run"), exchange.identity.user
+    stopped = await exchange.runs.cancel(run, wait=body.wait, force=body.force, by=by)
     return steering.cancelled(stopped, force=body.force).to_json()
 
 

@@ -70,10 +70,10 @@ async def ask_cancel(request: Request) -> Response:
 
 async def cancel_run(request: Request) -> Response:
     """Cancel a run; terminate it if it was asked to end before and has not."""
-    runs, _ = _steering(request)
+    runs, by = _steering(request)
     force = (await request.form()).get("force") == "yes"
     try:
-        stopped = await runs.cancel(_run(request), wait=PATIENCE_SECONDS, force=force)
+        stopped = await runs.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
     except REFUSED as error:
         head, problem = await head_of(request, runs), problem_of(error)
         return render(request, "runs/cancel.html", problem.status, head=head, remaining=[], problem=problem.message)
