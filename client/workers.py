@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode
+from temporalio.api.deployment.v1 import WorkerDeploymentVersion
+from temporalio.api.enums.v1 import TaskQueueType, VersioningBehavior, WorkerVersioningMode
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -34,6 +36,16 @@ VERSION_LOOKS, VERSION_PAUSE = 60, 0.5
 """Number of attempts to make a version current that the server does not know yet, and seconds between them."""
 
 
+class Version(NamedTuple):
+    """A worker deployment version; both are empty for workers without versions."""
+
+    deployment: str
+    build: str
+
+    def __str__(self) -> str:
+        return f"version {self.deployment}/{self.build}" if self.build else "no version"
+
+
 class NoWorker(RuntimeError):
     """A task queue on which no worker answers."""
 
@@ -54,6 +66,28 @@ class NoCurrentVersion(NoWorker):
             f"the worker on task queue {task_queue!r} is of version {deployment}/{build}, and none is current, "
             f"so it gets no work; run: {command} (or start it with `holdfast worker --make-current`). "
             "The run waits for it.",
+        )
+
+
+class OtherVersion(NoWorker):
+    """Workers that poll under other deployment versions than the one that the server gives the work to."""
+
+    def __init__(self, task_queue: str, running: Sequence[Version], wanted: Version, *, is_pinned: bool) -> None:
+        builds = ", ".join(str(version) for version in running)
+        state = f"the run is pinned to {wanted}" if is_pinned else f"{wanted} is current"
+        deployment, build = running[-1]
+        way = f"start a worker of {wanted}"
+        if not is_pinned and build:
+            way += (
+                f", or run: temporal worker deployment set-current-version --deployment-name {deployment} --build-id "
+                f"{build} (or start it with `holdfast worker --make-current`)"
+            )
+        elif not is_pinned:
+            way += ", or start it with HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID and `holdfast worker --make-current`"
+        RuntimeError.__init__(
+            self,
+            f"the worker on task queue {task_queue!r} is of {builds}, and {state}, of which no worker polls, so nobody "
+            f"gets the work; {way}. The run waits for it.",
         )
 
 
@@ -129,7 +163,7 @@ async def why_silent(client: Client, workflow: str, described: WorkflowExecution
     """Return the error that explains why a workflow does not answer."""
     queue = described.task_queue
     reply = await pollers(client, queue)
-    if (reason := why_no_work(queue, reply)) is not None:
+    if (reason := why_no_work(queue, reply, _pinned_to(described))) is not None:
         return reason
     attempt = described.raw_description.pending_workflow_task.attempt
     if attempt > 1 and (message := await _task_failure(client, workflow, described.run_id)):
@@ -137,13 +171,26 @@ async def why_silent(client: Client, workflow: str, described: WorkflowExecution
     return Busy(queue, _seconds_since(reply.pollers) or 0.0)
 
 
-def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse) -> NoWorker | None:
-    """Return the error that explains why nobody takes work from a queue; None if somebody may."""
-    seconds = _seconds_since(reply.pollers)
-    if seconds is None or seconds > GONE_SECONDS:
+def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pinned: Version | None = None) -> NoWorker | None:
+    """Return the error that explains why nobody takes work from a queue; None if somebody may.
+
+    Args:
+        task_queue: The name of the queue.
+        reply: What the server knows of it.
+        pinned: The version whose workers alone get the work; None: those of the current version, or the ramping one.
+    """
+    fresh = [poller for poller in reply.pollers if (_seconds_since([poller]) or 0.0) <= GONE_SECONDS]
+    if not fresh:
         return NoWorker(task_queue)
-    version = _not_current(reply)
-    return None if version is None else NoCurrentVersion(task_queue, *version)
+    running, routing = list(dict.fromkeys(map(_version_of, fresh))), reply.versioning_info
+    current = _named(routing.current_deployment_version)
+    wanted = pinned or current
+    is_ramping = pinned is None and routing.ramping_version_percentage > 0
+    if wanted in running or (is_ramping and _named(routing.ramping_deployment_version) in running):
+        return None
+    if wanted.build:
+        return OtherVersion(task_queue, running, wanted, is_pinned=pinned is not None)
+    return NoCurrentVersion(task_queue, *running[-1])
 
 
 def current_version(reply: DescribeTaskQueueResponse) -> str:
@@ -156,15 +203,25 @@ def _seconds_since(polling: Sequence[PollerInfo]) -> float | None:
     return None if last is None else max(0.0, (datetime.now(UTC) - last).total_seconds())
 
 
-def _not_current(reply: DescribeTaskQueueResponse) -> tuple[str, str] | None:
-    """Return deployment and build of the workers, if all are versioned and no version is current."""
-    versions = [poller.deployment_options for poller in reply.pollers]
-    versioned = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
-    if any(version.worker_versioning_mode != versioned for version in versions):
-        return None
-    if current_version(reply):
-        return None
-    return versions[-1].deployment_name, versions[-1].build_id
+def _version_of(poller: PollerInfo) -> Version:
+    options = poller.deployment_options
+    if options.worker_versioning_mode != WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
+        return Version("", "")
+    return Version(options.deployment_name, options.build_id)
+
+
+def _named(version: WorkerDeploymentVersion) -> Version:
+    return Version(version.deployment_name, version.build_id)
+
+
+def _pinned_to(described: WorkflowExecutionDescription) -> Version | None:
+    """Return the version whose workers alone may go on with a workflow; None if it moves to the current one."""
+    info = described.raw_description.workflow_execution_info.versioning_info
+    if info.HasField("versioning_override"):
+        override = info.versioning_override
+        return _named(override.pinned.version) if override.HasField("pinned") else None
+    is_pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
+    return _named(info.deployment_version) if is_pinned else None
 
 
 async def _task_failure(client: Client, workflow: str, run_id: str | None) -> str | None:

@@ -18,7 +18,7 @@ from holdfast.client.embedded import ServerUnreachable
 from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RecordError, RunExists
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, TaskFailing
+from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing
 from holdfast.protocol.answers import Refusal
 
 EXPECTED: dict[type[Exception], tuple[int, str]] = {
@@ -33,6 +33,7 @@ EXPECTED: dict[type[Exception], tuple[int, str]] = {
     NothingSent: (UNREACHABLE, "nothing_sent"),
     Busy: (UNREACHABLE, "worker_busy"),
     NoCurrentVersion: (UNREACHABLE, "no_current_version"),
+    OtherVersion: (UNREACHABLE, "other_version"),
     OnHold: (UNREACHABLE, "on_hold"),
     TaskFailing: (UNREACHABLE, "workflow_task_failing"),
     NoWorker: (UNREACHABLE, "no_worker"),

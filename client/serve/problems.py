@@ -20,13 +20,13 @@ from holdfast.client.embedded import ServerUnreachable
 from holdfast.client.errors import Ambiguous, BadInput, NoRecord, NothingSent, RecordError, RunExists
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, TaskFailing
+from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing
 from holdfast.protocol.answers import Refusal
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 """The seconds after which a client should try again what failed for a passing reason (`Retry-After`)."""
-LASTING = ("no_record", "no_current_version", "nothing_sent")
+LASTING = ("no_record", "no_current_version", "other_version", "nothing_sent")
 """Codes of 503 for which somebody has to do something first: trying again does not help by itself."""
 
 
@@ -94,6 +94,7 @@ STATUS_OF_ERROR: Mapping[type[Exception], tuple[int, str]] = {
     NothingSent: (503, "nothing_sent"),
     Busy: (503, "worker_busy"),
     NoCurrentVersion: (503, "no_current_version"),
+    OtherVersion: (503, "other_version"),
     OnHold: (503, "on_hold"),
     TaskFailing: (503, "workflow_task_failing"),
     NoWorker: (503, "no_worker"),

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio import workflow
+from temporalio.api.deployment.v1 import WorkerDeploymentOptions, WorkerDeploymentVersion
+from temporalio.api.enums.v1 import WorkerVersioningMode
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueueVersioningInfo
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.client.answering import Answering
 from holdfast.client.config import WorkerSettings
 from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, TaskFailing, make_current
+from holdfast.client.workers import (
+    Busy,
+    NoCurrentVersion,
+    NoWorker,
+    OtherVersion,
+    TaskFailing,
+    Version,
+    make_current,
+    pollers,
+    why_no_work,
+)
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.runs import PIPELINE_WORKFLOW
 from tests.conftest import Harness, until, worker_for
 
+VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
+UNVERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_UNVERSIONED
 ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
 
 pytestmark = pytest.mark.usefixtures("impatient")
@@ -74,6 +91,66 @@ async def test_a_version_that_is_not_current_is_told_and_can_be_made_current(nob
         await make_current(nobody.client, queue, "b1")
         await nobody.answer(run, "yes")
         assert await nobody.output(run) == "yes"
+
+
+async def test_a_worker_of_another_version_than_the_current_one_is_told(nobody: Harness, queue: str) -> None:
+    settings = WorkerSettings(build_id="b1", deployment=queue)
+    async with worker_for(nobody.client, queue, settings=settings):
+        await make_current(nobody.client, queue, "b1")
+    async with worker_for(nobody.client, queue, settings=settings.model_copy(update={"build_id": "b2"})):
+
+        async def polled() -> DescribeTaskQueueResponse | None:
+            reply = await pollers(nobody.client, queue)
+            return reply if len(reply.pollers) > 1 else None
+
+        reply: DescribeTaskQueueResponse = await until(polled)
+    left = [poller for poller in reply.pollers if poller.deployment_options.build_id == "b1"]
+    for poller in left:  # the server remembers it for minutes
+        reply.pollers.remove(poller)
+    silence = why_no_work(queue, reply)
+    assert isinstance(silence, OtherVersion)
+    assert f"is of version {queue}/b2, and version {queue}/b1 is current" in str(silence)
+    assert f"--deployment-name {queue} --build-id b2" in str(silence)
+
+
+def of(*builds: str, current: str = "") -> DescribeTaskQueueResponse:
+    """A queue that workers of these builds poll; "" for one without a version."""
+    now = Timestamp()
+    now.GetCurrentTime()
+    version = WorkerDeploymentVersion(deployment_name="d", build_id=current)
+    return DescribeTaskQueueResponse(
+        pollers=[
+            PollerInfo(
+                last_access_time=now,
+                deployment_options=WorkerDeploymentOptions(
+                    deployment_name="d" if build else "",
+                    build_id=build,
+                    worker_versioning_mode=VERSIONED if build else UNVERSIONED,
+                ),
+            )
+            for build in builds
+        ],
+        versioning_info=TaskQueueVersioningInfo(current_deployment_version=version if current else None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "pinned", "error"),
+    [
+        (of(), None, NoWorker),
+        (of(""), None, type(None)),
+        (of("a"), None, NoCurrentVersion),
+        (of("a", ""), None, type(None)),
+        (of("a", current="a"), None, type(None)),
+        (of("b", current="a"), None, OtherVersion),
+        (of("b", "a", current="a"), None, type(None)),
+        (of("", current="a"), None, OtherVersion),
+        (of("b", current="b"), Version("d", "a"), OtherVersion),
+        (of("a", current="b"), Version("d", "a"), type(None)),
+    ],
+)
+def test_who_gets_no_work(reply: DescribeTaskQueueResponse, pinned: Version | None, error: type) -> None:
+    assert type(why_no_work("q", reply, pinned)) is error
 
 
 async def test_owners_that_were_listed_are_remembered_without_a_file(nobody: Harness, queue: str) -> None:
