@@ -38,6 +38,14 @@ KEYWORDS = frozenset(
 """The words of JSON Schema in all its drafts, with those of OpenAPI and `reduce` of ours."""
 _DATA = ("const", "enum", "default", "examples")
 _BACKTRACKS = 100_000
+PATTERNS_IN_WORDS = {
+    r"^[A-Za-z][A-Za-z0-9_-]{0,59}$": "a name (a letter, then letters, digits, - and _; at most 60 characters)",
+    r"^ *[A-Za-z]\w*( *, *[A-Za-z]\w*)* *$": "names with commas between them, such as: audience, length, tone",
+    r"^(never|([1-9][0-9]{0,2}[smhdw]){1,3})$": "never, or a time such as 30m, 2d or 1h30m",
+    r"^\S+$": "a text without spaces",
+}
+"""What the patterns of the wizard's questions allow, for people who do not read regular expressions."""
+
 _NAMES = {
     "object": "an object",
     "array": "a list",
@@ -202,7 +210,9 @@ def _message(kind: ValidationErrorKind, value: JSON) -> str:
         case ValidationErrorKind.Format(format=name):
             return f"must be of the format {name}, not {_brief(value)}"
         case ValidationErrorKind.Pattern(pattern=pattern):
-            return f"must match the pattern {_brief(pattern)}, not {_brief(value)}"
+            words = PATTERNS_IN_WORDS.get(pattern)
+            form = f"be {words}" if words else f"match the pattern {_brief(pattern)}"
+            return f"must {form}, not {_brief(value)}"
         case ValidationErrorKind.AnyOf() | ValidationErrorKind.OneOfNotValid():
             return "fits none of the allowed forms"
         case ValidationErrorKind.OneOfMultipleValid():

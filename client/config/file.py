@@ -15,8 +15,9 @@ from pydantic_core import ErrorDetails
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds.wait import EVENT_NAME
 from holdfast.client.config.errors import CODE, ConfigError
-from holdfast.client.config.sections import UNSHOWN, File
+from holdfast.client.config.sections import HEADER, HTTP_URL, NAME, UNSHOWN, File
 
 PLAIN_WORDS = {
     "bool_type": "must be true or false",
@@ -28,7 +29,6 @@ PLAIN_WORDS = {
     "list_type": "must be a list in brackets",
     "literal_error": "must be {expected}",
     "model_type": "must be a table",
-    "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "must not be empty",
     "string_type": "must be a text in quotes",
     "too_short": "must not be empty",
@@ -86,7 +86,19 @@ def _explanation(key: list[str], detail: ErrorDetails) -> str:
     return f"unknown key ({hint})" if hint else f"unknown key; known here: {', '.join(valid)}"
 
 
+PATTERNS_IN_WORDS = {
+    NAME: "a name of letters, digits, _ and -",
+    HEADER: "the name of a header: letters, digits and -",
+    HTTP_URL: "an http:// or https:// URL",
+    EVENT_NAME: "the name of an event: letters, digits and _ . : / -, not beginning with a sign other than _",
+}
+"""What the patterns of keys and values allow."""
+
+
 def _plain_words(detail: ErrorDetails) -> str:
+    if detail["type"] == "string_pattern_mismatch":
+        pattern = detail.get("ctx", {}).get("pattern", "")
+        return f"must be {PATTERNS_IN_WORDS[pattern]}" if pattern in PATTERNS_IN_WORDS else f"must match {pattern}"
     return PLAIN_WORDS.get(detail["type"], detail["msg"]).format_map(detail.get("ctx", {}))
 
 

@@ -30,8 +30,9 @@ from holdfast.protocol.people import ANYONE
 Text = Annotated[str, StringConstraints(min_length=1)]
 MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
 Module = Annotated[str, StringConstraints(pattern=MODULE)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
-Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+NAME, HEADER, HTTP_URL = r"^[A-Za-z0-9_-]+$", r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", r"^https?://."
+Name = Annotated[str, StringConstraints(pattern=NAME)]
+Header = Annotated[str, StringConstraints(pattern=HEADER)]
 
 UNSHOWN: Final = "unshown"
 """The type of errors whose message does not repeat the value, which may be a secret in the wrong place."""
@@ -71,7 +72,7 @@ class ModelSection(Section):
 
     model: Text
     api_key_env: Text | None = None
-    base_url: Annotated[str, StringConstraints(pattern=r"^https?://.")] | None = None
+    base_url: Annotated[str, StringConstraints(pattern=HTTP_URL)] | None = None
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
     """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
 

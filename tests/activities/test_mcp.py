@@ -492,7 +492,7 @@ def test_servers_are_read_from_the_file(tmp_path: Path) -> None:
             '[mcp.files]\ncommand = ["a"]\nenv = ["A=s3cret"]\n',
             "3: mcp.files.env.0: must be the name of an environment",
         ),
-        ('[mcp."a b"]\nurl = "http://x"\n', "1: mcp.a b.[key]: must match ^"),
+        ('[mcp."a b"]\nurl = "http://x"\n', "1: mcp.a b.[key]: must be a name of letters, digits, _ and -"),
     ],
 )
 def test_a_bad_server_in_the_file_is_refused_and_no_secret_repeated(tmp_path: Path, text: str, expected: str) -> None:

@@ -656,7 +656,7 @@ def test_an_alias_is_written_in_the_deployments_file(tmp_path: Path) -> None:
     [
         ('timeout = "soon"', "timeout: must be a duration such as 90, 30s or 1h30m, not 'soon'"),
         ("timeout = 0", "timeout: must be a duration such as 90, 30s or 1h30m, not 0"),
-        ('base_url = "inside/v1"', "base_url: must match "),
+        ('base_url = "inside/v1"', "base_url: must be an http:// or https:// URL"),
     ],
 )
 def test_an_alias_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, expected: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from holdfast.blueprint import expand, loads
 from holdfast.blueprint.expressions import render
+from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
 from holdfast.blueprint.load import examine
 from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, replies_text
@@ -230,3 +234,11 @@ def test_without_a_deadline_nothing_is_asked_about_one() -> None:
 def test_the_page_about_it_shows_what_is_written() -> None:
     shown = (GOLDEN / "feedback.yaml").read_text().replace("scripted:feedback.", "scripted:tea.")
     assert shown in (ROOT / "docs" / "creating.md").read_text()
+
+
+def test_a_pattern_of_the_wizards_questions_is_told_in_words() -> None:
+    text = resources.files("holdfast.client.wizard").joinpath("questions.yaml").read_text(encoding="utf-8")
+    patterns = re.findall(r'^ +pattern: "(.*)"$', text, re.MULTILINE)
+    told = [problems_of({"type": "string", "pattern": json.loads(f'"{pattern}"')}, " ?") for pattern in patterns]
+    assert len(told) == 4
+    assert not any("pattern" in str(problem) for problem in told)
