@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.kinds import AskingStep, Hitl, Step
+from holdfast.blueprint.kinds import AskingStep, Step
+from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
 from holdfast.protocol.people import People, Rung, user_of
 from holdfast.protocol.questions import brief
@@ -12,7 +13,7 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
 
-def people_of(step: Hitl, frame: Frame) -> People:
+def people_of(step: HitlFields, frame: Frame) -> People:
     """Return who may answer a step. The frame is the one in which its message is rendered."""
     assignees = _assignees(step, frame)
     not_by = [
@@ -38,7 +39,17 @@ def asked_in(step: AskingStep, frame: Frame) -> People:
     return People(assignees=_assignees(step, frame)) if step.assignees != [] else frame.people
 
 
-def _assignees(step: Hitl | AskingStep, frame: Frame) -> list[str]:
+def reviewers_of(step: Step, frame: Frame) -> People:
+    """Return who may decide about a failure of the step: those whom it asks, as they could give its output, too."""
+    match step:
+        case HitlFields():
+            return people_of(step, frame)
+        case AskingStep():
+            return asked_in(step, frame)
+    return frame.people
+
+
+def _assignees(step: HitlFields | AskingStep, frame: Frame) -> list[str]:
     assignees = [] if step.assignees == [] else _names("assignees", step.assignees, step, frame)
     if step.assignees != [] and not assignees:
         message = f"the assignees of {step.name} are an empty list, so nobody could answer"
@@ -58,7 +69,7 @@ def _names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> li
     return list(dict.fromkeys(map(canonical_name, rendered)))
 
 
-def _requester(step: Hitl, frame: Frame) -> str:
+def _requester(step: HitlFields, frame: Frame) -> str:
     """Return who started the run. If that is unknown, the step fails: nobody could be kept from their own request."""
     if (user := user_of(frame.host.started_by)) is None:
         message = f"not_by of {step.name} names the requester, but it is not known who started this run"

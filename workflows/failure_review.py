@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.protocol.people import People
 from holdfast.protocol.questions import EDIT_FORMS, Judgement, json_type
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.frame import Frame
@@ -31,8 +32,18 @@ class FailureDecision(NamedTuple):
     content: JSON = None
 
 
-async def judged(cause: Failure, value: object, frame: Frame, *, takes_value: bool = True) -> FailureDecision:
-    """Ask a person about a failure; declining means abort. `takes_value`: skipping may give a value."""
+async def judged(
+    cause: Failure, value: object, frame: Frame, *, takes_value: bool = True, people: People | None = None
+) -> FailureDecision:
+    """Ask a person about a failure; declining means abort.
+
+    Args:
+        cause: The failure.
+        value: The input, to be edited.
+        frame: Where the question is asked.
+        takes_value: Whether skipping may give a value.
+        people: Who may decide; None: those of the frame.
+    """
     properties = {key: field for key, field in _FORM["properties"].items() if takes_value or key not in _VALUE}
     skip = "skip with a value" if takes_value else "skip"
     asked = Judgement(
@@ -41,7 +52,7 @@ async def judged(cause: Failure, value: object, frame: Frame, *, takes_value: bo
         input_type=json_type(value),
         info={"error": cause.type, "message": cause.message, "at": cause.address, "input": value},
     )
-    reply = await frame.ask(asked)
+    reply = await frame.ask(asked, people=people)
     if reply.status != "answered":
         return FailureDecision("abort")
     action = reply.content["action"]

@@ -18,6 +18,7 @@ from holdfast.protocol.context import BadWrite, updated
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import Failure
+from holdfast.workflows.assignees import reviewers_of
 from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failure_review import FailureDecision, judged
@@ -114,7 +115,12 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
     if cause.final or step.on_error == "fail":
         raise failed from error
     if step.on_error == "ask":
-        verdict = await judged(cause, _input_for_review(step, inner), inner)
+        value = _input_for_review(step, inner)
+        try:
+            people = reviewers_of(step, inner.after(value))
+        except HANDLED:  # they are what failed, or are unknown: nobody else may decide in their place
+            raise failed from error
+        verdict = await judged(cause, value, inner, people=people)
         if verdict.action == "abort":
             raise failed from error
         return _decided(verdict, step, inner)

@@ -19,8 +19,8 @@ class AskingStep(Step):
 
     assignees: list[str] | str = Field(
         [],
-        description="Who may answer what is asked while the step runs: `user:x`, `group:y`, or a template of a list; "
-        "default: anyone.",
+        description="Who may answer what is asked while the step runs or when it fails: `user:x`, `group:y`, or a "
+        "template of a list; default: anyone.",
         examples=[["user:ana", "group:editors"], "{{ context.owners }}"],
     )
 
@@ -39,9 +39,10 @@ class AskingStep(Step):
         super().check(path, blueprint, findings)
         if self.assignees == []:
             return
-        if not self.asks_people:
+        if not self.asks_people and self.on_error != "ask":
             message = "'assignees' belongs to steps that run an agent, a tool or a graph: nothing else here asks people"
-            findings.add_key(f"{path}.assignees", "conflict", message, "remove it, or give it to a hitl step")
+            hint = "remove it, or give it to a hitl step; with on_error: ask they decide about a failure"
+            findings.add_key(f"{path}.assignees", "conflict", message, hint)
         check_people(self.assignees, "assignees", f"{path}.assignees", findings)
 
     def asked(self) -> Sequence[str] | str:

@@ -7,7 +7,7 @@ import pytest
 import tests.interrupting  # noqa: F401 registers the tools
 from holdfast.blueprint import loads
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.protocol.answers import Refusal
+from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
 from tests.conftest import Harness
 
@@ -95,3 +95,40 @@ def test_a_list_that_names_nobody_is_found_before_the_start(step: str, problem: 
         loads(f"steps: [{step}]")
     [found] = caught.value.problems
     assert f"{found.path}: {found.code}: {found.message}".startswith(problem)
+
+
+FAILING = "steps: [{name: a, uses: 'tests.language.functions:halved', input: 'x', on_error: ask, %s}]"
+BUILT_IN = "steps: [{name: a, uses: stringify, input: '{{ 1 / 0 }}', on_error: ask, %s}]"
+ABORT = {"action": "abort"}
+
+
+@pytest.mark.parametrize("text", [FAILING, BUILT_IN])
+async def test_what_to_do_about_a_failure_is_asked_of_those_of_the_step(house: Harness, text: str) -> None:
+    question = await asked(house, text % ANA)
+    assert (question.asked.kind, question.assignees) == ("judgement", ["user:ana"])
+    with pytest.raises(Refusal, match="user:bob may not answer it"):
+        await house.answer(question.run, ABORT, question, by="user:bob")
+    await house.answer(question.run, {"action": "skip", "value": "7"}, question, by="user:ana")
+    assert await house.output(question.run) == "7"
+
+
+async def test_who_may_not_give_a_permission_may_not_skip_it_after_it_was_declined(house: Harness) -> None:
+    rules = "assignees: [user:ana, user:bob, user:eve], not_by: [user:eve], quorum: 2"
+    run = await house.start(f"steps: [{{kind: hitl, name: pay, message: Pay?, {rules}, on_error: ask}}]")
+    first = await house.one(run)
+    await house.runs.answer(run, [Answer(question=first.id, action="decline")], by="user:ana")
+    question = await house.one(run)
+    assert (question.assignees, question.not_by, question.quorum) == (first.assignees, first.not_by, 2)
+    with pytest.raises(Refusal, match="user:eve may not answer it"):
+        await house.answer(run, ABORT, question, by="user:eve")
+    skip = {"action": "skip", "value": "yes"}
+    assert (await house.answer(run, skip, question, by="user:ana")).status == "waiting_quorum"
+    await house.answer(run, skip, question, by="user:bob")
+    assert await house.output(run) == "yes"
+
+
+async def test_nobody_is_asked_about_a_failure_where_those_who_may_decide_are_unknown(house: Harness) -> None:
+    run = await house.start(FAILING % "assignees: '{{ input }}'", ["nobody"])
+    error = (await house.result(run)).error
+    assert error is not None
+    assert (error.type, "question.asked" in await house.types(run)) == ("bad_assignees", False)
