@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import temporalio.workflow
-from temporalio.api.common.v1 import Payloads
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
 from temporalio.common import Priority, RawValue, TypedSearchAttributes
@@ -48,18 +48,30 @@ class FedRun:
 
         `batch`: apply all jobs of an activation before anything runs.
         """
-        self.now, self._flags = BEGAN, [SINGLE_BATCH] if batch else []
-        self._ids = itertools.count(1)
-        with asyncio.Runner() as runner:  # it is made inside a loop, and is one itself
-            self._instance = runner.run(_instance(PipelineWorkflow if isinstance(text, str) else text))
-        self.commands: list[WorkflowCommand] = []
-        self.timers: list[int] = []
-        """Numbers of the timers that run."""
-        start = WorkflowActivationJob()
-        start.initialize_workflow.workflow_type = "Pipeline"
         if isinstance(text, str):
             definition = Definition(run="fed", blueprint=loads(text, file="test.yaml", name="test"))
-            start.initialize_workflow.arguments.extend(_converter().to_payloads([definition, PipelineState()]))
+            self._begin(PipelineWorkflow, _converter().to_payloads([definition, PipelineState()]), BEGAN, batch)
+        else:
+            self._begin(text, [], BEGAN, batch)
+
+    @classmethod
+    def of(cls, class_: type, arguments: Sequence[Payload], now: datetime, *, batch: bool) -> FedRun:
+        """Return the run of a workflow that another one, or its history before, has started with these arguments."""
+        run = cls.__new__(cls)
+        run._begin(class_, arguments, now, batch)
+        return run
+
+    def _begin(self, class_: type, arguments: Sequence[Payload], now: datetime, batch: bool) -> None:
+        self.now, self._class, self._flags = now, class_, [SINGLE_BATCH] if batch else []
+        self._ids = itertools.count(1)
+        self._instance = _made(class_)
+        self._fed: list[tuple[WorkflowActivation, list[WorkflowCommand]]] = []
+        self.commands: list[WorkflowCommand] = []
+        self.timers: dict[int, datetime] = {}
+        """When each timer that runs fires, by its number."""
+        start = WorkflowActivationJob()
+        start.initialize_workflow.workflow_type = class_.__name__
+        start.initialize_workflow.arguments.extend(arguments)
         self.feed(start)
 
     def feed(self, *jobs: WorkflowActivationJob, after: timedelta = timedelta()) -> list[str]:
@@ -67,15 +79,35 @@ class FedRun:
         self.now += after
         activation = WorkflowActivation(run_id="run", jobs=jobs, available_internal_flags=self._flags)
         activation.timestamp.FromDatetime(self.now)
-        completion = self._instance.activate(activation)
-        assert not completion.HasField("failed"), completion.failed.failure.message
-        self.commands = list(completion.successful.commands)
+        self.commands = _activated(self._instance, activation)
+        self._fed.append((activation, self.commands))
+        for job in jobs:
+            if job.HasField("fire_timer"):
+                self.timers.pop(job.fire_timer.seq, None)
         for command in self.commands:
             if command.HasField("start_timer"):
-                self.timers.append(command.start_timer.seq)
-            elif command.HasField("cancel_timer") and command.cancel_timer.seq in self.timers:
-                self.timers.remove(command.cancel_timer.seq)
+                self.timers[command.start_timer.seq] = (
+                    self.now + command.start_timer.start_to_fire_timeout.ToTimedelta()
+                )
+            elif command.HasField("cancel_timer"):
+                self.timers.pop(command.cancel_timer.seq, None)
         return [str(command.WhichOneof("variant")) for command in self.commands]
+
+    def replay(self) -> None:
+        """Feed what came once more to a new instance, as a history has it: without refused updates, validated once."""
+        instance = _made(self._class)
+        for activation, commands in self._fed:
+            refused = {command.update_response.protocol_instance_id for command in commands if _is_refusal(command)}
+            again = WorkflowActivation()
+            again.CopyFrom(activation)
+            again.is_replaying = True
+            del again.jobs[:]
+            again.jobs.extend(job for job in activation.jobs if job.do_update.protocol_instance_id not in refused)
+            for job in again.jobs:
+                if job.HasField("do_update"):
+                    job.do_update.run_validator = False
+            if again.jobs:
+                assert _activated(instance, again) == [one for one in commands if not _is_refusal(one)]
 
     # Jobs
 
@@ -139,6 +171,19 @@ class FedRun:
         return [word for word in said if word != "accepted"]
 
     @property
+    def told(self) -> dict[str, str]:
+        """What each update of the last activation was told, by its id."""
+        responses = [command.update_response for command in self.commands if command.HasField("update_response")]
+        words = {one.protocol_instance_id: str(one.WhichOneof("response")) for one in responses}
+        return {id_: word for id_, word in words.items() if word != "accepted"}
+
+    @property
+    def continued(self) -> list[Payload]:
+        """The arguments of the next history, if the last activation has ended this one for it."""
+        continuing = [one for one in self.commands if one.HasField("continue_as_new_workflow_execution")]
+        return [payload for one in continuing for payload in one.continue_as_new_workflow_execution.arguments]
+
+    @property
     def ended(self) -> str | None:
         """How the last activation ended the run; None if it goes on."""
         ends = {
@@ -157,9 +202,24 @@ class FedRun:
         return _converter().from_payloads([raw.payload], [dict])[0]["output"]
 
 
-async def _instance(class_: type) -> WorkflowInstance:
-    definition = temporalio.workflow._Definition.must_from_class(class_)
-    return UnsandboxedWorkflowRunner().create_instance(replace(_DETAILS, defn=definition))
+def _made(class_: type) -> WorkflowInstance:
+    details = replace(_DETAILS, defn=temporalio.workflow._Definition.must_from_class(class_))
+
+    async def made() -> WorkflowInstance:
+        return UnsandboxedWorkflowRunner().create_instance(details)
+
+    with asyncio.Runner() as runner:  # it is made inside a loop, and is one itself
+        return runner.run(made())
+
+
+def _activated(instance: WorkflowInstance, activation: WorkflowActivation) -> list[WorkflowCommand]:
+    completion = instance.activate(activation)
+    assert not completion.HasField("failed"), completion.failed.failure.message
+    return list(completion.successful.commands)
+
+
+def _is_refusal(command: WorkflowCommand) -> bool:
+    return command.HasField("update_response") and command.update_response.HasField("rejected")
 
 
 def _info() -> temporalio.workflow.Info:

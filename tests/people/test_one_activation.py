@@ -57,7 +57,7 @@ def test_an_answer_and_a_cancel(batch: bool, wait: str, way: str) -> None:
         assert closings(run)[0] == "question.answered"
         assert set(closings(run)[1:]) <= {"question.cancelled"}
         assert run.updates == (["completed"] if way == UPDATE else [])
-        assert run.timers == []
+        assert run.timers == {}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -150,7 +150,7 @@ def test_an_answer_and_the_failure_of_the_branch_beside_it(batch: bool, wait: st
         fed(run, order, run.answer("me"), run.answer(n=1, action="decline"))
         assert run.updates == ["completed", "completed"]
         assert run.ended == "failed"
-        assert run.timers == []
+        assert run.timers == {}
 
 
 @workflow.defn
