@@ -161,3 +161,10 @@ def test_the_history_of_temporal_says_what_proves_who_answered(holdfast: Holdfas
     title, answer = (line.split() for line in holdfast("history", run).out.splitlines())
     assert title[:5] == ["WHEN", "WHO", "PROVED", "BY", "QUESTION"]
     assert answer[2:4] == ["user:ana", "nothing"]
+
+
+def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfast: Holdfast) -> None:
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "warm", "--signal")
+    holdfast.rest(run)
+    assert "1 of these came by signal" in holdfast("history", run).err
