@@ -135,22 +135,22 @@ def of(*builds: str, current: str = "") -> DescribeTaskQueueResponse:
 
 
 @pytest.mark.parametrize(
-    ("reply", "pinned", "error"),
+    ("builds", "current", "pinned", "error"),
     [
-        (of(), None, NoWorker),
-        (of(""), None, type(None)),
-        (of("a"), None, NoCurrentVersion),
-        (of("a", ""), None, type(None)),
-        (of("a", current="a"), None, type(None)),
-        (of("b", current="a"), None, OtherVersion),
-        (of("b", "a", current="a"), None, type(None)),
-        (of("", current="a"), None, OtherVersion),
-        (of("b", current="b"), Version("d", "a"), OtherVersion),
-        (of("a", current="b"), Version("d", "a"), type(None)),
+        ([], "", None, NoWorker),
+        ([""], "", None, type(None)),
+        (["a"], "", None, NoCurrentVersion),
+        (["a", ""], "", None, type(None)),
+        (["a"], "a", None, type(None)),
+        (["b"], "a", None, OtherVersion),
+        (["b", "a"], "a", None, type(None)),
+        ([""], "a", None, OtherVersion),
+        (["b"], "b", Version("d", "a"), OtherVersion),
+        (["a"], "b", Version("d", "a"), type(None)),
     ],
 )
-def test_who_gets_no_work(reply: DescribeTaskQueueResponse, pinned: Version | None, error: type) -> None:
-    assert type(why_no_work("q", reply, pinned)) is error
+def test_who_gets_no_work(builds: list[str], current: str, pinned: Version | None, error: type) -> None:
+    assert type(why_no_work("q", of(*builds, current=current), pinned)) is error
 
 
 async def test_owners_that_were_listed_are_remembered_without_a_file(nobody: Harness, queue: str) -> None:
