@@ -71,7 +71,7 @@ from holdfast.client.workers import make_current
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
 from holdfast.protocol.runs import HOLD_MARK
-from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from holdfast.workflows.steps import check_executors
 
 log = logging.getLogger("holdfast.worker")
@@ -105,6 +105,7 @@ def create_worker(
         workflows=WORKFLOWS,
         activities=activities,
         workflow_runner=runner,
+        unsandboxed_workflow_runner=OWN_RUNNER,
         interceptors=[MetricsInterceptor()],
         activity_executor=ThreadPoolExecutor(settings.max_activities, thread_name_prefix="activity"),
         max_concurrent_activities=settings.max_activities,

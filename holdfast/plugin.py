@@ -14,7 +14,7 @@ from typing import Any
 from temporalio.client import ClientConfig
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import ReplayerConfig, Worker, WorkerConfig, WorkflowRunner
+from temporalio.worker import ReplayerConfig, UnsandboxedWorkflowRunner, Worker, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from holdfast.client.config import Config, ConfigError, WorkerSettings, load_config
@@ -23,7 +23,7 @@ from holdfast.client.converters import encrypting, joined_with, takes_ours
 from holdfast.client.encryption import keep_content_out_of_logs, key_ring
 from holdfast.client.payloads import storage
 from holdfast.worker import Resources, open_door, resources_of
-from holdfast.workflows import PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
+from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
 
 NAME = "holdfast"
 
@@ -60,6 +60,8 @@ class Plugin(SimplePlugin):
         keep_content_out_of_logs(config["client"].data_converter)
         config = super().configure_worker(config)
         config["activity_executor"] = config.get("activity_executor") or _executor()
+        if type(config.get("unsandboxed_workflow_runner")) in (type(None), UnsandboxedWorkflowRunner):
+            config["unsandboxed_workflow_runner"] = OWN_RUNNER
         return config
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:

@@ -8,7 +8,7 @@ from holdfast.workflows.loop import LoopWorkflow
 from holdfast.workflows.map import MapWorkflow
 from holdfast.workflows.pipeline import PipelineWorkflow
 from holdfast.workflows.plan import DrivenPlanWorkflow, PlanLoopWorkflow, PlanWorkflow
-from holdfast.workflows.runner import PASSED_THROUGH, RUNNER, Runner
+from holdfast.workflows.runner import OWN_RUNNER, PASSED_THROUGH, RUNNER, Runner
 
 WORKFLOWS: list[type] = [
     PipelineWorkflow,
@@ -22,4 +22,4 @@ WORKFLOWS: list[type] = [
     LookUpWorkflow,
 ]
 
-__all__ = ["PASSED_THROUGH", "RUNNER", "WORKFLOWS", "HumanInTheLoop", "Runner"]
+__all__ = ["OWN_RUNNER", "PASSED_THROUGH", "RUNNER", "WORKFLOWS", "HumanInTheLoop", "Runner"]

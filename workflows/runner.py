@@ -1,4 +1,4 @@
-"""The runner of workflow classes, ours and authors', and what goes with an author's over continue-as-new."""
+"""The runners of workflow classes, ours and authors', and what goes with an author's over continue-as-new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NoReturn
 from temporalio import workflow
 from temporalio.worker import (
     ContinueAsNewInput,
+    UnsandboxedWorkflowRunner,
     WorkflowInboundInterceptor,
     WorkflowInstance,
     WorkflowInstanceDetails,
@@ -52,6 +53,28 @@ class Runner(SandboxedWorkflowRunner):
         """See base class."""
         return super().create_instance(replace(det, interceptor_classes=[_Inbound, *det.interceptor_classes]))
 
+
+SINGLE_BATCH = 2
+"""The SDK's flag for workflow tasks whose jobs are all applied before the workflow runs on; histories record it."""
+
+
+class OwnRunner(UnsandboxedWorkflowRunner):
+    """The SDK's runner of classes outside the sandbox, under which a workflow sees all that one workflow task brings.
+
+    Without the flag, which the SDK knows since 1.35 and announces as its default, an answer by signal runs the workflow
+    before a cancellation of the same task is applied. Where the answer led to continue-as-new, the new history never
+    heard of the cancellation. Such a task comes where no worker has run for a while.
+    """
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """See base class. Classes of a team that shares its worker run as they would without us."""
+        if det.defn.cls.__module__.startswith(f"{__package__}."):
+            det = replace(det, default_workflow_logic_flags=det.default_workflow_logic_flags | {SINGLE_BATCH})  # type: ignore[arg-type]
+        return super().create_instance(det)
+
+
+OWN_RUNNER = OwnRunner()
+"""For the worker of our own workflow classes."""
 
 # Our own classes say sandboxed=False: in the sandbox a waiting agent took 14 times the memory of one written by hand.
 # What it would forbid them is forbidden by tests/test_determinism.py, and every run of a test is replayed.

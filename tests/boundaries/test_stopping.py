@@ -10,12 +10,13 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 from temporalio import workflow
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.worker import Worker
 
 from holdfast.client.states import Stopped
 from holdfast.client.tree import UnknownRun
-from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.answers import Answer, Answers, Refusal
+from holdfast.protocol.runs import ANSWER
 from holdfast.workflows import RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.test_turns import agent, call, turn
@@ -158,3 +159,21 @@ async def test_a_stop_after_the_approval_and_before_the_call_prevents_the_call(a
         assert (await away.runs.cancel(run)).left == []
     assert (await away.result(run)).status == "cancelled"
     assert calls(away.folder, "pay") == 0
+
+
+@pytest.mark.parametrize("first", ["answer", "cancel"])
+async def test_a_cancel_that_comes_with_the_answer_before_a_new_history_is_obeyed(away: Harness, first: str) -> None:
+    async with worker_for(away.client, away.runs.task_queue):
+        run = await away.start(written(repeat(ASK)))
+        question = await away.one(run)
+    loop = away.client.get_workflow_handle(question.owner)
+    answers = Answers(answers=[Answer(question=question.id, content="1")])
+    # Nobody polls: both come in one workflow task. Temporal's own tools send a cancel once, as a failing branch does.
+    for send in ("answer", "cancel") if first == "answer" else ("cancel", "answer"):
+        await (loop.signal(ANSWER, answers) if send == "answer" else loop.cancel())
+
+    async def cancelled() -> bool:
+        return (await loop.describe()).status is WorkflowExecutionStatus.CANCELED
+
+    async with worker_for(away.client, away.runs.task_queue):
+        await until(cancelled, "the end of the loop")

@@ -98,8 +98,8 @@ class Decisions:
         assert set(told) == {id_ for id_ in updates if id_}, "somebody was told nothing"
         assert len([id_ for id_ in answered if told[id_] == "completed"]) == decided
         if any(job.HasField("cancel_workflow") for job in updates.values()):
-            # As of 1.35 the SDK applies a cancel after what an answer leads to, which may be the next history: the
-            # workflow has then never heard of it, and whoever cancels sends it again.
+            # Without the flag that our worker sets, the SDK applies a cancel after what an answer leads to, which may
+            # be the next history: the workflow has then never heard of it, and whoever cancels sends it again.
             assert self.run.ended in ("cancelled", "completed") or (self.run.continued and not self.batch)
         if self.run.continued:
             self.run.replay()
