@@ -27,6 +27,7 @@ from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
 from holdfast.client.replies import (
     EarlierReply,
+    answered_under,
     closed_by_its_end,
     closes,
     find_reply,
@@ -233,7 +234,14 @@ class Answering:
 
         Raises `Refusal` for an answer that the workflow would refuse, before anything is sent.
         """
-        question = find_question([*open_questions.questions, *open_questions.events], answer.question)
+        asked = [*open_questions.questions, *open_questions.events]
+        if key is not None and not any(answer.question in (question.id, question.address) for question in asked):
+            # A loop may have asked again under the same name: a repeated answer is not one to the next question.
+            earlier = await find_reply(tree, open_questions.run, answered_under(answer.question, key))
+            if earlier is not None:
+                answer = answer.model_copy(update={"question": earlier.data.id})
+                return earlier.workflow, self._repeated(answer, earlier, key)
+        question = find_question(asked, answer.question)
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
             if question.asked.hidden and answer.action == "accept":

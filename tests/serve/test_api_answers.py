@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.conftest import Harness
+from tests.conftest import Harness, until
 from tests.serve.ground import WHO, client_of, person, site_of_house
 
 TITLE = "{name: brief, steps: [{kind: hitl, name: title, message: A title?}]}"
@@ -98,6 +98,37 @@ async def test_the_same_key_gets_the_same_receipt_and_other_content_a_conflict(
     first, again, other = await answer("a"), await answer("a"), await answer("b")
     assert first.json() == again.json()
     assert told(other) == (409, "key_conflict")
+
+
+LOOP = """
+name: rounds
+steps:
+- {kind: loop, name: l, loop: {max_loops: 3, checkpoint_every: 1, body: [{kind: hitl, name: n, message: Next?}]}}
+"""
+
+
+async def test_a_repeated_answer_by_step_name_is_not_one_to_the_next_question(
+    house: Harness, api: httpx.AsyncClient
+) -> None:
+    run = await house.start(LOOP)
+
+    async def answer(key: str) -> httpx.Response:
+        body = {"answers": [{"question": "n", "content": "a"}]}
+        return await api.post(f"/api/v1/runs/{run}/answers", json=body, headers={"Idempotency-Key": key})
+
+    async def asks_another() -> bool:
+        return [one.id for one in await house.runs.questions(run)] not in ([], [question.id])
+
+    for key in ("k1", "k2"):
+        question = await house.one(run)
+        first = await answer(key)
+        assert (first.status_code, first.json()[0]["question"]) == (200, question.id)
+        await until(asks_another, "the next question")
+        assert (await answer(key)).json() == first.json()
+    await house.one(run)
+    last = await answer("k3")
+    await house.result(run)
+    assert (await answer("k3")).json() == last.json()
 
 
 async def test_the_second_person_is_told_who_was_first(house: Harness, api: httpx.AsyncClient) -> None:
