@@ -109,7 +109,7 @@ async def _from_temporal(session: Session, run: str, as_json: bool) -> int:
         print_table(("WHEN", "WHO", "PROVED BY", "QUESTION", "ACTION", "COMMENT", "CONTENT"), rows)
         if signals := sum(answer.via == "signal" for answer in answers):
             # A history holds each signal that came; whether it was taken only a record or the workflow knows.
-            say(f"{signals} of these came by signal and may have been refused; a record tells (docs/record.md)")
+            say(f"{signals} of these came by signal and may have been refused; a [record] in holdfast.toml tells")
     else:
         say("No answers yet.")
     return DONE
