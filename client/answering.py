@@ -40,7 +40,7 @@ from holdfast.client.replies import (
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
 from holdfast.client.workers import Busy, NoWorker, last_poll
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
 from holdfast.protocol.door import SizeLimits, check_value
@@ -500,7 +500,7 @@ def find_question(questions: Sequence[Question], wanted: str) -> Question | None
     Raises `Ambiguous` if there are several.
     """
     exact = [question for question in questions if wanted in (question.id, question.address)]
-    by_name = [question for question in questions if parts(question.address)[-1][1] == wanted]
+    by_name = [question for question in questions if name_at(question.address) == wanted]
     by_prefix = [question for question in questions if question.id.startswith(wanted)]
     matches = exact or by_name or by_prefix
     if len(matches) > 1:

@@ -19,7 +19,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.trace import Repetition, Span, SpanError
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import ChildStarted, Event, LoopStarted, PlanStarted
 from holdfast.protocol.plans import OVER, PLAN, PlanView, UnitResult
@@ -256,7 +256,7 @@ def _started(events: Sequence[Event], kind: type[ChildStarted]) -> dict[str, str
 
 
 def _chosen(run: str, plans: Sequence[str], wanted: str | None) -> str:
-    matches = [address for address in plans if wanted in (None, address, parts(address)[-1][1])]
+    matches = [address for address in plans if wanted in (None, address, name_at(address))]
     if len(matches) == 1:
         return matches[0]
     if matches:

@@ -20,7 +20,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
 from holdfast.protocol.questions import Asked, InvalidAnswer, Question
@@ -270,7 +270,7 @@ class Entry:
 
 def name_of(question: Question) -> str:
     """Return the name of the step that asks."""
-    return parts(question.address)[-1][1]
+    return name_at(question.address)
 
 
 def read_entries(path: Path) -> list[Entry]:

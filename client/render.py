@@ -23,7 +23,7 @@ from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
 from holdfast.client.trace import Span
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import name_at, parts
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.display import clean, escaped_in_json, one_line
 from holdfast.protocol.events import (
@@ -351,7 +351,7 @@ def _is_counted(index: int, total: int) -> bool:
 
 
 def _of_question(event: Event) -> Text | None:
-    _, name, _ = parts(event.address)[-1]
+    name = name_at(event.address)
     line: Text | None = None
     match event.data:
         case QuestionAnswered(content=content, by=by):

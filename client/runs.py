@@ -50,7 +50,7 @@ from holdfast.client.stopping import Family, Left
 from holdfast.client.trace import Span, trace_of
 from holdfast.client.tree import Tree, UnknownRun, questions_of
 from holdfast.client.workers import Busy, NoWorker, check_hold
-from holdfast.protocol.address import Address, parts, root
+from holdfast.protocol.address import Address, name_at, parts, root
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.assignment import (
     CLAIM_SECONDS,
@@ -658,7 +658,7 @@ class Runs:
         if not workflow.startswith(f"{state.run}/"):
             raise UnknownRun(workflow)
         events = await iterations(self.tree, workflow, first, before)
-        name = parts(address)[-1][1]
+        name = name_at(address)
         return replace(trace_of(events, name=name, address=address, status=state.status), kind="loop")
 
     async def last_iteration(self, workflow: str) -> int:

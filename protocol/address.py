@@ -86,6 +86,15 @@ def parts(address: str) -> list[tuple[str, str, str | None]]:
     return [_part(text) for text in address.split(";")]
 
 
+def name_at(address: str) -> str:
+    """Return the name of what stands at an address: the id of its last segment, unescaped.
+
+    >>> name_at("pipeline:brief;loop:clarify:2")
+    'clarify'
+    """
+    return _part(address.rpartition(";")[2])[1]
+
+
 def _part(text: str) -> tuple[str, str, str | None]:
     type_, _, rest = text.partition(":")
     id_, colon, sub = rest.partition(":")

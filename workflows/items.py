@@ -10,7 +10,7 @@ from temporalio.exceptions import ChildWorkflowError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import MapBlock
-from holdfast.protocol.address import Address, parts, segment
+from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.context import Conflict, Path, changes, joined
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
@@ -133,7 +133,7 @@ def _labelled(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
     if block.label is None:
         return frame, None
     label = one_line(text_of(frame.render(block.label)))[:LONGEST_LABEL].strip() or str(frame.names["index"])
-    _, name, _ = parts(frame.address)[-1]
+    name = name_at(frame.address)
     around = label if frame.label is None else f"{frame.label} · {label}"
     return replace(frame, label=around, place=f"{name} {label}"), label
 
@@ -141,7 +141,7 @@ def _labelled(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
 def _at(frame: Frame, index: int, item: object) -> Frame:
     """Return the frame of one item, at `…;map:<name>:<index>`."""
     parent, _, _ = frame.address.rpartition(";")
-    name = parts(frame.address)[-1][1]
+    name = name_at(frame.address)
     return replace(
         frame,
         address=Address(f"{parent};{segment('map', name, index)}"),

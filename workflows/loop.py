@@ -13,7 +13,7 @@ from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS
-from holdfast.protocol.address import Address, parts, segment
+from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.events import LoopCompleted, LoopIteration
 from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
@@ -140,7 +140,7 @@ class LoopWorkflow(ChildWorkflow):
     def _address(self, number: int) -> Address:
         """Return the loop's address with its iteration: `…;loop:clarify:2`."""
         parent, _, _ = self.address.rpartition(";")
-        return Address(f"{parent};{segment('loop', parts(self.address)[-1][1], number)}")
+        return Address(f"{parent};{segment('loop', name_at(self.address), number)}")
 
     async def _begin(self, frame: Frame) -> JSON:
         """Run `init` before iteration 1, on the iteration's own context; return iteration 1's input."""

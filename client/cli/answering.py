@@ -27,7 +27,7 @@ from holdfast.client.render import ago, asker, cell, console, place, print_table
 from holdfast.client.reports import question_json, waiting_json
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.people import Groups, who_may
 from holdfast.protocol.questions import Question
@@ -295,7 +295,7 @@ class Typed:
 
 
 def _names(word: str, question: Question) -> bool:
-    return word in (question.id, question.address, parts(question.address)[-1][1])
+    return word in (question.id, question.address, name_at(question.address))
 
 
 async def _no_run() -> int:
