@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from holdfast.client.config import ConfigError
-from holdfast.client.probe import LOOPBACK, find_problem
+from holdfast.client.probe import LOOPBACK, NOT_SET, find_problem
 
 log = logging.getLogger("holdfast.worker")
 
@@ -86,8 +86,8 @@ async def _start(port: int, routes: Routes, host: str | None) -> asyncio.Server:
 def is_healthy(port: int) -> bool:
     """Return whether a worker of this machine answers on this port. Raises `ConfigError` for 0."""
     if not port:
-        raise ConfigError("HOLDFAST_HEALTH_PORT is not set; set it for the worker and for the health check alike")
+        raise ConfigError(NOT_SET)
     problem = find_problem(port)
     if problem:
-        log.error("no worker answers on port %d: %s", port, problem)
+        log.error(problem)
     return problem is None

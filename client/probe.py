@@ -14,6 +14,7 @@ import urllib.request
 LOOPBACK = "127.0.0.1"
 ALIVE = "/healthz"
 VARIABLE = "HOLDFAST_HEALTH_PORT"
+NOT_SET = f"{VARIABLE} is not set; set it for the worker and for the health check alike"
 MOST = 65_535
 TIMEOUT = 5.0
 
@@ -22,11 +23,11 @@ def main() -> int:
     """Ask the worker on the port of the environment. Return 0 if it is healthy, 1 if not, 2 without a port."""
     port = os.environ.get(VARIABLE, "")
     if port in ("", "0"):
-        return _report(2, f"{VARIABLE} is not set; set it for the worker and for the health check alike")
+        return _report(2, NOT_SET)
     if not port.isdecimal() or int(port) > MOST:
         return _report(2, f"{VARIABLE}={port}: must be a whole number, 0 to {MOST}")
     problem = find_problem(int(port))
-    return _report(1, f"no worker answers on port {port}: {problem}") if problem else 0
+    return _report(1, problem) if problem else 0
 
 
 def find_problem(port: int) -> str | None:
@@ -35,7 +36,7 @@ def find_problem(port: int) -> str | None:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}{ALIVE}", timeout=TIMEOUT):  # our scheme  # nosec B310
             return None
     except urllib.error.URLError as error:
-        return str(error.reason)
+        return f"no worker answers on port {port}: {error.reason}"
 
 
 def _report(code: int, problem: str) -> int:
