@@ -59,7 +59,7 @@ def story(entries: Iterable[Recorded]) -> list[StoryRow]:
     entries = list(entries)
     # A comment may have been written before the recorder came to the question.
     asked = {entry.question: entry for entry in entries if entry.type in (ASKED, CHANGED)}
-    rows = [_row(entry, asked.get(entry.question)) for entry in entries if _action(entry) is not None]
+    rows = [_row(entry, action, asked.get(entry.question)) for entry in entries if (action := _action(entry))]
     return sorted(rows, key=lambda row: row.at)
 
 
@@ -70,12 +70,12 @@ def _action(entry: Recorded) -> str | None:
     return ACTIONS.get(entry.type)
 
 
-def _row(entry: Recorded, asked: Recorded | None) -> StoryRow:
+def _row(entry: Recorded, action: str, asked: Recorded | None) -> StoryRow:
     data = entry.data
     return StoryRow(
         at=entry.at,
         run=entry.run,
-        action=_action(entry) or "",
+        action=action,
         question=entry.question,
         step=step_of((asked or entry).address),
         message=_message(asked),
