@@ -60,7 +60,7 @@ class Plugin(SimplePlugin):
         keep_content_out_of_logs(config["client"].data_converter)
         config = super().configure_worker(config)
         config["activity_executor"] = config.get("activity_executor") or _executor()
-        if type(config.get("unsandboxed_workflow_runner")) in (type(None), UnsandboxedWorkflowRunner):
+        if type(config["unsandboxed_workflow_runner"]) is UnsandboxedWorkflowRunner:
             config["unsandboxed_workflow_runner"] = OWN_RUNNER
         return config
 
