@@ -34,7 +34,7 @@ SETTINGS = (
     # What the server waits for in production, and a test need not: a timer or a retry took at least 1 s, not 0.07,
     # as did continue-as-new of a young workflow; a deletion came 32 s after the end, not 0.05.
     'history.timerProcessorMaxTimeShift="1ms"',
-    'history.continueAsNewMinInterval="1ms"',
+    'history.workflowIdReuseMinimalInterval="1ms"',
     "history.transferProcessorEnsureCloseBeforeDelete=false",
     *("history.timerProcessorMaxPollRPS=1000", "history.visibilityProcessorMaxPollRPS=1000"),
     # Nobody reads its metrics, which would have a series for each of these queues: they took 7 % of its processor time.
