@@ -93,8 +93,8 @@ def one_argument(handler: Callable[..., Awaitable[None] | None]) -> Callable[...
 
 def unquoted(refusal: Refusal) -> str:
     """Return a refusal's message for the view, where everybody sees it: short, and without what was sent."""
-    if refusal.code in ("invalid_answer", "unknown_question"):
-        return f"{UNQUOTED[refusal.code]}; send it with `holdfast answer`, which says what is wrong"
+    if (text := UNQUOTED.get(refusal.code)) is not None:
+        return f"{text}; send it with `holdfast answer`, which says what is wrong"
     return refusal.message if len(refusal.message) <= LONGEST_REFUSAL else f"{refusal.message[:LONGEST_REFUSAL]}…"
 
 
