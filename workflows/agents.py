@@ -183,6 +183,7 @@ async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, labe
 async def _ask_one(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
     """Send one request to the model that it names, within the limits."""
     await frame.within_limits("model")
+    # The number is of the request, not of the attempt: a retried activity gets the same scripted reply.
     request = request.model_copy(update={"n": frame.request_counts.next(request.step)})
     frame.note(ModelRequested(model=request.model))
     reply: ModelReply = await frame.spend(

@@ -39,6 +39,7 @@ async def approved(
     decision = decide(ProposedCall(spec, call.args, policies, consent, repetition))
     if decision.action == "review":
         call, consent = with_defaults(await _reviewed(call, spec, decision, frame), spec), "reviewed"
+        # Once more: a rule may forbid the arguments that the person has put in.
         decision = decide(ProposedCall(spec, call.args, policies, consent))
     match decision.action:
         case "refuse":
@@ -63,6 +64,7 @@ async def _approval(call: ToolCall, decision: CallDecision, frame: Frame) -> JSO
     asked = Permission(message=decision.reason, info={"tool": call.name, "args": call.args, **_weight(decision.risk)})
     reply = await frame.ask(asked)
     answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    # Only True: whatever else stands there is no consent.
     if answer["granted"] is not True:
         raise Denied(f"not approved{_because(answer)}")
     return answer

@@ -192,6 +192,7 @@ class Arrivals(AssignmentHandlers):
         self.journal.note(self.address, EventKept(id=event.id, name=event.name, key=event.key))
         hint = KeptHint(id=event.id, name=event.name, key=event.key, until=kept.at + KEPT_FOR)
         self.hints.append(hint)
+        # Not awaited: the receipt would wait for the signals to all children. The SDK holds a reference to the task.
         asyncio.create_task(self.signal_children(HINT, hint))
 
     def _drop_old(self) -> None:
@@ -262,6 +263,7 @@ class Arrivals(AssignmentHandlers):
         if (kept := self._kept.pop(claim.id, None)) is None:
             return
         self._granted[claim.id] = kept
+        # The proof goes along in its place: a token has no business in a second history, where nobody checks it.
         event = kept.event.model_copy(update={"token": None, "groups": None})
         granted = Granted(question=claim.question, nonce=claim.nonce, proof=kept.proof, event=event)
         if not await _send(claim.owner, GRANT, granted):
@@ -272,6 +274,7 @@ class Arrivals(AssignmentHandlers):
     async def event_granted(self, payload: RawValue = NOTHING) -> None:
         """Take an event that was claimed; give it back if nothing here waits for it any more."""
         grant = _read(Granted, payload)
+        # Anybody can send this signal. Only who has seen the claim of this workflow knows its nonce.
         if grant is None or self._nonces.pop(grant.event.id, None) != grant.nonce:
             if grant is not None:
                 await _send(self.run_id, RETURN, Claimed(id=grant.event.id, owner="", question="", nonce=grant.nonce))

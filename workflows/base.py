@@ -232,6 +232,8 @@ class BaseWorkflow(Arrivals):
         try:
             answers = answers_in(payload, self.size_limits.answer)
             by = answers.by
+            # Before the content is checked: a raw secret would only be called invalid there, and nobody be told to
+            # rotate it.
             self.questions.check_signal(answers)
             self.check_claims_of_signal(answers)
             self.questions.check(answers)
@@ -255,6 +257,7 @@ class BaseWorkflow(Arrivals):
             )
             raise Refusal("busy", f"{text}; answer what is open, or try again once the run has moved on")
 
+    # Not Temporal's own pause of a workflow: with one paused, list, describe and query of SDK 1.35 raised.
     @workflow.update(name=PAUSE, description="Start no further step; answers are still accepted, deadlines still run.")
     async def pause(self, payload: RawValue = NOTHING) -> None:
         await self._take_pause(PAUSE, payload)
@@ -360,9 +363,12 @@ class BaseWorkflow(Arrivals):
         if paused == self.paused:
             return
         self.paused = paused
+        # Children are paused with the run, and tell nothing of it: one pause is one event of the record.
         if workflow.info().workflow_id == self.run_id:
             self.note(self.address, RunPaused() if paused else RunResumed())
             workflow.upsert_memo({PAUSED_MEMO: True if paused else None})
+        # In a guarded run the client sends each child an update of its own: a signal of ours has no token to be
+        # checked.
         if self.takes_signals:
             await self.children.signal(PAUSE if paused else RESUME)
 
@@ -437,6 +443,7 @@ def _fitting(questions: Sequence[Question]) -> list[Question]:
     room = PAGE_BYTES
     for question in questions:
         room -= len(question.model_dump_json(exclude_defaults=True).encode())
+        # One that is larger than a page goes alone: a client that was given none could never ask for the one behind it.
         if room < 0 and taken:
             break
         taken.append(question)

@@ -152,6 +152,7 @@ def policy_of(retry: Retry) -> RetryPolicy:
         maximum_attempts=retry.attempts,
         initial_interval=timedelta(seconds=retry.backoff),
         backoff_coefficient=retry.factor,
+        # The SDK raises a ValueError for a maximum below the first interval, which would fail the task for ever.
         maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
     )
 

@@ -88,6 +88,8 @@ def start_of(name: str, args: Sequence[object], result_type: type, summary: str,
         name,
         args=args,
         result_type=result_type,
+        # No parent close policy: by the default the server terminates it with its parent, also in a later run of its
+        # chain.
         static_summary=summary_of(summary),
         search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint)]),
     )
@@ -188,6 +190,7 @@ class Children:
         try:
             return await child.result(partial(self._has_started, child, address, event, paused, hint_ids))
         finally:
+            # One that never started was not counted down by `_has_started`.
             self.starting -= id_ not in self._running
             self._running.pop(id_, None)
 
@@ -240,6 +243,7 @@ class Child:
         """
         work = asyncio.create_task(self._work(begun))
         try:
+            # Not `await work`: a cancellation would go on to the SDK's handle, which asks the first run of the chain.
             await workflow.wait([work])
         except asyncio.CancelledError:
             self._cancel_requested = True

@@ -112,6 +112,7 @@ class ClarifyWorkflow(ChildWorkflow):
             if name not in self.step.properties():
                 continue
             problem = misfit(Fact(message=name, name=name, facts=self.step.facts).value_schema, value)
+            # A null that does not fit is a fact that nobody knows, and no wrong one.
             if value is None and problem:
                 continue
             if problem:

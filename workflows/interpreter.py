@@ -106,6 +106,7 @@ def _remember(step: AnyStep, inner: Frame, output: object, status: str, error: o
 
 async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> JSON:
     """Handle a failed step by its `on_error`: raise, go on with null, run the fallback, or ask a person."""
+    # The context travels on the exception: in the failure, each error around it would write it into the history again.
     cause = failure_of(error, inner.address).model_copy(update={"reached": None})
     # An import, an agent or a plan has a context of its own, which is not what this one had reached.
     inside = context_of(error, inner.address) if _shares_context(step) else None
@@ -139,6 +140,7 @@ def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame) -> JSON:
     """Return the output that a person gives in place of the step's, or a request to run the step again."""
     match verdict.action:
         case "retry":
+            # The input of an earlier edit holds: a plain retry repeats the attempt that has just failed.
             return _RetryRequested(inner.new_input)
         case "edit":
             return _RetryRequested((verdict.content,))

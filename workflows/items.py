@@ -112,6 +112,7 @@ async def _item(block: MapBlock, number: tuple[int, int | None], item: object, f
             if is_cancelled(error) or cause.final or block.on_item_error == "fail":
                 raise
             inner.note(ItemCompleted(index=index, error=cause.type, message=cause.message))
+            # What the item wrote before it failed is taken back: it leaves nothing half-written.
             inner.store.value = before
             if block.on_item_error == "continue":
                 return None

@@ -148,6 +148,7 @@ class Meter:
 
     def adopt(self, budgets: Sequence[Budget]) -> None:
         """Take over what was granted to a child that began with these budgets."""
+        # The child may have one more, of its agent's own limits; they stand behind those that it began with.
         for index, (mine, theirs) in enumerate(zip(self.budgets, budgets, strict=False)):
             for name, most in allowed(mine).items():
                 if (more := allowed(theirs)[name] - most) > 0:

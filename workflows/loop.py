@@ -80,6 +80,7 @@ class LoopWorkflow(ChildWorkflow):
         while True:
             await self.next_round()
             frame = await self._iteration()
+            # The exit comes first: its expression sees the context as the iteration left it, before `state` changes it.
             if await self._exit_holds(frame):
                 return await self._finish(frame, "condition")
             reached = self._reached_limit()
@@ -149,6 +150,7 @@ class LoopWorkflow(ChildWorkflow):
     async def _initialise(self, frame: Frame) -> JSON:
         block = self.block
         if block.conversation:
+            # Before `init`, which may append to the list.
             self._start_conversation(frame)
         self._operate(block.init, frame)
         if block.initial_input_mapper is None:

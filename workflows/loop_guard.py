@@ -16,6 +16,7 @@ def with_call(recent: list[str], call: ToolCall) -> list[str]:
 
 def repeats(recent: list[str], call: ToolCall) -> bool:
     """Return whether the same call occurs three times among the last ten, in a row or not."""
+    # The arguments of what cannot be read are empty, so any two would be the same. Bad calls have a limit of their own.
     return call.unreadable is None and recent.count(_digest(call)) >= SAME_CALLS
 
 

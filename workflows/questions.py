@@ -137,6 +137,8 @@ class Questions:
         try:
             return await self._wait(entry, request.asked.default if request.takes_default else None)
         except asyncio.CancelledError:
+            # An answer of the same activation has closed it already: it stands, and the cancellation ends the step all
+            # the same.
             if question.id in self._open:
                 self._close(question, Reply("cancelled"), None, None)
             raise
@@ -291,6 +293,7 @@ class Questions:
         entry = self._open.pop(question.id)
         # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
         if not entry.reply.done():
+            # Done before where the wait was cancelled: awaiting a future hands the cancellation on to it.
             entry.reply.set_result(reply)
         self._remember(closed)
         self._shown[question.id] = entry.question
@@ -323,6 +326,8 @@ class Questions:
     def _taken_before(self, answers: Answers) -> list[Closed]:
         """Return what the same key closed before; other content under the key is a conflict."""
         before = [closed for closed in self.closed if answers.key and closed.key == answers.key]
+        # Clients put the digest into the update's id, too: under the key alone the server would give other content the
+        # first result in silence.
         if before and before[0].digest != answers.digest:
             raise Refusal("key_conflict", f"key {answers.key!r} was used for another answer; use a new key")
         return before

@@ -95,6 +95,7 @@ def _cut(message: Message, limit: int) -> Message:
     if size_of([message]) <= limit:
         return message
     calls = [call.model_copy(update={"args": {}}) for call in message.tool_calls]
+    # Providers are sent `raw` where there is one: left in, nothing would be shorter.
     return message.model_copy(update={"content": _cut_text(message.content, limit), "tool_calls": calls, "raw": None})
 
 

@@ -349,7 +349,7 @@ class AgentWorkflow(AgentHandlers):
         except BadCall as error:
             frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
             return Result(f"error: {error}", bad=True)
-        except Denied as denied:
+        except Denied as denied:  # a result like any other: in a peer a denied permission ended the agent
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
             return Result(str(denied))
         except HANDLED as error:

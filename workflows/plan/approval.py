@@ -96,6 +96,7 @@ class PlanStart:
         """Return another plan of the planner."""
         frame = self.frame.at("step", planner.step)
         frame.note(StepRetrying(message=more["to_do"]))
+        # Its instructions are handed over as they were rendered at its step: here the names in them would mean others.
         agent = planner.agent.model_copy(update={"instructions": ""})
         call = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
         value = {"task": planner.input, "your_plan": plan, **more}

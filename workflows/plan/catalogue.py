@@ -31,6 +31,7 @@ class Catalogue:
         described = await frame.host.activities.describe_tools(remote, lenient=True) if remote else []
         problems = {spec.reference: spec.problem for spec in described if spec.problem}
         specs |= {spec.reference: spec for spec in described if not spec.problem}
+        # A server may be named as a whole (`mcp:files`); its tools come as `mcp:files/read`, and so on.
         several = {spec.reference.partition("/")[0] for spec in described} & set(names) - specs.keys() - problems.keys()
         problems |= {tool: f"{tool!r} is more than one tool: name one of them" for tool in sorted(several)}
         self.specs |= {tool: specs[tool] for tool in names if tool in specs}

@@ -117,4 +117,5 @@ def _restricted(agent: Agent, others: Iterable[Agent]) -> Agent:
     rules = [rule for other in others for rule in other.permissions]
     asked += [rule for rule in rules if rule.action == "ask"]
     denied = [rule for rule in [*agent.permissions, *rules] if rule.action == "deny"]
+    # The last rule that fits counts: an approval stands over what the agent itself is allowed, a denial over both.
     return agent.model_copy(update={"permissions": [*agent.permissions, *asked, *denied]}) if asked or denied else agent

@@ -322,6 +322,7 @@ class Control:
         inner = args.get("updates")
         updates = inner if isinstance(inner, dict) and len(args) == 1 else args
         own = {key.removeprefix("vars."): value for key, value in updates.items() if _is_own(key)}
+        # All are checked before the first is made. One that is made may end another: what depended on it is skipped.
         changes = [(id_, self._change_of(id_, fields)) for id_, fields in _step_fields(updates).items()]
         for id_, change in changes:
             if not step_named(self.state, id_).result.is_over:

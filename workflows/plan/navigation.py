@@ -12,6 +12,7 @@ from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.plan.scope import ItemScope, PlanScope, StepRun
 from holdfast.workflows.plan.state import PlanState
 
+# Lazy, so that of nested loops the outer one is split off first.
 _KEY = re.compile(r"(?P<loop>[A-Za-z0-9_]+?)_iter_(?P<index>\d+)_(?P<rest>.+)")
 
 

@@ -69,6 +69,8 @@ class Scheduler:
             if self._is_full() or self.state.stopped(scope):
                 return
             if scope.readiness(unit) == "run" and not self._would_ask_twice(unit):
+                # Here, not in its task, which may wait for the end of a pause first: the unit would be found pending
+                # once more.
                 scope.mark(unit)
                 self._running[unit.id] = asyncio.create_task(self._run(unit))
 

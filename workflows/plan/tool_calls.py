@@ -30,7 +30,7 @@ RETRIES: dict[ErrorKind, int] = {
     "authorisation": 1,
     "tool_missing": 1,
     "bad_parameters": 2,
-    "timeout": 0,
+    "timeout": 0,  # it may have taken effect all the same
     "business": 1,
 }
 _BY_A_MODEL = ("tool_missing", "bad_parameters", "business")
@@ -177,6 +177,8 @@ class StepTools:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
         policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
         allowed = await approved(with_defaults(call, spec), spec, policies, frame)
+        # Noted before the call: a step that is broken off in it may have had its effect, and is not called cancelled
+        # then.
         called = dict.fromkeys([*self._run.result.called, tool])
         self._run.mark(called=list(called))
         return await box.run(allowed, spec, frame)

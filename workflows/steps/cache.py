@@ -73,6 +73,8 @@ def _changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Pa
     if record["status"] != "completed":
         return changed
     if wrapped.updates_context and isinstance(output := read_structure(record["output"]), dict):
+        # What was written with the value that stood there is no change here, but may be one where the hit is. The
+        # scratchpad is merged one level deep: as a whole it would undo what others wrote into it.
         changed |= {(name,): after[name] for name in output if name in after and name != "scratchpad"}
     if wrapped.sink_to is not None:
         changed[tuple(keys_of(wrapped.sink_to))] = read(after, wrapped.sink_to)
