@@ -59,7 +59,6 @@ class Gate(HumanInTheLoop):
     """Does what it was started for once it is let through: continues as new, or runs another workflow."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.is_open = False
 
     @workflow.signal

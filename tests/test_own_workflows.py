@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
@@ -18,8 +18,11 @@ from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.workflows import RUNNER
+from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.delegation import handlers_of
 from tests.conftest import until
 from tests.own import Approvals, Office
+from tests.own_names import Diary
 
 
 class Party:
@@ -89,17 +92,59 @@ async def _has_ended(temporal: Client, id_: str) -> bool:
     return (await temporal.get_workflow_handle(id_).describe()).status == WorkflowExecutionStatus.CANCELED
 
 
+NAMES = ["questions", "children", "journal", "paused", "iteration", "ended", "permits", "display", "address", "run_id"]
+
+
+@pytest_asyncio.fixture
+async def diary(temporal: Client) -> AsyncIterator[Callable[..., Awaitable[Party]]]:
+    queue = f"own-{uuid.uuid4().hex[:8]}"
+
+    async def begun(*names: str) -> Party:
+        handle = await temporal.start_workflow(Diary.run, list(names), id=queue, task_queue=queue)
+        await handle.signal(Diary.note, "rain")
+        return Party(Runs(temporal, queue), handle)
+
+    async with Worker(temporal, task_queue=queue, workflows=[Diary], workflow_runner=RUNNER):
+        yield begun
+
+
+async def test_an_author_may_use_every_name_that_we_use_inside(diary: Callable[..., Awaitable[Party]]) -> None:
+    names = [*NAMES, *(name for name in dir(BaseWorkflow) if not name.startswith("__") and name not in dir(Diary))]
+    party = await diary(*names)
+    await until(lambda: party.runs.questions(party.handle.id), "a question")
+    assert await party.runs.pause(party.handle.id) == []
+    assert [view.status for view in await party.runs.tree.views(party.handle.id)] == ["paused"]
+    await party.runs.resume(party.handle.id)
+    assert await party.handle.query(Diary.count) == 1
+    assert await party.answer("sun") == "What else?"
+    assert await party.handle.result() == ["rain", "sun", "1", *["mine"] * len(names)]
+
+
+@pytest.mark.parametrize("name", ["human", "usage", "run_human"])
+async def test_an_attribute_that_replaces_one_of_ours_fails_the_run(
+    diary: Callable[..., Awaitable[Party]], name: str
+) -> None:
+    party = await diary(name)
+    outcome = await party.runs.result(party.handle.id)
+    assert (outcome.status, outcome.error.type) == ("failed", "reserved_name")
+    assert outcome.error.message == f"Diary sets self.{name}, which HumanInTheLoop has itself: rename it"
+
+
 def test_a_name_that_replaces_one_of_ours_is_refused() -> None:
-    with pytest.raises(TypeError, match="Notes defines note, which HumanInTheLoop uses itself"):
+    with pytest.raises(TypeError, match="Notes defines usage, which HumanInTheLoop has itself"):
 
         class Notes(HumanInTheLoop):
-            @workflow.signal
-            def note(self, text: str) -> None: ...
+            usage: dict[str, int] = {}  # type: ignore[assignment]
 
 
-def test_a_handler_with_a_name_of_its_own_is_accepted() -> None:
-    class Notes(HumanInTheLoop):
-        @workflow.signal(name="note")
-        def take_note(self, text: str) -> None: ...
+def test_a_handler_that_replaces_one_of_ours_is_refused() -> None:
+    with pytest.raises(TypeError, match="Notes.take takes the update 'answer', which HumanInTheLoop has itself"):
 
-    assert issubclass(Notes, HumanInTheLoop)
+        class Notes(HumanInTheLoop):
+            @workflow.update(name="answer")
+            def take(self, text: str) -> None: ...
+
+
+def test_every_handler_of_a_run_is_one_of_an_own_workflow() -> None:
+    own = {(handler.takes, handler.definition.description) for handler in handlers_of(Diary)}
+    assert own >= {(handler.takes, handler.definition.description) for handler in handlers_of(BaseWorkflow)}

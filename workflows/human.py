@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 from temporalio import workflow
@@ -16,6 +17,7 @@ from temporalio import workflow
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint, Option
 from holdfast.protocol.address import Address, child_workflow_id, root, within
+from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import OwnChildStarted
 from holdfast.protocol.questions import Asked, QuestionRequest
 from holdfast.protocol.runs import (
@@ -30,11 +32,13 @@ from holdfast.protocol.runs import (
 from holdfast.workflows.base import BaseWorkflow, RunIdentity
 from holdfast.workflows.children import start_of
 from holdfast.workflows.concurrency import end
+from holdfast.workflows.delegation import handlers_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
 from holdfast.workflows.questions import Reply
 
 _UNSET: Any = object()
+RENAME = "which HumanInTheLoop has itself: rename it"
 CARRIED = 20
 """Closed questions, and ids of children, that go over continue-as-new."""
 
@@ -182,16 +186,8 @@ class Human:
             self._open.remove(request.address)
 
 
-class HumanInTheLoop(BaseWorkflow):
-    """Base class of a workflow that asks people: it answers the same updates, signals and queries as a run."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Raise `TypeError` for a name that replaces one of ours: the workflow task would fail where we call it."""
-        super().__init_subclass__(**options)
-        names = [name for name in dir(HumanInTheLoop) if not name.startswith("__")]
-        if taken := [name for name in names if _is_replaced(cls, name)]:
-            way = 'rename it; a handler can keep its name for others: @workflow.signal(name="…")'
-            raise TypeError(f"{cls.__name__} defines {', '.join(taken)}, which HumanInTheLoop uses itself: {way}")
+class _OwnWorkflow(BaseWorkflow):
+    """What Holdfast keeps of a workflow of an author's own."""
 
     def __init__(self) -> None:
         info = workflow.info()
@@ -215,16 +211,73 @@ class HumanInTheLoop(BaseWorkflow):
         )
         return {STATE_MEMO: state, **({PAUSED_MEMO: True} if self.paused else {})}
 
+
+class HumanInTheLoop:
+    """Base class of a workflow that asks people: it answers the same updates, signals and queries as a run.
+
+    The state and the handlers of Holdfast are another object's, so that an author may use every name but those below.
+    """
+
+    _holdfast: _OwnWorkflow
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise `TypeError` for a name, or a handler, that would replace one of ours."""
+        super().__init_subclass__(**options)
+        if replaced := [name for name in vars(HumanInTheLoop) if is_reserved(name) and _is_replaced(cls, name)]:
+            raise TypeError(f"{cls.__name__} defines {', '.join(replaced)}, {RENAME}")
+        ours = [handler.takes for handler in handlers_of(HumanInTheLoop)]
+        for handler in handlers_of(cls):
+            if handler.takes in ours and not is_reserved(handler.method):
+                kind, name = handler.takes
+                raise TypeError(f"{cls.__name__}.{handler.method} takes the {kind} {name!r}, {RENAME}")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Begin with the state of the history before; not in `__init__`, which an author's need not call."""
+        instance = super().__new__(cls)
+        vars(instance)["_holdfast"] = _OwnWorkflow()
+        return instance
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if is_reserved(name):
+            text = f"{type(self).__name__} sets self.{name}, {RENAME}"
+            raise failure("reserved_name", text, self._holdfast.address)
+        super().__setattr__(name, value)
+
+    @property
+    def human(self) -> Human:
+        """The people behind this workflow."""
+        return self._holdfast.human
+
+    @property
+    def usage(self) -> Usage:
+        """What this workflow and the blueprints that it ran have used so far."""
+        return self._holdfast.usage
+
     async def run_human(self, work: Any, *args: Any, name: str) -> Any:
         """Run another `HumanInTheLoop` as a child to its end, and return its result; its id is `<this id>/<name>`.
 
         `work` is its run method, or the workflow's name. Its questions are listed with those of this workflow; it is
         paused and cancelled with it, also after it has continued as new, where Temporal's own call would lose a cancel.
         """
-        await self.until_resumed()
-        address = Address(within(self.address, "child", name))
+        own = self._holdfast
+        await own.until_resumed()
+        address = Address(within(own.address, "child", name))
         start = partial(workflow.start_child_workflow, work, args=args)
-        return await self.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
+        return await own.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
+
+
+for _handler in handlers_of(_OwnWorkflow):
+    setattr(HumanInTheLoop, f"_holdfast_{_handler.method}", _handler.called_on(attrgetter("_holdfast")))
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a name is ours in every class that derives from `HumanInTheLoop`."""
+    return name in ("human", "usage", "run_human") or name.startswith("_holdfast")
+
+
+def carried(instance: HumanInTheLoop) -> JSONObject:
+    """Return what the memo holds of a workflow over continue-as-new; the runner adds it, see `runner.Runner`."""
+    return instance._holdfast.memo()
 
 
 def _is_replaced(cls: type, name: str) -> bool:

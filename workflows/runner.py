@@ -16,7 +16,7 @@ from temporalio.worker import (
 )
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from holdfast.workflows.human import HumanInTheLoop
+from holdfast.workflows.human import HumanInTheLoop, carried
 
 # Of `holdfast`, as `guard.DEPLOYMENT` is a module's global: in a copy that the sandbox imports it is not set.
 # Extensions in Rust (pydantic_core, jsonschema_rs) cannot be imported in the sandbox at all. Measured with blueprint,
@@ -35,7 +35,7 @@ class _Outbound(WorkflowOutboundInterceptor):
         instance = workflow.instance()
         if isinstance(instance, HumanInTheLoop):
             memo = workflow.memo() if input.memo is None else input.memo
-            input = replace(input, memo={**memo, **instance.memo()})
+            input = replace(input, memo={**memo, **carried(instance)})
         super().continue_as_new(input)
 
 
