@@ -1,4 +1,4 @@
-"""The types of JSON values, for every room.
+"""The types of JSON values, and their equality, for every room.
 
 To the type checker a JSON value is anything: it is checked where it enters (`protocol/door.py`, schemas), not where it
 is passed on. Use `object` for a parameter that takes any value and looks into none.
@@ -9,3 +9,20 @@ from typing import Any, TypeAlias
 JSON: TypeAlias = Any
 """Null, a boolean, a number, text, a list or an object."""
 JSONObject: TypeAlias = dict[str, Any]
+
+
+def same(first: object, second: object) -> bool:
+    """Return whether two JSON values are equal; 1 equals 1.0, but true is no number.
+
+    >>> same({"a": [1, None]}, {"a": [1.0, None]}), same(True, 1), same([1], [1, 2])
+    (True, False, False)
+    """
+    if first is second:
+        return True
+    match first, second:
+        case dict(), dict():
+            return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+        case list(), list():
+            return len(first) == len(second) and all(map(same, first, second))
+    # Python has True == 1, and JSON does not.
+    return isinstance(first, bool) == isinstance(second, bool) and bool(first == second)

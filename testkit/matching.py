@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain
 
 CONTAINS, EQUALS = "contains", "equals"
@@ -117,17 +117,3 @@ def _of_objects(expected: PlacedDict, was: JSONObject, at: At) -> Iterator[Diffe
     for key in was:
         if key not in expected:
             yield Difference(at.place, f"{at.path}.{key}", NOTHING, was[key])
-
-
-def same(first: object, second: object) -> bool:
-    """Return whether two JSON values are equal; 1 equals 1.0, but true is no number.
-
-    >>> same({"a": [1, None]}, {"a": [1.0, None]}), same(True, 1), same([1], [1, 2])
-    (True, False, False)
-    """
-    match first, second:
-        case dict(), dict():
-            return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
-        case list(), list():
-            return len(first) == len(second) and all(map(same, first, second))
-    return isinstance(first, bool) == isinstance(second, bool) and bool(first == second)

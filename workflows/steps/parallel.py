@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.protocol.context import Path, changes, keys_of, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted
@@ -125,7 +125,7 @@ def _concat(outputs: JSONObject) -> list[JSON]:
 def _dedupe(outputs: JSONObject) -> list[JSON]:
     kept: list[JSON] = []
     for item in _concat(outputs):
-        if not any(_same(item, other) for other in kept):
+        if not any(same(item, other) for other in kept):
             kept.append(item)
     return kept
 
@@ -133,12 +133,7 @@ def _dedupe(outputs: JSONObject) -> list[JSON]:
 def _majority(outputs: JSONObject) -> JSON:
     """Return the output that most branches gave; of several, the one declared first."""
     values = list(outputs.values())
-    return max(values, key=lambda value: sum(_same(value, other) for other in values))
-
-
-def _same(value: object, other: object) -> bool:
-    """Return whether two values are equal as JSON, where `true` is not 1."""
-    return value == other and isinstance(value, bool) == isinstance(other, bool)
+    return max(values, key=lambda value: sum(same(value, other) for other in values))
 
 
 REDUCERS: dict[str, Callable[[JSONObject], Any]] = {
