@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.reducers import NOT_REDUCED, reduced
 
 
@@ -123,8 +123,11 @@ def changes(before: object, after: object, path: Path = ()) -> dict[Path, JSON]:
 
     >>> changes({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 5}, "d": 3})
     {('a', 'c'): 5}
+    >>> changes({"n": 1}, {"n": True})
+    {('n',): True}
     """
-    if before is after or before == after:
+    # Identity first: forks share what none of them has touched, and to compare it would walk it all.
+    if before is after or (before == after and same(before, after)):
         return {}
     if not isinstance(before, dict) or not isinstance(after, dict):
         return {path: after}
@@ -202,8 +205,8 @@ def joined(
 
 def _check_conflict(strategy: str, name: str, path: Path, value: object, before: Mapping[Path, _Taken]) -> None:
     for other, theirs in before.items():
-        same = other == path and theirs.value == value
-        if strategy == "error_on_conflict" or (strategy == "context_update" and not same):
+        is_equal = other == path and same(theirs.value, value)
+        if strategy == "error_on_conflict" or (strategy == "context_update" and not is_equal):
             raise Conflict(theirs.by, name, ".".join(path))
 
 
