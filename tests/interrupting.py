@@ -333,3 +333,17 @@ def chooses() -> str:
         options = [Option(id="a", label="This"), Option(id="b", label="That")]
         raise Interrupt(Choice(message="Which?", options=options))
     return str(chosen.data)
+
+
+@tool
+def asks_in_other_words() -> list[Any]:
+    """Asks two things at once; once the first is known, it words the second anew."""
+    with level("a"):
+        amount = resumed()
+        first = None if amount.has_data else Interrupt("How much?")
+    with level("b"):
+        reason = resumed()
+        second = None if reason.has_data else Interrupt("And why?" if first else f"Why {amount.data}?")
+    if first or second:
+        raise Interrupt.all([first, second])
+    return [amount.data, reason.data]

@@ -192,7 +192,14 @@ class BaseWorkflow(Arrivals):
     def _details_key(self) -> tuple[Any, ...]:
         """Return the values that the current details are made of, to compare."""
         asked = tuple(
-            (question.id, question.reminders, question.answers_so_far, question.claimed_until, *question.assignees)
+            (
+                question.id,
+                question.digest,  # a tool that runs again may word an open question anew, under the same id
+                question.reminders,
+                question.answers_so_far,
+                question.claimed_until,
+                *question.assignees,
+            )
             for question in self.questions.open
         )
         return asked, self.iteration, tuple(self.children.ids), len(self._refused), self.paused, self.ended

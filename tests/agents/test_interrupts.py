@@ -293,3 +293,17 @@ async def test_a_paused_run_starts_no_call_whose_leave_is_given(house: Harness) 
     assert calls(house.folder, "did") == 0
     await house.runs.resume(run)
     assert await house.output(run) == "did it"
+
+
+async def test_the_current_details_show_a_question_as_it_is_worded_now(house: Harness) -> None:
+    run = await house.start(plain("asks_in_other_words"))
+    first, second = await house.asked(run, 2)
+    await house.answer(run, 900, first)
+    handle = house.client.get_workflow_handle(run)
+
+    async def shown() -> bool:
+        return "Why 900?" in (await handle.query("__temporal_workflow_metadata")).current_details
+
+    await until(shown, "the details")
+    await house.answer(run, "for ink", second)
+    assert await house.output(run) == [900, "for ink"]
