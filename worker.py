@@ -125,6 +125,8 @@ def versioning(settings: WorkerSettings) -> WorkerDeploymentConfig | None:
     return WorkerDeploymentConfig(
         version=WorkerDeploymentVersion(deployment_name=settings.deployment, build_id=settings.build_id),
         use_worker_versioning=True,
+        # Pinned is opt-in: a run that waits for a person reaches no continue-as-new, and without workers of its version
+        # nobody can answer or query it.
         default_versioning_behavior=BEHAVIOURS[settings.versioning],
     )
 
@@ -373,6 +375,7 @@ async def _run(
     # asyncio's own pool has four threads more than the machine has processors: few tools would run at a time.
     asyncio.get_running_loop().set_default_executor(_Threads(settings.max_activities + OTHER_THREADS, "tool"))
     connection = await connect(config, embedded=False)
+    # At the start: one that is not registered fails the first workflow task that sets it, for ever.
     await check_search_attributes(connection.client)
     open_door(config, settings.inbox_key_file)
     warn_of_agents(config)

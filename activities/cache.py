@@ -167,6 +167,8 @@ class SqliteStore:
             self._connection = sqlite3.connect(self._path, timeout=SECONDS)
             self._connection.text_factory = bytes  # damaged text then fails in `_hit`, and not inside sqlite3
             self._connection.execute("PRAGMA journal_mode = WAL")
+            # A crash of the machine may cost the last values, and their steps run again. FULL would wait for the disk
+            # each time.
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.executescript(SCHEMA)
         return self._connection

@@ -94,7 +94,9 @@ class MidCallQuestions:
         # Now: a server's question is handled in a task that knows of no activity.
         info = activity.info()
         self._workflow: WorkflowHandle[object, object] = activity.client().get_workflow_handle(
-            info.workflow_id or "", run_id=info.workflow_run_id
+            # By run id, unlike commands to a child: only this history knows the call, which does not outlast it.
+            info.workflow_id or "",
+            run_id=info.workflow_run_id,
         )
         self._asked = 0
         self.failure: ApplicationError | None = None

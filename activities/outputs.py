@@ -38,6 +38,8 @@ def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
     A model that calls `final_result` beside other tools has not seen their results yet. Such a reply has no output, and
     keeps all calls: each must get exactly one result in the conversation.
     """
+    # Checked here, as pydantic-ai is no help: its StructuredDict and Tool.from_schema send a schema, and let any value
+    # pass.
     if schema is None or reply.finish != "finished":
         return reply
     results = [call for call in reply.tool_calls if call.name == FINAL_RESULT]

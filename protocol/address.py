@@ -106,4 +106,5 @@ def _escape(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
+    # The sign of the escapes comes last here, and first above: else "%253B", an escaped "%3B", would become ";".
     return text.replace("%3B", ";").replace("%3A", ":").replace("%25", "%")

@@ -69,6 +69,8 @@ def read_json(data: bytes, limit: SizeLimit | None) -> JSON:
     if limit is not None:
         check_bytes(len(data), limit)
     try:
+        # Python's parser: pydantic's keeps the last of repeated keys in silence. 1e999 is read as infinity;
+        # `check_value` finds it.
         return json.loads(data.decode(), parse_constant=_not_finite, object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise Refusal("invalid_answer", f"this is not UTF-8 text (byte {error.start}); send JSON in UTF-8") from None

@@ -28,6 +28,8 @@ Proof = Literal["person", "link", "client", "assistant", "service"]
 a person's answer through an assistant; a token of a program, which is nobody who could consent."""
 UNPROVED = "nothing"
 """In place of a proof, for a command without a token."""
+# Whoever holds a key can write any name into a token, and so claim to be the inbox. Only a key of a place where people
+# sign in says who somebody is.
 PROOFS: Mapping[Role, frozenset[Proof]] = {
     "person": frozenset(("person", "link", "client", "assistant", "service")),
     "client": frozenset(("client", "assistant", "service")),

@@ -197,6 +197,7 @@ def awaited(asked: Iterable[People]) -> list[str]:
     (['anyone', 'user:ana', 'user:bob'], [], ['many'])
     """
     names = sorted({name for people in asked for name in people.assignees or [ANYONE]})
+    # Seen: 80 assignees made 2,401 bytes, and the server terminated the run.
     short = all(len(name.encode()) <= LONGEST_AWAITED for name in names)
     fits = short and len(names) <= MOST_AWAITED and len(json.dumps(names)) <= LONGEST_TOGETHER
     return names if fits else [MANY]

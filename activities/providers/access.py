@@ -76,6 +76,7 @@ def _compatible(name: str, alias: ModelAlias, key: str | None, ours: bool) -> Pr
     key = key or (os.environ.get("OPENAI_API_KEY") if ours else None)
     # Imported only here: it needs a package that the worker may lack.
     service = importlib.import_module("pydantic_ai.providers.openai_compatible").OpenAICompatibleProvider
+    # Not "openai:", which means the Responses API by now: compatible servers have the chat completions only.
     return infer_model(f"openai-chat:{model}", provider_factory=lambda _: service(_SERVICE, base_url=url, api_key=key))
 
 

@@ -115,6 +115,8 @@ def reply_of(response: ModelResponse, tools: Sequence[str] = ()) -> ModelReply:
             requests=1,
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
+            # In the activity: the prices come with the library, and a replay under another version would spend
+            # otherwise.
             cost_usd=_cost(response),
         ),
         raw=raw,

@@ -30,6 +30,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.registry import wrong
 
+# For the others (key, name, quota, filter, a conversation that is too long) the next attempt would end the same way.
 TRIED_AGAIN = ("model_rate_limited", "model_timeout", "model_unavailable", "model_error")
 LONGEST_WAIT = timedelta(minutes=10)
 

@@ -21,6 +21,7 @@ class AwaitedEvent(Asked):
     for_people: ClassVar[bool] = False
     name: str
     key: str
+    # An alias, as a field called `schema` would replace a method of pydantic's models.
     payload: JSONObject = Field({}, alias="schema")
     """JSON Schema of the payload."""
 

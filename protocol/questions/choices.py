@@ -67,6 +67,7 @@ class OptionsAsked(Asked):
         return chosen
 
     def _selection(self, content: object, path: str) -> str:
+        # `type`, as True is an instance of int.
         if self.by_index and type(content) is int and 0 <= content < len(self.options):
             named = self._option(str(content))  # an option that is called "2" comes before the one at index 2
             return self.options[content].id if named is None else named.id
@@ -81,6 +82,8 @@ class OptionsAsked(Asked):
         """Return the option with this id or label: an exact match first, then one that ignores case and outer space."""
         for normalize in (str, _folded):
             for option in self.options:
+                # Compared as it was sent, and never escaped before it is shown: in a peer nobody could choose "Don't"
+                # any more.
                 if normalize(text) in (normalize(option.id), normalize(option.label)):
                     return option
         return None

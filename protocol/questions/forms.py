@@ -145,6 +145,7 @@ def json_type(value: object) -> str:
     >>> json_type({}), json_type(1.5), json_type(True), json_type(None)
     ('object', 'number', 'boolean', 'null')
     """
+    # Booleans first: True is an instance of int.
     for type_, name in ((bool, "boolean"), (int | float, "number"), (str, "string"), (list, "array"), (dict, "object")):
         if isinstance(value, type_):
             return name
