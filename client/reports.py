@@ -13,14 +13,11 @@ from holdfast.blueprint.kinds import kind_named
 from holdfast.client.runs import Runs
 from holdfast.client.states import Done, Listed, Outcome, RunState, Waiting
 from holdfast.client.trace import Span
-from holdfast.client.tree import UnknownRun
+from holdfast.client.tree import CLOSED, UnknownRun
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
-
-ENDED = ("completed", "failed", "cancelled")
-
 
 class RunRow(TypedDict):
     """A run in a list, as `runs --json` has it."""
@@ -166,7 +163,7 @@ async def report_of(runs: Runs, run: str, last: int | None = 100) -> RunReport:
 async def _outcome_so_far(runs: Runs, state: RunState) -> Outcome:
     """Return the outcome so far, with the current context if the outcome itself carries none (as of a failed run)."""
     context = await runs.context(state)
-    ended = await runs.result(state.run) if state.status in ENDED else Outcome(state.run, state.status)
+    ended = await runs.result(state.run) if state.status in CLOSED else Outcome(state.run, state.status)
     return replace(ended, context=context if ended.context is None else ended.context)
 
 

@@ -48,7 +48,7 @@ from holdfast.client.starting import check_start, new_run_id, start_pipeline
 from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, as_ended, status_of
 from holdfast.client.stopping import Family, Left
 from holdfast.client.trace import Span, trace_of
-from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
 from holdfast.client.workers import Busy, NoWorker, check_hold
 from holdfast.protocol.address import Address, name_at, parts, root
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
@@ -627,7 +627,7 @@ class Runs:
 
     async def context(self, state: RunState) -> JSONObject:
         """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
-        end = await self._end(state.run) if state.status in STATUSES.values() else None
+        end = await self._end(state.run) if state.status in CLOSED else None
         if end is not None and (end.context is not None or end.view is None):
             return end.context or {}
         return await current_context(self.tree, state)

@@ -78,7 +78,7 @@ class RunState:
     @property
     def found(self) -> OpenQuestions:
         """Return the open questions, for `Runs.answer`."""
-        return OpenQuestions(self.run, self.questions, self.status in STATUSES.values(), events=self.events)
+        return OpenQuestions(self.run, self.questions, self.status in CLOSED, events=self.events)
 
     @property
     def is_paused(self) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.kinds import kind_named
+from holdfast.client.tree import CLOSED
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
     AgentTold,
@@ -36,8 +37,6 @@ from holdfast.protocol.events import (
     ToolReturned,
     UnknownEvent,
 )
-
-CLOSED = ("completed", "failed", "cancelled")
 
 
 class SpanError(NamedTuple):

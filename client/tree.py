@@ -31,6 +31,8 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import VIEW, WorkflowView
 
 Result = TypeVar("Result")
+CLOSED = ("completed", "failed", "cancelled")
+"""The statuses of a run, a workflow or a step that has ended."""
 
 # Without a worker the server fails a query only after 29 s. A busy worker may exceed this limit, too: see `workers.py`.
 QUERY_LIMIT = timedelta(seconds=3)
@@ -270,9 +272,6 @@ def events_of(views: Sequence[WorkflowView]) -> list[Question]:
     """Return the events that these workflows wait for, sorted by address."""
     events = [event for view in views if view.status not in CLOSED for event in view.events]
     return sorted(events, key=lambda event: (in_order(event.address), event.id))
-
-
-CLOSED = ("completed", "failed", "cancelled")
 
 
 def rests(views: Sequence[WorkflowView]) -> bool:

@@ -21,6 +21,7 @@ from holdfast.client.reading import read_entries
 from holdfast.client.render import closing_text, console, place, progress
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
+from holdfast.client.tree import CLOSED
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.events import Event, QuestionClosed
@@ -125,7 +126,7 @@ class Attendance:
             self.out.print(line)
         paused = self.state.status == "paused"
         self._notice_once(f"paused; resume it with: holdfast resume {self.run}" if paused else "")
-        return self.state.status in STATUSES.values()
+        return self.state.status in CLOSED
 
     async def _new_events(self, state: RunState) -> list[Event]:
         """Return the events since the last poll; they are queried only if a view's offset has moved."""

@@ -39,8 +39,9 @@ from holdfast.client.render import (
     usage_text,
     waiting_text,
 )
-from holdfast.client.reports import ENDED, RunReport, done_before, outcome_json, report_of, run_row
+from holdfast.client.reports import RunReport, done_before, outcome_json, report_of, run_row
 from holdfast.client.runs import Runs
+from holdfast.client.tree import CLOSED
 
 app = typer.Typer(rich_markup_mode=None)
 NO_EVENT = "-1"
@@ -165,7 +166,7 @@ def _print_report(report: RunReport, every: bool) -> None:
         out.print(usage_text(state.usage))
     if state.status == "completed":
         out.print(f"result  {shown(report.outcome.output)}")
-    elif state.status in ENDED:
+    elif state.status in CLOSED:
         out.print(failure_text(state.run, state.status, report.outcome.error), style="red")
 
 
@@ -190,7 +191,7 @@ async def _result(run: str, wait: bool, as_json: bool) -> int:
     session = await open_session()
     run = await session.runs.resolve(run)
     outcome = await session.runs.result(run) if wait else await session.runs.outcome(run)
-    if outcome.status in ENDED:
+    if outcome.status in CLOSED:
         return print_outcome(outcome, as_json, await done_before(session.runs, outcome))
     if as_json:
         print_json(outcome_json(outcome))

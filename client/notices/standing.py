@@ -13,8 +13,8 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.record.entries import CHANGED, ENDED, Recorded
 from holdfast.client.record.store import RecordStore
 from holdfast.client.record.tables import ENTRIES
+from holdfast.protocol.events import CLOSING_TYPES
 
-CLOSING = ("question.answered", "question.declined", "question.expired", "question.cancelled")
 KEPT = ("id", "kind", "message")
 """Fields of a question that its first event has, too."""
 
@@ -57,7 +57,7 @@ def is_open(store: RecordStore, first_run: str, workflow: str, question: str) ->
     of_run = select(ENTRIES.c.id).where(ENTRIES.c.first_run == first_run)
     of_question = of_run.where(ENTRIES.c.workflow == workflow, ENTRIES.c.question == question)
     # Two queries, each with an index of its own: a run may have very many entries.
-    ends = union_all(of_question.where(ENTRIES.c.type.in_(CLOSING)), of_run.where(ENTRIES.c.type == ENDED))
+    ends = union_all(of_question.where(ENTRIES.c.type.in_(CLOSING_TYPES)), of_run.where(ENTRIES.c.type == ENDED))
     with store.engine.connect() as connection:
         return connection.execute(ends.limit(1)).first() is None
 
