@@ -47,10 +47,11 @@ from holdfast.activities import (
 from holdfast.client.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
 from holdfast.client.config.logs import configure_logging
 from holdfast.client.config.sections import MOST_PROCESSES
-from holdfast.client.connection import Connection, ServerUnreachable, check_search_attributes, connect, payload_place
+from holdfast.client.connection import Connection, check_search_attributes, connect, payload_place
 from holdfast.client.embedded.inbox_key import inbox_key
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.encryption import keep_content_out_of_logs, key_ring
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.health import (
     READY,
     HttpReply,

@@ -28,7 +28,7 @@ from temporalio.worker import Worker
 from benchmarks.agent_by_hand import AgentByHand, look_up, request_model
 from benchmarks.ground import server
 from holdfast.blueprint import loads
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 
 AGENTS = 100

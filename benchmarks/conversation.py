@@ -25,7 +25,7 @@ from temporalio.worker import Worker
 from benchmarks.ground import server
 from holdfast.activities import all_activities, tool
 from holdfast.blueprint import loads
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.payloads import THRESHOLD
 from holdfast.client.payloads.directory import PayloadDirectory
 from holdfast.client.payloads.driver import PieceDriver

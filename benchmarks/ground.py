@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint import Blueprint, loads
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.protocol.runs import VIEW, WorkflowView
 from tests.conftest import ATTRIBUTES

@@ -23,6 +23,7 @@ from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
+from holdfast.client.history import first_event
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
 from holdfast.client.replies import (
@@ -573,9 +574,8 @@ _SECRETS = [name for name, kind in ASK_KINDS.items() if kind.hidden]
 
 async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
     """Return whether the input of the workflow contains `ask: secret` anywhere."""
-    handle = tree.client.get_workflow_handle(workflow)
     try:
-        first = await anext(handle.fetch_history_events(page_size=1))
+        first = await first_event(tree.client, workflow)
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
             return False  # the signal fails with the message for that

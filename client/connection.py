@@ -19,12 +19,12 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import embedded as local
-from holdfast.client.attributes import ATTRIBUTE_KEYS, missing_search_attributes, register_search_attributes
 from holdfast.client.config import Config, ConfigError, load_config
 from holdfast.client.converters import DATA_CONVERTER, encrypting
-from holdfast.client.embedded import ServerUnreachable
 from holdfast.client.embedded.server import NAMESPACE, find_server
 from holdfast.client.encryption import KeyRing, key_ring
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.namespace import missing_search_attributes, register_search_attributes
 from holdfast.client.payloads import directory, folder_of, storage
 from holdfast.client.temporal_profile import (
     ADDRESS,
@@ -35,23 +35,6 @@ from holdfast.client.temporal_profile import (
     tls_of,
 )
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
-
-__all__ = [
-    "ATTRIBUTE_KEYS",
-    "DATA_CONVERTER",
-    "Connection",
-    "ServerUnreachable",
-    "check_namespace",
-    "check_search_attributes",
-    "connect",
-    "connect_if_running",
-    "converter",
-    "ensure_search_attributes",
-    "missing_search_attributes",
-    "names_server",
-    "payload_place",
-    "registering",
-]
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 
 from holdfast.client.config import Config, ConfigError
 from holdfast.client.config.sections import EncryptionKeySection
-from holdfast.client.embedded.home import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.sealing import (
     NONCE_BYTES,
     TAG_BYTES,

@@ -17,6 +17,10 @@ from temporalio.exceptions import (
 from holdfast.protocol.runs import Failure
 
 
+class ServerUnreachable(Exception):
+    """The server or its worker cannot be reached; the message names address or place, reason and way out."""
+
+
 class RunExists(ValueError):
     """A run id that is taken."""
 

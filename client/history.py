@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from temporalio.api.common.v1 import Payloads, WorkflowExecution
+from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.errors import BadInput
+from holdfast.client.workers import last_events
 from holdfast.protocol.answers import Answers, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
@@ -36,16 +36,10 @@ def ending_reason(command: str, by: str | None) -> str:
 
 async def ended_by(client: Client, workflow: str, run_id: str | None) -> str | None:
     """Return the person who cancelled or terminated a workflow, as Temporal has it; None if it names none."""
-    request = GetWorkflowExecutionHistoryReverseRequest(
-        namespace=client.namespace,
-        execution=WorkflowExecution(workflow_id=workflow, run_id=run_id or ""),
-        maximum_page_size=_EVENTS_READ,
-    )
-    reply = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
     reasons = [
         event.workflow_execution_cancel_requested_event_attributes.cause
         or event.workflow_execution_terminated_event_attributes.reason
-        for event in reversed(reply.history.events)
+        for event in reversed(await last_events(client, workflow, run_id, _EVENTS_READ))
     ]
     people = [person for reason in reasons for _, by, person in [reason.partition(BY)] if by]
     return people[0] if people else None
@@ -127,7 +121,7 @@ async def started_blueprint(client: Client, run: str, temporal_run: str) -> Star
 
     Raises `RPCError` if Temporal does not have the run, and `ServerUnreachable` if its payloads cannot be read.
     """
-    first = await anext(client.get_workflow_handle(run, run_id=temporal_run).fetch_history_events(page_size=1))
+    first = await first_event(client, run, temporal_run)
     started = first.workflow_execution_started_event_attributes
     if started.workflow_type.name != PIPELINE_WORKFLOW:
         return None
@@ -151,9 +145,13 @@ async def input_of(client: Client, run: str) -> PipelineState:
 
 async def _arguments(client: Client, run: str, types: list[type]) -> list[Any]:
     """Return as many of the arguments that a run was started with as there are types."""
-    first = await anext(client.get_workflow_handle(run).fetch_history_events(page_size=1))
-    payloads = first.workflow_execution_started_event_attributes.input.payloads
+    payloads = (await first_event(client, run)).workflow_execution_started_event_attributes.input.payloads
     return await client.data_converter.decode(payloads[: len(types)], types)
+
+
+async def first_event(client: Client, workflow: str, run_id: str | None = None) -> HistoryEvent:
+    """Return the first event of a history, which holds what the workflow was started with. Raises `RPCError`."""
+    return await anext(client.get_workflow_handle(workflow, run_id=run_id).fetch_history_events(page_size=1))
 
 
 async def answers_given(client: Client, run: str) -> list[AnswerRecord]:

@@ -12,6 +12,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import Ambiguous, BadCursor
+from holdfast.client.namespace import quoted
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.incoming import label_of
@@ -370,8 +371,3 @@ def _stamp(time: datetime) -> str:
     if up.microsecond // 1000 % 10 == 0:
         up += timedelta(milliseconds=1)
     return up.isoformat(timespec="milliseconds")
-
-
-def quoted(text: str) -> str:
-    """Escape text for the quotes of a visibility query."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")

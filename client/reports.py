@@ -19,6 +19,7 @@ from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
 
+
 class RunRow(TypedDict):
     """A run in a list, as `runs --json` has it."""
 

@@ -12,10 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -28,8 +26,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.blueprint.amounts import counted
 from holdfast.client.converters import failure_text
 from holdfast.client.history import ending_reason
+from holdfast.client.namespace import quoted
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
-from holdfast.client.workers import NoWorker
+from holdfast.client.workers import NoWorker, last_events
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -87,7 +86,7 @@ class Family:
 
     async def _listed(self) -> AsyncIterator[str]:
         """Yield the ids that visibility lists, which lags behind."""
-        name = self.run.replace("\\", "\\\\").replace("'", "\\'")
+        name = quoted(self.run)
         below = f"(RootWorkflowId = '{name}' OR WorkflowId STARTS_WITH '{name}/') AND ExecutionStatus = 'Running'"
         async for execution in self.client.list_workflows(below):
             yield execution.id
@@ -217,7 +216,7 @@ class Family:
         return await at_once(self._reason, list(running))
 
     async def _reason(self, workflow: WorkflowExecutionDescription) -> Left:
-        events = await self._last_events(workflow)
+        events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         description = workflow.raw_description
         pending = [activity for activity in description.pending_activities if activity.state in _AT_WORK]
         names = await self._summaries(events)
@@ -230,15 +229,6 @@ class Family:
             return Left(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
         children = len(description.pending_children)
         return Left(workflow.id, f"waits for {counted(children, 'child workflow')}" if children else "is running")
-
-    async def _last_events(self, workflow: WorkflowExecutionDescription) -> list[HistoryEvent]:
-        request = GetWorkflowExecutionHistoryReverseRequest(
-            namespace=self.client.namespace,
-            execution=WorkflowExecution(workflow_id=workflow.id, run_id=workflow.run_id),
-            maximum_page_size=EVENTS_READ,
-        )
-        response = await self.client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
-        return list(response.history.events)
 
     async def _failure(self, events: Iterable[HistoryEvent]) -> str:
         """Return the message of the last failed workflow task; events come newest first."""

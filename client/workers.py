@@ -13,6 +13,7 @@ from typing import NamedTuple
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion
 from temporalio.api.enums.v1 import TaskQueueType, VersioningBehavior, WorkerVersioningMode
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -24,7 +25,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.converters import failure_text
-from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 from holdfast.protocol.runs import HOLD_MARK
 
 ALIVE_SECONDS = 10.0
@@ -143,6 +144,11 @@ async def pollers(client: Client, task_queue: str) -> DescribeTaskQueueResponse:
     )
 
 
+def fresh_pollers(reply: DescribeTaskQueueResponse) -> list[PollerInfo]:
+    """Return the pollers that have polled lately: the server remembers for minutes those that have gone."""
+    return [poller for poller in reply.pollers if (_seconds_since([poller]) or 0.0) <= GONE_SECONDS]
+
+
 async def last_poll(client: Client, task_queue: str) -> float | None:
     """Return how many seconds ago a worker polled; None if the server knows of none."""
     return _seconds_since((await pollers(client, task_queue)).pollers)
@@ -179,7 +185,7 @@ def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pinned: Versi
         reply: What the server knows of it.
         pinned: The version whose workers alone get the work; None: those of the current version, or the ramping one.
     """
-    fresh = [poller for poller in reply.pollers if (_seconds_since([poller]) or 0.0) <= GONE_SECONDS]
+    fresh = fresh_pollers(reply)
     if not fresh:
         return NoWorker(task_queue)
     running, routing = list(dict.fromkeys(map(_version_of, fresh))), reply.versioning_info
@@ -224,15 +230,20 @@ def _pinned_to(described: WorkflowExecutionDescription) -> Version | None:
     return _named(info.deployment_version) if is_pinned else None
 
 
-async def _task_failure(client: Client, workflow: str, run_id: str | None) -> str | None:
-    """Return the message of the last failed workflow task; only the first attempt of each is in the history."""
+async def last_events(client: Client, workflow: str, run_id: str | None, most: int) -> Sequence[HistoryEvent]:
+    """Return the last events of a workflow's history, the newest first, which needs no worker."""
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.namespace,
         execution=WorkflowExecution(workflow_id=workflow, run_id=run_id or ""),
-        maximum_page_size=RECENT_EVENTS,
+        maximum_page_size=most,
     )
     reply = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
-    for event in reply.history.events:
+    return reply.history.events
+
+
+async def _task_failure(client: Client, workflow: str, run_id: str | None) -> str | None:
+    """Return the message of the last failed workflow task; only the first attempt of each is in the history."""
+    for event in await last_events(client, workflow, run_id, RECENT_EVENTS):
         if event.HasField("workflow_task_failed_event_attributes"):
             return await failure_text(client.data_converter, event.workflow_task_failed_event_attributes.failure)
         if event.HasField("workflow_task_completed_event_attributes"):

@@ -22,9 +22,10 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker, Workf
 from holdfast.activities import McpServers
 from holdfast.client.answering import Answering
 from holdfast.client.config import Config, SecretsSection
-from holdfast.client.connection import ATTRIBUTE_KEYS, converter
-from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.connection import converter
 from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.namespace import ATTRIBUTE_KEYS
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
 from holdfast.protocol.guard import Key

@@ -27,8 +27,9 @@ from holdfast.activities import all_activities
 from holdfast.blueprint import Blueprint, loads
 from holdfast.client import tree
 from holdfast.client.answering import Answering
-from holdfast.client.connection import ATTRIBUTE_KEYS, DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.history import _children
+from holdfast.client.namespace import ATTRIBUTE_KEYS
 from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Answer, Receipt, Refusal

@@ -17,7 +17,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import OPTIONS, temporal_binary
 
 HOST = "127.0.0.1"

@@ -14,7 +14,7 @@ from temporalio.worker import Replayer, Worker
 
 from examples.invitations.workflow import Invitations
 from holdfast import HumanInTheLoop
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.workflows import RUNNER

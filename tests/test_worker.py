@@ -17,11 +17,12 @@ from temporalio.common import VersioningBehavior
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint.load import loads
-from holdfast.client.attributes import ATTRIBUTES
 from holdfast.client.config import ConfigError, WorkerVariables
-from holdfast.client.connection import DATA_CONVERTER, ensure_search_attributes
+from holdfast.client.connection import ensure_search_attributes
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
+from holdfast.client.namespace import ATTRIBUTES
 from holdfast.client.probe import find_problem
 from holdfast.client.runs import Runs
 from holdfast.worker import main, versioning

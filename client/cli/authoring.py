@@ -27,7 +27,7 @@ from holdfast.client.cli.sarif import sarif_log
 from holdfast.client.config import Config, ConfigError, load_config
 from holdfast.client.connection import connect as connected
 from holdfast.client.connection import names_server
-from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.lookup import Checked, look_up, look_up_here
 
 app = typer.Typer(rich_markup_mode=None)

@@ -14,8 +14,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.cli.output import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, print_json, say
 from holdfast.client.config import ConfigError
-from holdfast.client.embedded import ServerUnreachable
-from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RecordError, RunExists
+from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RecordError, RunExists, ServerUnreachable
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing

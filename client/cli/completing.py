@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from holdfast.client.cli.command import quiet_core
 from holdfast.client.config import ConfigError, load_config
 from holdfast.client.connection import connect_if_running
-from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.listing import runs_beginning
 from holdfast.client.render import asker, preview
 from holdfast.client.runs import Runs

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from google.protobuf.duration_pb2 import Duration
-from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -22,14 +19,9 @@ from holdfast.client.cli.output import DONE, print_json, say
 from holdfast.client.cli.session import open_session
 from holdfast.client.config import load_config
 from holdfast.client.config.sections import MOST_PROCESSES
-from holdfast.client.connection import (
-    ensure_search_attributes,
-    missing_search_attributes,
-    payload_place,
-    registering,
-)
-from holdfast.client.embedded.server import RETENTION
+from holdfast.client.connection import ensure_search_attributes, payload_place, registering
 from holdfast.client.embedded.worker import WORKER
+from holdfast.client.namespace import RETENTION, extend_retention, missing_search_attributes, retention_of
 from holdfast.client.payloads import folder_of
 from holdfast.client.payloads.collection import StoredAmount, clear
 from holdfast.client.reading import BadUsage, person
@@ -140,16 +132,10 @@ async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
     """Raise the namespace's retention if that is permitted; return its days now, and the reason if it was not."""
     days: int | None = None
     try:
-        request = DescribeNamespaceRequest(namespace=client.namespace)
-        described = await client.workflow_service.describe_namespace(request, retry=True)
-        days = described.config.workflow_execution_retention_ttl.ToTimedelta().days
+        days = (await retention_of(client, client.namespace)).days
         if days >= RETENTION.days:
             return days, None
-        ttl = Duration()
-        ttl.FromTimedelta(RETENTION)
-        config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
-        change = UpdateNamespaceRequest(namespace=client.namespace, config=config)
-        await client.workflow_service.update_namespace(change, retry=True)
+        await extend_retention(client, client.namespace)
     except RPCError as error:
         if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
             raise

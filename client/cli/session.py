@@ -15,9 +15,10 @@ from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_rec
 from holdfast.client.cli.output import say
 from holdfast.client.config import Config, WorkerVariables, load_config
 from holdfast.client.connection import Connection, connect
-from holdfast.client.embedded import ServerUnreachable, ensure_inbox
+from holdfast.client.embedded import ensure_inbox
 from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.client.encryption import key_ring
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper

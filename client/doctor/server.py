@@ -11,15 +11,10 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import counted
 from holdfast.client.config import Config, ConfigError
-from holdfast.client.connection import (
-    ServerUnreachable,
-    check_namespace,
-    connect_if_running,
-    missing_search_attributes,
-    names_server,
-)
+from holdfast.client.connection import check_namespace, connect_if_running, names_server
 from holdfast.client.doctor.findings import Finding, fault_of
-from holdfast.client.embedded.server import RETENTION
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.namespace import RETENTION, missing_search_attributes
 
 SETUP = "Run: holdfast setup"
 

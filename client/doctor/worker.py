@@ -13,6 +13,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError, FailureError, TimeoutError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.blueprint.people import GROUP
 from holdfast.client.config import Config, ConfigError
 from holdfast.client.doctor.findings import Finding, fault_of
 from holdfast.client.doctor.server import Deployment
@@ -20,7 +21,7 @@ from holdfast.client.encryption import NotDecrypted
 from holdfast.client.lookup import Unchecked, look_up_names
 from holdfast.client.payloads import PayloadsUnreachable
 from holdfast.client.secrets import SecretDirectory, keeper
-from holdfast.client.workers import GONE_SECONDS, NoWorker, current_version, pollers, why_no_work
+from holdfast.client.workers import NoWorker, current_version, fresh_pollers, pollers, why_no_work
 from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, proof_of
 from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import Wanted
@@ -31,7 +32,6 @@ SECONDS = 15.0
 """The time for a worker to take and do the check: one that is idle needs milliseconds."""
 CLOCK = timedelta(seconds=5)
 """The difference of clocks that is told: tokens and deadlines count seconds."""
-GROUP = "group:"
 SAME_KEYS = "Give all processes the same [encryption] keys, with the same values, and start them again."
 
 
@@ -55,11 +55,7 @@ def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:
 
 def _describe(queue: str, reply: DescribeTaskQueueResponse) -> list[Finding]:
     """Return who polls the queue, and under which versions."""
-    now = datetime.now(UTC)
-    fresh = [
-        poller for poller in reply.pollers
-        if (now - poller.last_access_time.ToDatetime(UTC)).total_seconds() <= GONE_SECONDS
-    ]  # fmt: skip
+    fresh = fresh_pollers(reply)
     findings = [Finding("worker", "ok", f"{len(fresh)} on task queue '{queue}'")]
     if any(poller.identity.endswith(HOLD_MARK) for poller in fresh):
         remedy = "Start it without [worker] hold and HOLDFAST_HOLD once runs may go on."

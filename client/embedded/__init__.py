@@ -20,10 +20,11 @@ from temporalio.client import Client
 from holdfast.client.config import Config
 from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded import inbox
-from holdfast.client.embedded.home import ServerUnreachable, home_above, locked
+from holdfast.client.embedded.home import home_above, locked
 from holdfast.client.embedded.processes import stop
 from holdfast.client.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
 from holdfast.client.embedded.worker import ensure_worker, find_workers, grace
+from holdfast.client.errors import ServerUnreachable
 
 __all__ = ["Embedded", "ServerUnreachable", "down", "ensure", "ensure_inbox", "foreground"]
 

@@ -18,16 +18,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from holdfast.client.errors import ServerUnreachable
+
 if sys.platform != "win32":
     import fcntl
 
 PATIENCE = 100.0
 """Seconds to wait for another command: longer than a server and a worker may take to start."""
 LARGEST_LOG = 5_000_000
-
-
-class ServerUnreachable(Exception):
-    """The server or its worker cannot be reached; the message names address or place, reason and way out."""
 
 
 class State(BaseModel):

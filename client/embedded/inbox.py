@@ -17,10 +17,11 @@ from pathlib import Path
 
 from holdfast.client.config import Config
 from holdfast.client.embedded import home as state_folder
-from holdfast.client.embedded.home import ServerUnreachable, begin
+from holdfast.client.embedded.home import begin
 from holdfast.client.embedded.processes import commands, mark, spawn, stop
 from holdfast.client.embedded.server import HOST, PORTS, Server
 from holdfast.client.embedded.worker import ROOT, digest_of_files, environment_of, key_digests
+from holdfast.client.errors import ServerUnreachable
 
 SERVE = ("-P", "-m", "holdfast.client", "serve")
 """Arguments of `python` for an inbox; options follow."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from holdfast.client.embedded.home import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 
 TICK = 0.02
 """Seconds between two polls."""

@@ -11,27 +11,22 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
-from google.protobuf.duration_pb2 import Duration
-from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from holdfast.client.attributes import register_search_attributes
 from holdfast.client.embedded import home as state_folder
-from holdfast.client.embedded.home import ServerUnreachable, begin, claim, tail
+from holdfast.client.embedded.home import begin, claim, tail
 from holdfast.client.embedded.processes import TICK, commands, ending, mark, spawn
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.namespace import RETENTION, extend_retention, register_search_attributes, retention_of
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
 
 HOST = "127.0.0.1"
 NAMESPACE = "default"
 PORTS = range(20000, 32000)
 """Below the range that kernels use for outgoing connections, so that a remembered port stays free."""
-# `start-dev` keeps closed runs for 24 hours: a loop that has ended would vanish while its parent still waits.
-RETENTION = timedelta(days=90)
 START_PATIENCE = 20.0
 """Seconds a server may take to start."""
 REPLY_PATIENCE = 8.0
@@ -144,14 +139,8 @@ async def _serving(address: str) -> Client | None:
 
 async def _is_set_up(client: Client) -> bool:
     """Return whether runs can start; also sets the namespace's retention and attributes."""
-    space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=NAMESPACE), retry=True)
-    if space.config.workflow_execution_retention_ttl.ToTimedelta() < RETENTION:
-        ttl = Duration()
-        ttl.FromTimedelta(RETENTION)
-        config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
-        await client.workflow_service.update_namespace(
-            UpdateNamespaceRequest(namespace=NAMESPACE, config=config), retry=True
-        )
+    if await retention_of(client, NAMESPACE) < RETENTION:
+        await extend_retention(client, NAMESPACE)
     # `start-dev` registers attributes only as it makes a namespace: not those that are new since then.
     return not await register_search_attributes(client, NAMESPACE)
 

@@ -13,17 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
 from holdfast.client.config import Config, WorkerVariables
 from holdfast.client.embedded import home as state_folder
-from holdfast.client.embedded.home import ServerUnreachable, begin, tail
+from holdfast.client.embedded.home import begin, tail
 from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.client.embedded.processes import TICK, commands, ending, mark, spawn, stop
 from holdfast.client.embedded.server import NAMESPACE, Server, clean_environment
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.workers import pollers
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ("-P", "-m", "holdfast.worker")
@@ -87,13 +86,7 @@ async def _wait_for_poller(process: subprocess.Popen[bytes], client: Client, con
 
 
 async def _polls(client: Client, queue: str, pid: int) -> bool:
-    request = DescribeTaskQueueRequest(
-        namespace=NAMESPACE,
-        task_queue=TaskQueue(name=queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    reply = await client.workflow_service.describe_task_queue(request, retry=True)
-    return any(poller.identity.startswith(f"{pid}@") for poller in reply.pollers)
+    return any(poller.identity.startswith(f"{pid}@") for poller in (await pollers(client, queue)).pollers)
 
 
 def _environment(config: Config, server: Server) -> dict[str, str]:

@@ -27,8 +27,15 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.config import Config
-from holdfast.client.embedded import ServerUnreachable
-from holdfast.client.errors import Ambiguous, BadCursor, BadInput, NothingSent, RecordError, RunExists
+from holdfast.client.errors import (
+    Ambiguous,
+    BadCursor,
+    BadInput,
+    NothingSent,
+    RecordError,
+    RunExists,
+    ServerUnreachable,
+)
 from holdfast.client.mcp.asking import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.client.mcp.tools import (
     TOOLS,

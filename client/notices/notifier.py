@@ -161,7 +161,7 @@ class Notifier:
             return []
         then, current = standing_of(self.store, entry)
         # A question from before there was a notifier is told of to those who are asked now.
-        question = current.question if is_old else then.question
+        question = current if is_old else then
         content = {**entry.content, "question": question}
         if is_old:
             content["data"] = {**entry.data, "assignees": None}

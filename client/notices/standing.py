@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Row, select, union_all
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.client.record.entries import CHANGED, ENDED, Recorded
+from holdfast.client.record.entries import ASKED, CHANGED, ENDED, Recorded
 from holdfast.client.record.store import RecordStore
 from holdfast.client.record.tables import ENTRIES
-from holdfast.protocol.events import CLOSING_TYPES
+from holdfast.protocol.events import CLOSING_TYPES, QuestionAccepted, QuestionDelegated
 
 KEPT = ("id", "kind", "message")
 """Fields of a question that its first event has, too."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A question at a time."""
-
-    question: JSONObject
-
-    def after(self, type_: str, content: JSONObject) -> Standing:
-        """Return the question after one more entry of the record."""
-        data = content.get("data", {})
-        question = {**self.question, **(content.get("question") or {})}
-        if isinstance(data.get("assignees"), list):
-            question["assignees"] = data["assignees"]
-        if type_ == "question.accepted" and data.get("by"):
-            question["accepted_by"] = [*question.get("accepted_by", []), data["by"]]
-        if type_ == "question.delegated" and data.get("by"):
-            question["delegations"] = {**question.get("delegations", {}), data["by"]: data.get("to")}
-        return replace(self, question=question)
-
-
-def standing_of(store: RecordStore, entry: Recorded) -> tuple[Standing, Standing]:
+def standing_of(store: RecordStore, entry: Recorded) -> tuple[JSONObject, JSONObject]:
     """Return the question of an entry: as it was with this entry, and as it is now. Blocks.
 
     Where its form was not seen, as it was closed before it could be read, it has what its first event says.
@@ -74,13 +54,25 @@ def _rows(store: RecordStore, entry: Recorded) -> Sequence[Row[*tuple[Any, ...]]
         return connection.execute(query).all()
 
 
-def _folded(entry: Recorded, rows: Sequence[Row[*tuple[Any, ...]]]) -> Standing:
+def _folded(entry: Recorded, rows: Sequence[Row[*tuple[Any, ...]]]) -> JSONObject:
     place = {"id": entry.question, "address": entry.address, "owner": entry.workflow, "run": entry.run}
-    standing = Standing({**place, "kind": "input", "message": "", "assignees": []})
+    question: JSONObject = {**place, "kind": "input", "message": "", "assignees": []}
     for row in rows:
         content = json.loads(row.content) if row.content is not None else {}
-        if row.type == "question.asked":
-            own = {name: value for name, value in content.get("data", {}).items() if name in KEPT}
-            standing = replace(standing, question={**standing.question, **own})
-        standing = standing.after(row.type, content)
-    return standing
+        if row.type == ASKED:
+            question |= {name: value for name, value in content.get("data", {}).items() if name in KEPT}
+        question = _after(question, row.type, content)
+    return question
+
+
+def _after(question: JSONObject, type_: str, content: JSONObject) -> JSONObject:
+    """Return the question after one more entry of the record."""
+    data = content.get("data", {})
+    question = {**question, **(content.get("question") or {})}
+    if isinstance(data.get("assignees"), list):
+        question["assignees"] = data["assignees"]
+    if type_ == QuestionAccepted.type and data.get("by"):
+        question["accepted_by"] = [*question.get("accepted_by", []), data["by"]]
+    if type_ == QuestionDelegated.type and data.get("by"):
+        question["delegations"] = {**question.get("delegations", {}), data["by"]: data.get("to")}
+    return question

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import ClassVar
 
-from holdfast.client.embedded.home import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 
 Location = Mapping[str, str]
 """What a claim says of the place beside names: enough to find the objects after the setting has changed."""

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS, quoted
+from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS
+from holdfast.client.namespace import quoted
 from holdfast.client.record.entries import RecordedRun
 
 ENDS = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")

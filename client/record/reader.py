@@ -12,7 +12,7 @@ from datetime import datetime
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.client.embedded.home import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.events import Reading, read_chain
 from holdfast.client.history import ended_by, started_blueprint
 from holdfast.client.outcomes import final_outcome

@@ -13,7 +13,6 @@ from functools import partial
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -23,6 +22,7 @@ from holdfast.client.archive import ArchivedEnd, ArchivedEvents
 from holdfast.client.config import Config
 from holdfast.client.encryption import key_ring
 from holdfast.client.errors import BadInput
+from holdfast.client.namespace import retention_of
 from holdfast.client.record.comments import RecordedComment, comments_in
 from holdfast.client.record.discovery import first_run
 from holdfast.client.record.entries import COMMENTED, REFUSED, Recorded, RecordedRun, RecordEntry
@@ -300,10 +300,8 @@ class Record:
 
     async def lag(self) -> Lag:
         """Return how far the record is behind, and how far it may be."""
-        request = DescribeNamespaceRequest(namespace=self.client.namespace)
-        described = await self.client.workflow_service.describe_namespace(request, retry=True)
         behind = await asyncio.to_thread(Progress(self.store, self.client.namespace).behind)
-        return Lag(behind, described.config.workflow_execution_retention_ttl.ToTimedelta())
+        return Lag(behind, await retention_of(self.client, self.client.namespace))
 
 
 def _entry(workflow: str, type_: str, question: str, data: JSONObject, name: str | None = None) -> RecordEntry:

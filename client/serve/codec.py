@@ -16,7 +16,7 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.common import RawValue
 
 from holdfast.client.config import Config
-from holdfast.client.embedded import ServerUnreachable
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.serve.identity import Identity, identity_of
 from holdfast.client.serve.problems import problem_of
 from holdfast.client.serve.questions import groups_of

@@ -16,8 +16,7 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.client.config import ConfigError
-from holdfast.client.embedded import ServerUnreachable
-from holdfast.client.errors import Ambiguous, BadInput, NoRecord, NothingSent, RecordError, RunExists
+from holdfast.client.errors import Ambiguous, BadInput, NoRecord, NothingSent, RecordError, RunExists, ServerUnreachable
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
 from holdfast.client.answering import Answering
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.history import histories
 from holdfast.client.record.recorder import Recorder
 from holdfast.client.record.store import RecordStore

@@ -10,17 +10,13 @@ from pydantic import BaseModel
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client.attributes import ATTRIBUTES
 from holdfast.client.config import ConfigError, load_config
-from holdfast.client.connection import (
-    DATA_CONVERTER,
-    ServerUnreachable,
-    connect,
-    ensure_search_attributes,
-    missing_search_attributes,
-)
+from holdfast.client.connection import connect, ensure_search_attributes
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded import down
 from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.namespace import ATTRIBUTES, missing_search_attributes
 from holdfast.protocol.values import Value
 
 

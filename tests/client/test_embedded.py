@@ -16,11 +16,12 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
 from holdfast.client import embedded
-from holdfast.client.attributes import missing_search_attributes
 from holdfast.client.config import Config, ModelSection, WorkerSection, load_config
-from holdfast.client.embedded import ServerUnreachable, down, ensure, processes, server
+from holdfast.client.embedded import down, ensure, processes, server
 from holdfast.client.embedded.server import find_server, start_server
 from holdfast.client.embedded.worker import ROOT, find_workers
+from holdfast.client.errors import ServerUnreachable
+from holdfast.client.namespace import missing_search_attributes
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
 
 pytestmark = pytest.mark.slow

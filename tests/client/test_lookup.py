@@ -12,7 +12,7 @@ from temporalio.testing import WorkflowEnvironment
 import tests.tools  # noqa: F401 importing them registers them
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import examine, loads
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT

@@ -38,7 +38,8 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from holdfast.activities import tool
 from holdfast.client.config import ConfigError, WorkerSettings, load_config
-from holdfast.client.connection import DATA_CONVERTER, converter, payload_place
+from holdfast.client.connection import converter, payload_place
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
 from holdfast.client.payloads.checkpoints import CheckpointBucket, CheckpointDirectory

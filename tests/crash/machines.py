@@ -15,7 +15,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from holdfast.client.answering import Answering
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs

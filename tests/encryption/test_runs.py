@@ -17,7 +17,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.activities import all_activities, store_at, tool
 from holdfast.client import encryption
-from holdfast.client.connection import DATA_CONVERTER, converter
+from holdfast.client.connection import converter
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.encryption import KeyRing
 from holdfast.client.memory import QuestionMemory

@@ -24,7 +24,7 @@ from temporalio.converter import PayloadConverter
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
 
 from holdfast.blueprint import loads
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.protocol.answers import Answer, Answers
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import ANSWER, EVENTS, VIEW, Definition, PipelineState, WorkflowView

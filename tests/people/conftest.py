@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 

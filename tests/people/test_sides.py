@@ -7,7 +7,7 @@ import uuid
 from temporalio.client import Client
 from temporalio.worker import Replayer, Worker
 
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question

@@ -24,7 +24,7 @@ import tests.interrupting  # noqa: F401 registers the tools
 from examples.invitations.workflow import Invitations
 from holdfast.activities import McpServers, all_activities
 from holdfast.client.config import load_config
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs

@@ -14,7 +14,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from examples.invitations.workflow import Invitations
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.workflows import RUNNER, WORKFLOWS

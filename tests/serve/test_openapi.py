@@ -15,7 +15,7 @@ import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.client.config.sections import ServeSection
-from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.record.record import Record
 from holdfast.client.record.store import open_store

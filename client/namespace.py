@@ -1,21 +1,29 @@
-"""The search attributes that a namespace needs: find those that are missing, register them.
+"""What a namespace needs: our search attributes, and a retention that outlasts a run. And its language of queries.
 
-Used by `connection`, and by the embedded server as it starts.
+Used by `connection`, by `setup`, and by the embedded server as it starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.namespace.v1 import NamespaceConfig
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
 
+# `start-dev` keeps closed runs for 24 hours, and Temporal's own default is 72: a loop that has ended would vanish while
+# its parent still waits.
+RETENTION = timedelta(days=90)
+"""How long closed runs are to be kept."""
 _OF_TYPE: dict[str, tuple[IndexedValueType.ValueType, Callable[[str], SearchAttributeKey[Any]]]] = {
     "Keyword": (IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, SearchAttributeKey.for_keyword),
     "KeywordList": (IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST, SearchAttributeKey.for_keyword_list),
@@ -49,3 +57,25 @@ async def register_search_attributes(client: Client, namespace: str) -> list[str
             raise
         return list(ATTRIBUTES)
     return missing
+
+
+async def retention_of(client: Client, namespace: str) -> timedelta:
+    """Return how long a namespace keeps closed runs."""
+    request = DescribeNamespaceRequest(namespace=namespace)
+    described = await client.workflow_service.describe_namespace(request, retry=True)
+    return described.config.workflow_execution_retention_ttl.ToTimedelta()
+
+
+async def extend_retention(client: Client, namespace: str) -> None:
+    """Have a namespace keep closed runs for `RETENTION`. Raises `RPCError` where that is not permitted."""
+    ttl = Duration()
+    ttl.FromTimedelta(RETENTION)
+    config = NamespaceConfig(workflow_execution_retention_ttl=ttl)
+    await client.workflow_service.update_namespace(
+        UpdateNamespaceRequest(namespace=namespace, config=config), retry=True
+    )
+
+
+def quoted(text: str) -> str:
+    """Escape text for the quotes of a visibility query."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
