@@ -51,7 +51,7 @@ from holdfast.protocol.events import (
 )
 from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
 from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent
-from holdfast.protocol.people import SIGN_IN, user_of, who_may
+from holdfast.protocol.people import SIGN_IN, Groups, user_of, who_may, with_proved
 from holdfast.protocol.questions import InvalidAnswer, Question
 from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
@@ -112,7 +112,7 @@ class Answering:
     """The key of the embedded set's inbox: it signs for a `sender` alone, and proves persons."""
     memory: QuestionMemory = field(default_factory=QuestionMemory)
     """The questions seen last, so that they can be answered when no worker is there to ask."""
-    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)
     """The groups of this client's configuration, for lists; who may answer is decided by those of the worker."""
     secrets: SecretDirectory | None = None
     """The store that keeps the values of secrets; what is sent holds references only."""
@@ -140,6 +140,12 @@ class Answering:
             'add {id = "inbox", env = "HOLDFAST_INBOX_KEY", proves = "person"}, '
             "and set the variable here and for the workers"
         )
+
+    @property
+    def known_groups(self) -> Groups:
+        """The groups of the configuration; of the sender those that a sign-in proved, as a worker takes them."""
+        sender = self.sender
+        return self.groups if sender is None else with_proved(self.groups, sender.user, sender.groups or None)
 
     def sender_of(self, by: str | None) -> str | None:
         """Return who sends a command: the person for whom everything is sent, else who it names."""

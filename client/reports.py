@@ -182,12 +182,12 @@ class WaitingRow(TypedDict):
     since: NotRequired[str]
 
 
-def waiting_json(row: Waiting, questions: Sequence[Question] | None) -> list[JSONObject]:
-    """Return a row for each open question of a workflow, as `questions --json` has them.
+def waiting_rows(rows: Sequence[Waiting], lists: Sequence[Sequence[Question] | None]) -> list[JSONObject]:
+    """Return the rows of workflows with their questions (see `Runs.questions_of`), as `questions --json` has them."""
+    return [entry for row, open_ in zip(rows, lists, strict=True) for entry in _waiting_json(row, open_)]
 
-    Args:
-        row: The workflow that waits.
-        questions: Its questions; None if no worker can be asked: then one row tells who waits, and where.
-    """
+
+def _waiting_json(row: Waiting, questions: Sequence[Question] | None) -> list[JSONObject]:
+    """Return a row for each question; where no worker can be asked for them, one row tells who waits, and where."""
     waits = {"run": row.run, "owner": row.owner, "waiting_for": row.waiting_for, "since": row.since.isoformat()}
     return [waits] if questions is None else [{**question_json(question), **waits} for question in questions]

@@ -297,7 +297,7 @@ class Runs:
         """
         names = [] if user is None else [ANYONE, MANY, *self._names_of(user)]
         wanted = WaitingFilter(names, blueprint, since, deadline)
-        return (await self._waiting_page(wanted, page, PAGE))[0]
+        return (await waiting_page(self.client, wanted, PAGE, page=page))[0]
 
     async def waiting_from(
         self, cursor: str | None, user: str | None = None, *, page: int = 1, size: int = 50
@@ -318,17 +318,24 @@ class Runs:
         has_more = after is not None and await has_more_behind(self.client, wanted, after)
         return rows, cursor_of(after, wanted) if after is not None and has_more else None
 
-    async def _waiting_page(self, wanted: WaitingFilter, page: int, size: int) -> tuple[list[Waiting], bool]:
-        skipped = (page - 1) * size
-        rows = [row async for row in waiting_workflows(self.client, skipped + size + 1, wanted)][skipped:]
-        return rows[:size], len(rows) > size
-
     def _names_of(self, user: str) -> list[str]:
-        """Return a user with their groups: those that a sign-in proved, else those of the configuration."""
-        sender = self.answering.sender
-        if sender is not None and sender.user == user and sender.groups:
-            return [user, *sender.groups]
-        return names_of(user, self.answering.groups)
+        """Return a user with their groups."""
+        return names_of(user, self.answering.known_groups)
+
+    async def questions_of(self, rows: Sequence[Waiting], user: str | None = None) -> list[list[Question] | None]:
+        """Return the open questions of each of these workflows; None for one that no worker can be asked for.
+
+        Args:
+            rows: The workflows, from `waiting` or `waiting_from`.
+            user: Only questions that still wait for this user.
+        """
+        lists = await asyncio.gather(*(self.tree.open_questions(row.owner) for row in rows))
+        return [None if open_ is None else self.those_for(user, open_) for open_ in lists]
+
+    def those_for(self, user: str | None, questions: Sequence[Question]) -> list[Question]:
+        """Return the questions that still wait for this user; all for None."""
+        groups = self.answering.known_groups
+        return [question for question in questions if user is None or question.waits_for(user, groups)]
 
     async def standing(self, run: str) -> RunState:
         """Return the status and the views of a run.

@@ -202,10 +202,12 @@ class Tree:
         return view.model_copy(update={"questions": questions, "events": events, "more_questions": 0})
 
     async def open_questions(self, workflow: str) -> list[Question] | None:
-        """Return the open questions of one workflow; None if no worker can be asked, or it is gone."""
+        """Return the open questions of one workflow, none if it has ended; None if no worker can be asked."""
         try:
             return (await self.view(workflow, unless_ended=True)).questions
-        except (NoWorker, UnknownRun):
+        except UnknownRun:
+            return []
+        except NoWorker:
             return None
 
     async def _every_question(self, view: WorkflowView) -> list[Question]:

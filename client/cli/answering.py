@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +23,12 @@ from holdfast.client.errors import Ambiguous
 from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.render import ago, asker, cell, console, place, print_table, room, waiting_text
-from holdfast.client.reports import question_json, waiting_json
+from holdfast.client.reports import question_json, waiting_rows
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal
-from holdfast.protocol.people import Groups, who_may
+from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question
 
 app = typer.Typer(rich_markup_mode=None)
@@ -147,8 +146,8 @@ class _OpenList:
 
     def to_json(self) -> list[JSON]:
         """Return what the command prints with `--json`."""
-        entries = [entry for row, questions in self.rows for entry in waiting_json(row, questions)]
-        return [*map(question_json, self.questions), *entries]
+        rows, lists = [row for row, _ in self.rows], [open_ for _, open_ in self.rows]
+        return [*map(question_json, self.questions), *waiting_rows(rows, lists)]
 
 
 async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
@@ -173,19 +172,12 @@ async def _look_as_json(session: Session, wanted: _QuestionFilter) -> list[JSON]
 
 
 async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
-    groups, user = session.config.groups, wanted.user
+    runs, user = session.runs, wanted.user
     if wanted.run is not None:
-        open_ = await session.runs.questions(await session.runs.resolve(wanted.run))
-        return _OpenList(_waiting_for(user, groups, open_), [])
-    rows = await session.runs.waiting(wanted.page, user)
-    lists = await asyncio.gather(*(session.runs.tree.open_questions(row.owner) for row in rows))
-    by_row = [None if open_ is None else _waiting_for(user, groups, open_) for open_ in lists]
-    return _OpenList([], list(zip(rows, by_row, strict=True)))
-
-
-def _waiting_for(user: str | None, groups: Groups, questions: list[Question]) -> list[Question]:
-    """Return the questions that still need an answer from this person; without one all."""
-    return [question for question in questions if user is None or question.waits_for(user, groups)]
+        open_ = await runs.questions(await runs.resolve(wanted.run))
+        return _OpenList(runs.those_for(user, open_), [])
+    rows = await runs.waiting(wanted.page, user)
+    return _OpenList([], list(zip(rows, await runs.questions_of(rows, user), strict=True)))
 
 
 def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:

@@ -16,9 +16,6 @@ from holdfast.client.prompt import PromptInterrupted
 from holdfast.client.prompts import Terminal, can_edit, read_choice
 from holdfast.client.reading import BadUsage
 from holdfast.client.render import ago, asker, closing_text, console, place, preview, table
-from holdfast.client.runs import Runs
-from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.questions import Question
@@ -52,24 +49,13 @@ async def offer(run: str | None, user: str) -> int:
 
 async def waiting_for(session: Session, user: str, run: str | None = None) -> list[Question]:
     """Return the open questions that this person may answer, of one run or of a page of all, the oldest first."""
+    runs = session.runs
     if run is not None:
-        questions = await session.runs.questions(run)
+        questions = runs.those_for(user, await runs.questions(run))
     else:
-        rows = await session.runs.waiting(1, user)
-        lists = await asyncio.gather(*(_of(session.runs, row.owner) for row in rows))
-        questions = [question for list_ in lists for question in list_]
-    fitting = [question for question in questions if question.waits_for(user, session.config.groups)]
-    return sorted(fitting, key=lambda question: question.asked_at)
-
-
-async def _of(runs: Runs, owner: str, unknown: Sequence[Question] = ()) -> Sequence[Question]:
-    """Return the open questions of a workflow; `unknown` where no worker can be asked."""
-    try:
-        return (await runs.tree.view(owner, unless_ended=True)).questions
-    except NoWorker:
-        return unknown
-    except UnknownRun:
-        return []
+        lists = await runs.questions_of(await runs.waiting(1, user), user)
+        questions = [question for open_ in lists for question in open_ or ()]
+    return sorted(questions, key=lambda question: question.asked_at)
 
 
 async def _chosen(questions: list[Question]) -> Question | None:
@@ -124,7 +110,10 @@ async def _answered(session: Session, question: Question, user: str) -> bool:
 async def _check_open(session: Session, question: Question) -> None:
     """Raise `NotOpenError` with what became of the question unless it is still open as it was shown."""
     await asyncio.sleep(WATCH_SECONDS)
-    open_ = {other.id: other for other in await _of(session.runs, question.owner, [question])}
+    listed = await session.runs.tree.open_questions(question.owner)
+    if listed is None:  # no worker answers: the question stands
+        return
+    open_ = {other.id: other for other in listed}
     if question.id not in open_:
         events = [event.data for event in await session.runs.events(question.run)]
         became = [data for data in events if isinstance(data, QuestionClosed) and data.id == question.id]

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.catalogue import find_offered, offered
+from holdfast.client.catalogue import Offered, find_offered, offered
 from holdfast.client.config import Config
-from holdfast.client.reports import done_before, outcome_json, question_json, run_row, waiting_json
+from holdfast.client.reports import done_before, outcome_json, question_json, run_row, waiting_rows
 from holdfast.client.runs import Runs
 from holdfast.protocol.runs import LONGEST_RUN_ID, Status
 
@@ -89,7 +89,7 @@ TOOLS: dict[str, type[ToolInput]] = {
 def start_schema(config: Config) -> JSONObject:
     """Return the schema of `start`: the names of the blueprints, and what each takes as its input."""
     schema = StartTool.model_json_schema()
-    blueprints = {offer.name: blueprint for offer in offered(config) if (blueprint := _read(offer.name, config))}
+    blueprints = {offer.name: blueprint for offer in offered(config) if (blueprint := _read(offer))}
     schema["properties"]["blueprint"]["enum"] = list(blueprints)
     inputs = [
         {**(blueprint.inputs or {}), "title": name}
@@ -103,10 +103,10 @@ def start_schema(config: Config) -> JSONObject:
     return schema
 
 
-def _read(name: str, config: Config) -> Blueprint | None:
+def _read(offer: Offered) -> Blueprint | None:
     """Return the blueprint; None for one with mistakes, which cannot be started."""
     try:
-        return find_offered(config, name).read()
+        return offer.read()
     except BlueprintError:
         return None
 
@@ -134,14 +134,9 @@ async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
 async def list_questions(runs: Runs, user: str, arguments: QuestionsTool) -> JSONObject:
     """Return the open questions of a run, or a page of those that this user may answer. Raises `BadCursor`."""
     if arguments.run is not None:
-        return {
-            "questions": [question_json(question) for question in await runs.questions(arguments.run)],
-            "next": None,
-        }
+        return {"questions": list(map(question_json, await runs.questions(arguments.run))), "next": None}
     rows, cursor = await runs.waiting_from(arguments.after, user, size=PAGE_ROWS)
-    lists = await asyncio.gather(*(runs.tree.open_questions(row.owner) for row in rows))
-    entries = [entry for row, open_ in zip(rows, lists, strict=True) for entry in waiting_json(row, open_)]
-    return {"questions": entries, "next": cursor}
+    return {"questions": waiting_rows(rows, await runs.questions_of(rows, user)), "next": cursor}
 
 
 async def show_result(runs: Runs, arguments: ResultTool) -> JSONObject:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -13,10 +12,9 @@ from typing import Literal
 from holdfast.client.listing import WaitingFilter, cursor_of, has_more_behind, waiting_page
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
-from holdfast.client.tree import Tree, UnknownRun
-from holdfast.client.workers import NoWorker
+from holdfast.client.tree import Tree
 from holdfast.protocol.address import in_order
-from holdfast.protocol.people import ANYONE, MANY, Groups, concerns, names_of
+from holdfast.protocol.people import ANYONE, MANY, Groups, names_of
 from holdfast.protocol.questions import Question
 
 PAGE_ROWS = 50
@@ -154,13 +152,7 @@ class OpenQuestionCache:
 
     async def _query(self, row: Waiting) -> _Kept:
         async with self._turns:
-            try:
-                view = await self.tree.view(row.owner, unless_ended=True)
-                kept = _Kept(row, view.questions, time.monotonic())
-            except UnknownRun:
-                kept = _Kept(row, [], time.monotonic())
-            except NoWorker:
-                kept = _Kept(row, None, time.monotonic())
+            kept = _Kept(row, await self.tree.open_questions(row.owner), time.monotonic())
         self._kept[row.owner] = kept
         self._kept.move_to_end(row.owner)
         while len(self._kept) > MOST_CACHED:
@@ -184,11 +176,8 @@ def names_for(whose: Whose, runs: Runs, user: str) -> list[str]:
 
 
 def groups_of(runs: Runs, user: str) -> list[str]:
-    """Return the groups of a user: those that the sign-in proved, else those of the configuration."""
-    sender = runs.answering.sender
-    if sender is not None and sender.user == user and sender.groups:
-        return list(sender.groups)
-    return names_of(user, runs.answering.groups)[1:]
+    """Return the groups of a user."""
+    return names_of(user, runs.answering.known_groups)[1:]
 
 
 async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted: QuestionsWanted) -> QuestionPage:
@@ -216,7 +205,7 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
         ListedQuestion(question, row.blueprint)
         for row, open_ in zip(rows, lists, strict=True)
         for question in open_ or ()
-        if waits_for(question, user, wanted.whose, groups_of(runs, user), runs.answering.groups)
+        if waits_for(question, user, wanted.whose, runs.answering.known_groups)
     ]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]
     hidden = len(listed) - len(matching)
@@ -224,20 +213,20 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     return QuestionPage(_ordered(matching, wanted.order), hidden, silent, after)
 
 
-def waits_for(question: Question, user: str, whose: Whose, own_groups: Sequence[str], groups: Groups) -> bool:
+def waits_for(question: Question, user: str, whose: Whose, groups: Groups) -> bool:
     """Return whether a question is among those of `whose` for this person."""
     if whose == "all":
         return True
-    people, proved = question.people, {name.partition(":")[2]: [user] for name in own_groups}
-    if user in question.accepted_by or not concerns(people, user, {**groups, **proved}):
+    if not question.waits_for(user, groups):
         return False
+    assignees = question.people.assignees
     match whose:
         case "mine":
-            return user in people.assignees
+            return user in assignees
         case "groups":
-            return any(name in people.assignees for name in own_groups)
+            return any(name in assignees for name in names_of(user, groups)[1:])
         case "anyone":
-            return not people.assignees
+            return not assignees
     return True
 
 

@@ -39,6 +39,15 @@ REVIEW = "{name: look, steps: [{kind: hitl, name: check, message: Right?, ask: r
 PERMIT = "{name: may, steps: [{kind: hitl, name: ask, message: May it be sent?, ask: permission}]}"
 STOP = "{name: stop, steps: [{name: out, uses: passthrough, input: 1, interrupt_before: true}]}"
 SECRET = "{name: log_in, steps: [{kind: hitl, name: key, message: The key?, ask: secret}]}"
+FOR_TWO = """
+name: two
+steps:
+  - kind: parallel
+    name: both
+    branches:
+      one: [{kind: hitl, name: ana, message: Ana?, assignees: [user:ana]}]
+      other: [{kind: hitl, name: bob, message: Bob?, assignees: [user:bob]}]
+"""
 Era = Literal["auto", "legacy"]
 
 
@@ -223,6 +232,18 @@ async def test_lists_of_tools_and_resources_go_on_by_a_cursor(house: Harness, mo
         other_list = await client.call_tool("runs", {"after": resources.next_cursor})
     assert by_number.is_error and "page" in text(by_number)
     assert other_list.is_error and text(other_list).startswith("no cursor of this list")
+
+
+async def test_the_list_leaves_out_what_the_same_run_asks_others(house: Harness) -> None:
+    run = await house.start(FOR_TWO)
+
+    async with assistant(house) as client:
+
+        async def listed() -> list[str]:
+            rows = (await client.call_tool("questions", {})).structured_content["questions"]
+            return [row["message"] for row in rows if row["run"] == run]
+
+        assert await until(listed, "the list to have the run") == ["Ana?"]
 
 
 async def test_open_questions_are_resources(house: Harness) -> None:

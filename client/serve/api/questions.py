@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.errors import BadInput
-from holdfast.client.reports import WaitingRow, question_json, waiting_json
+from holdfast.client.reports import WaitingRow, question_json, waiting_rows
 from holdfast.client.serve.api.bodies import WebInput
 from holdfast.client.serve.api.calls import Answerer, ApiCall, Exchange
 from holdfast.client.serve.api.paging import WEB_PAGE, PageQuery, link_to_next
@@ -28,7 +27,6 @@ from holdfast.protocol.assignment import (
     Reassignment,
     Release,
 )
-from holdfast.protocol.people import Groups
 from holdfast.protocol.questions import Question
 
 
@@ -44,8 +42,8 @@ async def list_questions(exchange: Exchange) -> list[dict[str, Any]]:
     query: QuestionsQuery = exchange.query
     user = exchange.identity.user if query.of == "me" else None
     if query.run is not None:
-        open_ = await exchange.runs.questions(query.run)
-        return [question_json(question) for question in _those_of(open_, user, exchange.site.config.groups)]
+        runs = exchange.runs
+        return [question_json(question) for question in runs.those_for(user, await runs.questions(query.run))]
     return await _of_all_runs(exchange, user, query)
 
 
@@ -53,17 +51,7 @@ async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQue
     runs = exchange.runs
     rows, cursor = await runs.waiting_from(query.after, user, page=query.number, size=WEB_PAGE)
     link_to_next(exchange, cursor)
-    lists = await asyncio.gather(*(runs.tree.open_questions(row.owner) for row in rows))
-    groups = exchange.site.config.groups
-    return [
-        entry
-        for row, open_ in zip(rows, lists, strict=True)
-        for entry in waiting_json(row, None if open_ is None else _those_of(open_, user, groups))
-    ]
-
-
-def _those_of(questions: list[Question], user: str | None, groups: Groups) -> list[Question]:
-    return [question for question in questions if user is None or question.waits_for(user, groups)]
+    return waiting_rows(rows, await runs.questions_of(rows, user))
 
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:

@@ -400,8 +400,7 @@ def _who_not(runs: Runs, identity: Identity, question: Question, now: datetime) 
     """Return why this person may not answer, as far as the page knows it; the workflow decides."""
     if "answer" not in identity.scopes:
         return f"sign in as {identity.user} to answer it"
-    groups = {name.partition(":")[2]: [identity.user] for name in identity.sender.groups}
-    if reason := why_not(question.people, identity.user, {**runs.answering.groups, **groups}):
+    if reason := why_not(question.people, identity.user, runs.answering.known_groups):
         return reason
     claimant = question.claimant(now)
     return None if claimant in (None, *names_of(identity.user, {})) else f"{claimant} has claimed it"
