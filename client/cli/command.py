@@ -13,34 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.cli.output import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, print_json, say
-from holdfast.client.config import ConfigError
-from holdfast.client.errors import Ambiguous, BadInput, NothingSent, RecordError, RunExists, ServerUnreachable
-from holdfast.client.reading import BadUsage
-from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing
+from holdfast.client.failures import EXPECTED, UNAVAILABLE, status_and_code
 from holdfast.protocol.answers import Refusal
-
-EXPECTED: dict[type[Exception], tuple[int, str]] = {
-    BlueprintError: (USAGE, "blueprint_invalid"),
-    ConfigError: (USAGE, "config_invalid"),
-    BadUsage: (USAGE, "bad_usage"),
-    BadInput: (USAGE, "input_invalid"),
-    RunExists: (USAGE, "run_exists"),
-    UnknownRun: (USAGE, "unknown_run"),
-    Ambiguous: (USAGE, "ambiguous"),
-    Refusal: (REFUSED, "refused"),
-    NothingSent: (UNREACHABLE, "nothing_sent"),
-    Busy: (UNREACHABLE, "worker_busy"),
-    NoCurrentVersion: (UNREACHABLE, "no_current_version"),
-    OtherVersion: (UNREACHABLE, "other_version"),
-    OnHold: (UNREACHABLE, "on_hold"),
-    TaskFailing: (UNREACHABLE, "workflow_task_failing"),
-    NoWorker: (UNREACHABLE, "no_worker"),
-    ServerUnreachable: (UNREACHABLE, "server_unreachable"),
-    RecordError: (UNREACHABLE, "record_unreachable"),
-    RPCError: (UNREACHABLE, "server_error"),
-}
-"""Every failure that a person can cause or repair, with its exit code and its type in JSON."""
 
 
 def perform(work: Coroutine[Any, Any, int], as_json: bool = False) -> NoReturn:
@@ -50,7 +24,7 @@ def perform(work: Coroutine[Any, Any, int], as_json: bool = False) -> NoReturn:
         code = asyncio.run(work)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except tuple(EXPECTED) as error:
+    except EXPECTED as error:
         code = _report(error, as_json)
     raise typer.Exit(code)
 
@@ -62,13 +36,12 @@ def quiet_core() -> None:
 
 def _report(error: Exception, as_json: bool) -> int:
     """Print the error for people, and with `as_json` for programs; return its exit code."""
-    code, type_ = next(row for kind, row in EXPECTED.items() if isinstance(error, kind))
-    message = str(error)
-    match error:
-        case Refusal():
-            type_ = error.code
-        case RPCError():
-            message = _server_message(error)
+    if isinstance(error, Refusal):
+        code, type_ = REFUSED, error.code
+    else:
+        status, type_ = status_and_code(error)
+        code = UNREACHABLE if status == UNAVAILABLE else USAGE
+    message = _server_message(error) if isinstance(error, RPCError) else str(error)
     if as_json:
         fields: JSONObject = {"type": type_, "message": message}
         if isinstance(error, BlueprintError):

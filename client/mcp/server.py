@@ -23,19 +23,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
-from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.config import Config
-from holdfast.client.errors import (
-    Ambiguous,
-    BadCursor,
-    BadInput,
-    NothingSent,
-    RecordError,
-    RunExists,
-    ServerUnreachable,
-)
+from holdfast.client.errors import BadCursor, BadInput
+from holdfast.client.failures import EXPECTED
 from holdfast.client.mcp.asking import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.client.mcp.tools import (
     TOOLS,
@@ -51,10 +43,8 @@ from holdfast.client.mcp.tools import (
     start,
     start_schema,
 )
-from holdfast.client.reading import BadUsage
 from holdfast.client.reports import question_json
 from holdfast.client.runs import Runs
-from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
@@ -66,21 +56,6 @@ LOOK_SECONDS = 3.0
 """Seconds between two looks for questions that are new or gone."""
 ANSWERED = "answer"
 """The name of the only elicitation of a call."""
-EXPECTED = (
-    Refusal,
-    BlueprintError,
-    BadInput,
-    BadUsage,
-    RecordError,
-    RunExists,
-    UnknownRun,
-    Ambiguous,
-    NothingSent,
-    NoWorker,
-    ServerUnreachable,
-    RPCError,
-)
-"""Failures that the assistant is told, with the way out."""
 INSTRUCTIONS = (
     "Holdfast runs pipelines that stop for people. Start a run, look at its questions, answer what you know. A "
     "permission, a review, a decision or a stop is put before a person: never claim to have answered one yourself."

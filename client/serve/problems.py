@@ -15,11 +15,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.client.config import ConfigError
-from holdfast.client.errors import Ambiguous, BadInput, NoRecord, NothingSent, RecordError, RunExists, ServerUnreachable
+from holdfast.client.failures import FAILURES, status_and_code
 from holdfast.client.reading import BadUsage
-from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing
 from holdfast.protocol.answers import Refusal
 
 MEDIA_TYPE = "application/problem+json"
@@ -83,29 +80,13 @@ STATUS_OF_REFUSAL: Mapping[str, int] = {
 }
 """The status for each code of `REFUSALS`."""
 STATUS_OF_ERROR: Mapping[type[Exception], tuple[int, str]] = {
-    BlueprintError: (422, "blueprint_invalid"),
-    ConfigError: (500, "config_invalid"),
+    **FAILURES,
     BadUsage: (400, "malformed"),
-    BadInput: (422, "input_invalid"),
-    RunExists: (409, "run_exists"),
-    UnknownRun: (404, "unknown_run"),
-    Ambiguous: (409, "ambiguous"),
-    NothingSent: (503, "nothing_sent"),
-    Busy: (503, "worker_busy"),
-    NoCurrentVersion: (503, "no_current_version"),
-    OtherVersion: (503, "other_version"),
-    OnHold: (503, "on_hold"),
-    TaskFailing: (503, "workflow_task_failing"),
-    NoWorker: (503, "no_worker"),
-    ServerUnreachable: (503, "server_unreachable"),
-    NoRecord: (503, "no_record"),
-    RecordError: (503, "record_unreachable"),
-    RPCError: (503, "server_error"),
     DBAPIError: (503, "record_unreachable"),
     PoolTimeout: (503, "record_unreachable"),
     TooSlow: (503, "too_slow"),
 }
-"""The status and the code of errors that have one code each; a class stands before its base class."""
+"""The status and the code of errors that have one code each."""
 CODE_OF_STATUS: Mapping[int, str] = {
     400: "malformed",
     401: "unauthorized",
@@ -174,5 +155,4 @@ def problem_of(error: Exception) -> WebProblem:
             return WebProblem(503, "server_error", f"the Temporal server does not answer: {error.message}. Try again.")
         case DBAPIError() | PoolTimeout():  # its own message holds what was written
             return WebProblem(503, "record_unreachable", "the database of the record does not answer. Try again.")
-    status, code = next(row for kind, row in STATUS_OF_ERROR.items() if isinstance(error, kind))
-    return WebProblem(status, code, str(error))
+    return WebProblem(*status_and_code(error, STATUS_OF_ERROR), str(error))
