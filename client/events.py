@@ -78,9 +78,7 @@ class Reading:
 
 
 async def read_chain(tree: Tree, workflow: str, run: str, start: int) -> Reading:
-    """Return a workflow's events from `start` on, up to one run of its continue-as-new chain.
-
-    Runs of the chain that Temporal has forgotten are left out: the first offset shows it.
+    """Return a workflow's events from `start` on, up to one run of its continue-as-new chain; see `_back_from`.
 
     Args:
         tree: The run's workflows.
@@ -92,17 +90,7 @@ async def read_chain(tree: Tree, workflow: str, run: str, start: int) -> Reading
         UnknownRun: That run is forgotten.
         NoWorker: No worker answers.
     """
-    latest = view = await tree.view(workflow, run)
-    runs = {view.first_offset: view.temporal_run}
-    spans = [await _span(tree, view, max(start, view.first_offset))]
-    while view.first_offset > start and view.previous_run is not None:
-        try:
-            view = await tree.view(workflow, view.previous_run)
-        except UnknownRun:
-            break
-        runs[view.first_offset] = view.temporal_run
-        spans.append(await _span(tree, view, max(start, view.first_offset)))
-    return Reading(latest, [event for events in reversed(spans) for event in events], runs)
+    return await _back_from(tree, await tree.view(workflow, run), start)
 
 
 async def chain(
@@ -130,7 +118,7 @@ async def chain(
         return archived.events
     try:
         view = view or await tree.view(workflow)
-        return archived.events + await _earlier(tree, view, archived.next_offset, last_iterations)
+        return archived.events + (await _back_from(tree, view, archived.next_offset, last_iterations)).events
     except UnknownRun:
         if archived.events:  # Temporal has forgotten the rest
             return archived.events
@@ -144,18 +132,26 @@ async def _archived(tree: Tree, workflow: str, start: int, last_iterations: int 
     return await tree.archive.events(workflow, start, last_iterations)
 
 
-async def _earlier(tree: Tree, view: WorkflowView, start: int, last_iterations: int | None = None) -> list[Event]:
-    """Return the events of a chain, back from the run whose view this is; see `chain`."""
-    spans: list[list[Event]] = []
-    seen = 0
+async def _back_from(tree: Tree, latest: WorkflowView, start: int, last_iterations: int | None = None) -> Reading:
+    """Return the events of a chain from an offset on, read back from the run whose view this is.
+
+    Runs of the chain that Temporal has forgotten are left out: the first offset shows it.
+    """
+    view, spans, runs, iterations = latest, list[list[Event]](), dict[int, str](), 0
     while True:
         span = await _span(tree, view, max(start, view.first_offset))
         spans.append(span)
-        seen += sum(isinstance(event.data, LoopIteration) for event in span)
-        done = view.first_offset <= start or (last_iterations is not None and seen >= last_iterations)
-        if done or view.previous_run is None:
-            return [event for events in reversed(spans) for event in events]
-        view = await tree.view(view.workflow, view.previous_run)
+        runs[view.first_offset] = view.temporal_run
+        iterations += sum(isinstance(event.data, LoopIteration) for event in span)
+        is_enough = view.first_offset <= start or (last_iterations is not None and iterations >= last_iterations)
+        if is_enough or view.previous_run is None:
+            break
+        # A run that continued as new is closed, and its retention may end while the chain goes on.
+        try:
+            view = await tree.view(view.workflow, view.previous_run)
+        except UnknownRun:
+            break
+    return Reading(latest, [event for events in reversed(spans) for event in events], runs)
 
 
 async def below(
@@ -410,7 +406,7 @@ class Stream:
             return []
         try:
             view = await self._tree.view(source.workflow)
-            events = await _earlier(self._tree, view, source.next)
+            events = (await _back_from(self._tree, view, source.next)).events
         except UnknownRun:
             return []
         # It may say so before its last events: a second look that finds nothing new is sure.

@@ -1,8 +1,11 @@
 """Loops with people: an answer never restarts a loop (CASES.md, L1 to L8, L11)."""
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
-from tests.conftest import Harness
+from holdfast.client.tree import UnknownRun
+from tests.conftest import Harness, until
 
 ECHO = "agents: {editor: {model: echo}}\n"
 
@@ -344,3 +347,27 @@ async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -
     assert [event.data.iteration for event in events if event.type == "loop.iteration"] == [1, 2, 3, 4, 5, 6]
     assert [event.offset for event in events] == list(range(len(events)))
     assert len(await house.histories(run)) == 4
+
+
+async def test_a_loop_that_goes_on_is_shown_after_temporal_has_forgotten_its_first_iterations(house: Harness) -> None:
+    run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "max_loops: 9\n      checkpoint_every: 1"), "start")
+    await house.answered(run, "a", "b")
+    question = await house.one(run)
+    before = (await house.runs.tree.view(question.owner)).previous_run
+    execution = WorkflowExecution(workflow_id=question.owner, run_id=before)
+    request = DeleteWorkflowExecutionRequest(namespace=house.client.namespace, workflow_execution=execution)
+    await house.client.workflow_service.delete_workflow_execution(request, retry=True)
+
+    async def is_forgotten() -> bool:
+        try:
+            await house.runs.tree.view(question.owner, before)
+        except UnknownRun:
+            return True
+        return False
+
+    await until(is_forgotten, "the deletion")
+    [loop] = loops_in((await house.runs.trace(await house.runs.standing(run))).to_json())
+    assert [iteration["n"] for iteration in loop["iterations"]] == [3]
+    assert "question.asked" in [event.type for event in await house.runs.events(run)]
+    await house.runs.cancel(run)
+    house.started.remove(run)  # a history of it is gone, so that it cannot be replayed
