@@ -7,11 +7,9 @@ A template is a text with a title in its first line. They are looked for as `ask
 from __future__ import annotations
 
 import logging
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.config import NOTICE_KINDS, ConfigError
 from holdfast.client.notices.notice import AnswerTold, Contact, Delivery, FailureTold, Notice
+from holdfast.client.texts import languages, load_texts, nearest_language, widened
 from holdfast.protocol.display import clean, one_line
 
 log = logging.getLogger(__name__)
 
-OURS = Path(__file__).parent
-FALLBACK = "en"
+OURS = Path(__file__).parent / "templates"
+TEXTS = Path(__file__).parent / "texts"
 DIGEST = "digest"
 """The template of a message that tells of many questions."""
 LONGEST_TITLE = 150
@@ -53,7 +52,7 @@ class Messages:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        loaders = [FileSystemLoader(place) for place in (folder, OURS / "templates") if place]
+        loaders = [FileSystemLoader(place) for place in (folder, OURS) if place]
         self._all, self._ours = _environment(ChoiceLoader(loaders)), _environment(loaders[-1])
         self._folder = folder
 
@@ -87,7 +86,7 @@ class Messages:
         tried = [(delivery.notice.kind, _names(delivery)) for delivery in samples()]
         several = {"count": 2, "shown": [{"subject": "", "link": "", "run": ""}], "more": 1, "home": ""}
         for kind, names in [*tried, (DIGEST, several)]:
-            for locale in locales():
+            for locale in languages(TEXTS):
                 self._try(kind, names, locale)
 
     def _try(self, kind: str, names: JSONObject, locale: str) -> None:
@@ -111,7 +110,7 @@ class Messages:
         self, environment: ImmutableSandboxedEnvironment, kind: str, names: JSONObject, locale: str | None
     ) -> NoticeText:
         template, language = self._chosen(environment, kind, locale)
-        text = template.render(names, t=_texts(language))
+        text = template.render(names, t=load_texts(language, TEXTS))
         title, _, body = clean(text).strip().partition("\n")
         return NoticeText(one_line(title).strip()[:LONGEST_TITLE], f"{body.strip()}\n")
 
@@ -119,54 +118,16 @@ class Messages:
         self, environment: ImmutableSandboxedEnvironment, kind: str, locale: str | None
     ) -> tuple[Template, str]:
         """Return the template for a kind of notice, and the language of the words in it."""
-        languages = _languages(locale)
+        tags = widened(locale or "")
         stems = (kind,) if kind == DIGEST else (kind, "notice")
-        names = [f"{name}{end}.txt" for name in stems for end in (*(f".{tag}" for tag in languages), "")]
-        return environment.select_template(names), next(tag for tag in (*languages, FALLBACK) if tag in locales())
+        names = [f"{name}{end}.txt" for name in stems for end in (*(f".{tag}" for tag in tags), "")]
+        return environment.select_template(names), nearest_language(tags, TEXTS)
 
 
 def _environment(loader: Any) -> ImmutableSandboxedEnvironment:
     return ImmutableSandboxedEnvironment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-
-
-def locales() -> list[str]:
-    """Return the languages that there is a catalogue for."""
-    return sorted(path.stem for path in (OURS / "texts").glob("*.toml"))
-
-
-def _languages(locale: str | None) -> list[str]:
-    """Return the tags to look for, the nearest first.
-
-    >>> _languages("pt-BR"), _languages(None)
-    (['pt-BR', 'pt'], [])
-    """
-    words = (locale or "").split("-")
-    return ["-".join(words[:count]) for count in range(len(words), 0, -1) if words[0]]
-
-
-@cache
-def _catalogue(language: str) -> Mapping[str, str]:
-    table = tomllib.loads((OURS / "texts" / f"{language}.toml").read_text(encoding="utf-8"))
-    return dict(_flat(table, ""))
-
-
-def _flat(table: Mapping[str, Any], before: str) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for name, value in table.items():
-        pairs += _flat(value, f"{before}{name}.") if isinstance(value, dict) else [(before + name, value)]
-    return pairs
-
-
-def _texts(language: str) -> Callable[..., str]:
-    """Return the function `t` of the templates: the text of a key, with values in its places."""
-    own, english = _catalogue(language), _catalogue(FALLBACK)
-
-    def t(key: str, **values: object) -> str:
-        return (own.get(key) or english[key]).format_map(values)
-
-    return t
 
 
 def _names(delivery: Delivery) -> JSONObject:

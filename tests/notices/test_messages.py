@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.client.config import NOTICE_KINDS, ConfigError
-from holdfast.client.notices.messages import OURS, Messages, locales, sample, samples
+from holdfast.client.notices.messages import TEXTS, Messages, sample, samples
+from holdfast.client.texts import languages
 
 
-@pytest.mark.parametrize("locale", locales())
+@pytest.mark.parametrize("locale", languages(TEXTS))
 def test_every_notice_has_a_title_and_the_link_once(locale: str) -> None:
     for delivery in samples():
         message = Messages().of(delivery, locale)
@@ -23,12 +24,12 @@ def test_every_notice_has_a_title_and_the_link_once(locale: str) -> None:
 
 def test_every_catalogue_has_the_same_keys_and_places() -> None:
     def places(language: str) -> dict[str, list[str]]:
-        text = (OURS / "texts" / f"{language}.toml").read_text()
+        text = (TEXTS / f"{language}.toml").read_text()
         return {
             key: sorted(re.findall(r"\{(\w+)\}", value)) for key, value in re.findall(r'^(\w+) = "(.*)"', text, re.M)
         }
 
-    assert all(places(language) == places("en") for language in locales())
+    assert all(places(language) == places("en") for language in languages(TEXTS))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from holdfast.client.serve.live import Live
 from holdfast.client.serve.pages import run_pages
 from holdfast.client.serve.pages.run_tree import RunTree
-from holdfast.client.serve.pages.texts import load_texts
+from holdfast.client.serve.pages.templating import LANGUAGES
+from holdfast.client.texts import load_texts
 from holdfast.client.trace import Repetition, Span, Spending
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.test_turns import agent, call, turn
@@ -103,7 +104,9 @@ def test_what_models_took_is_added_up_over_steps_and_iterations() -> None:
         return Span("ask", "step", f"p;loop:l:{n};step:ask", "completed", spent=Spending(2, 750, cost))
 
     def notes(*iterations: Repetition) -> list[list[str]]:
-        row = RunTree(load_texts(), NOON).row(Span("l", "loop", "p;loop:l", "completed", iterations=list(iterations)))
+        row = RunTree(load_texts("en", LANGUAGES), NOON).row(
+            Span("l", "loop", "p;loop:l", "completed", iterations=list(iterations))
+        )
         return [row.notes[1:], *(group.notes for group in row.groups)]
 
     whole = [Repetition(1, [asked(1, 0.01)]), Repetition(2, [asked(2, 0.0023)])]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.serve.pages import templating, texts
-from holdfast.client.serve.pages.texts import chosen_language, load_texts
+from holdfast.client.serve.pages import templating
+from holdfast.client.serve.pages.templating import LANGUAGES
+from holdfast.client.texts import chosen_language, load_texts
 from holdfast.protocol.events import EVENT_TYPES, QuestionEvent
 
 _USED = re.compile(r"""\bt\(\s*["']([\w.]+)["']\s*[,)]""")
@@ -42,14 +43,14 @@ def test_the_reader_s_browser_chooses_the_language(folder: Path, accepted: str, 
 
 
 def test_every_text_that_a_template_or_page_names_is_there() -> None:
-    files = [*texts.FOLDER.parent.rglob("*.html"), *texts.FOLDER.parent.rglob("*.py")]
-    used = {key for file in files for key in _USED.findall(file.read_text()) if file != Path(texts.__file__)}
-    assert used and used <= load_texts().entries.keys()
+    files = [*templating.FOLDER.rglob("*.html"), *templating.FOLDER.rglob("*.py")]
+    used = {key for file in files for key in _USED.findall(file.read_text())}
+    assert used and used <= load_texts("en", LANGUAGES).entries.keys()
 
 
 def test_every_event_of_a_question_has_a_word() -> None:
     words = {type_.partition(".")[2] for type_, data in EVENT_TYPES.items() if issubclass(data, QuestionEvent)}
-    assert {f"runs.event.{word}" for word in words} <= load_texts().entries.keys()
+    assert {f"runs.event.{word}" for word in words} <= load_texts("en", LANGUAGES).entries.keys()
 
 
 def test_static_files_have_addresses_that_change_with_them() -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import kind_named
 from holdfast.client.serve.pages.templating import amount, dollars
-from holdfast.client.serve.pages.texts import Texts
+from holdfast.client.texts import Texts
 from holdfast.client.trace import Repetition, Span, Spending, StepAnswer
 from holdfast.protocol.questions import Question
 

@@ -18,12 +18,12 @@ from holdfast.client.render import preview, shown
 from holdfast.client.serve.addresses import question_address, run_address
 from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.markdown import plain_of
-from holdfast.client.serve.pages.texts import Texts, chosen_language, load_texts
+from holdfast.client.texts import Texts, chosen_language, load_texts
 from holdfast.protocol.address import parts
 from holdfast.protocol.display import clean, one_line
 
 FOLDER = Path(__file__).parent
-STATIC = FOLDER / "static"
+STATIC, LANGUAGES = FOLDER / "static", FOLDER / "languages"
 PREVIEW = 160
 """The most characters of a value in one line."""
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -31,7 +31,7 @@ _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 def texts_of(request: Request) -> Texts:
     """Return the texts in the language that the reader prefers."""
-    return load_texts(chosen_language(request.headers.get("accept-language", "")))
+    return load_texts(chosen_language(request.headers.get("accept-language", ""), LANGUAGES), LANGUAGES)
 
 
 def render(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
@@ -117,7 +117,8 @@ def _preview(value: object) -> str:
 def amount(seconds: float, t: Texts) -> str:
     """Return a length of time in its largest unit.
 
-    >>> amount(7_300, load_texts()), amount(86_400, load_texts())
+    >>> english = load_texts("en", LANGUAGES)
+    >>> amount(7_300, english), amount(86_400, english)
     ('2 h', '1 day')
     """
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "seconds"))

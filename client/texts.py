@@ -1,13 +1,12 @@
-"""The texts of the pages: one TOML file for each language. Templates call them as `t("table.key", name=value)`."""
+"""Texts in their reader's language: one TOML file for each. Templates of pages and notices call `t("table.key")`."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "languages"
 DEFAULT_LANGUAGE = "en"
 Entry = str | Mapping[str, str]
 """A text, or the forms `one` and `other` of a text that counts."""
@@ -36,31 +35,38 @@ class Texts:
 
 
 @cache
-def load_texts(language: str = DEFAULT_LANGUAGE, folder: Path = FOLDER) -> Texts:
-    """Return the texts of a language, with English ones in place of those that its file leaves out."""
+def load_texts(language: str, folder: Path) -> Texts:
+    """Return the texts of a language in a folder, with English ones in place of those that its file leaves out."""
     entries = dict(_entries(tomllib.loads((folder / f"{language}.toml").read_text(encoding="utf-8"))))
     if language != DEFAULT_LANGUAGE:
         entries = {**load_texts(DEFAULT_LANGUAGE, folder).entries, **entries}
     return Texts(language, entries)
 
 
-def languages(folder: Path = FOLDER) -> list[str]:
-    """Return the tags of the languages there are, sorted."""
+def languages(folder: Path) -> list[str]:
+    """Return the tags of the languages in a folder, sorted."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def chosen_language(accepted: str, folder: Path = FOLDER) -> str:
-    """Return the language to show for the value of an `Accept-Language` header.
+def chosen_language(accepted: str, folder: Path) -> str:
+    """Return the language to show for the value of an `Accept-Language` header."""
+    return nearest_language([tag for wanted in _by_preference(accepted) for tag in widened(wanted)], folder)
 
-    >>> chosen_language("tlh, en-GB;q=0.8"), chosen_language("")
-    ('en', 'en')
-    """
+
+def nearest_language(tags: Iterable[str], folder: Path) -> str:
+    """Return the first of these languages that there are texts for; else English."""
     available = languages(folder)
-    for tag in _by_preference(accepted):
-        for candidate in (tag, tag.partition("-")[0]):
-            if candidate in available:
-                return candidate
-    return DEFAULT_LANGUAGE
+    return next((tag for tag in tags if tag in available), DEFAULT_LANGUAGE)
+
+
+def widened(tag: str) -> list[str]:
+    """Return the tag of a language and those of wider ones, the nearest first.
+
+    >>> widened("pt-BR"), widened("")
+    (['pt-BR', 'pt'], [])
+    """
+    words = tag.split("-")
+    return ["-".join(words[:count]) for count in range(len(words), 0, -1) if words[0]]
 
 
 def _by_preference(accepted: str) -> list[str]:
