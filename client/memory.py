@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from holdfast.client.encryption import KeyRing, NotDecrypted
+from holdfast.client.own_files import write_whole
 from holdfast.protocol.questions import Question
 
 LARGEST = 500
@@ -54,10 +54,5 @@ class QuestionMemory:
 
     @staticmethod
     def _write(path: Path, ring: KeyRing, questions: Sequence[Question]) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Written beside the file and moved over it: other processes read and write the same file.
-        part = path.with_suffix(f".{os.getpid()}")
-        part.touch(mode=0o600)
         text = json.dumps([question.model_dump(mode="json") for question in questions])
-        part.write_text(ring.seal_text(text, CONTEXT))
-        part.replace(path)
+        write_whole(path, ring.seal_text(text, CONTEXT).encode())

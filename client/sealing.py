@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from holdfast.client.config import ConfigError
-from holdfast.client.key_files import make_key
+from holdfast.client.own_files import own_key
 
 NONCE_BYTES = 12
 TAG_BYTES = 16
@@ -122,6 +122,6 @@ def _long_enough(text: str, place: str) -> str:
 
 def _make(path: Path, what: str) -> None:
     try:
-        make_key(path)
+        own_key(path)
     except OSError as error:
         raise ConfigError(f"{path}: {what} cannot be kept: {error.strerror}") from None

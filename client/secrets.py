@@ -10,12 +10,12 @@ import os
 import secrets
 import stat
 from collections.abc import Collection
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from holdfast.client.config import Config, ConfigError
+from holdfast.client.own_files import write_whole
 from holdfast.client.sealing import key_in_environment, key_in_file
 from holdfast.client.secret_cipher import MARK, SecretCipher, is_sealed
 from holdfast.client.secret_keyring import key_in_keyring
@@ -73,19 +73,10 @@ class SecretDirectory:
         return sorted(map(_kept_secret, files), key=lambda kept: kept.since)
 
     def _write(self, id_: str, value: str) -> None:
-        draft = self.folder / f"{id_}.{secrets.token_hex(4)}.new"
         try:
             self._make()
-            sealed = self._cipher.seal(value, id_)
-            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(file, "wb") as out:
-                out.write(sealed)
-                out.flush()
-                os.fsync(out.fileno())
-            draft.rename(self.folder / id_)
+            write_whole(self.folder / id_, self._cipher.seal(value, id_), lasts=True)
         except OSError as error:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
             text = f"{self.folder}: a secret cannot be kept there: {error.strerror}; nothing was sent. Make it writable"
             raise ConfigError(f"{text}, or set store in [secrets] to another folder") from None
 

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from holdfast.client.errors import ServerUnreachable
+from holdfast.client.own_files import write_whole
 
 if sys.platform != "win32":
     import fcntl
@@ -65,10 +66,7 @@ def home_above(home: Path) -> Path | None:
 
 def change(home: Path, **values: Any) -> None:
     """Change these values; the file is replaced as a whole, so that no command reads half of it."""
-    draft = home / "server.json.new"
-    draft.write_text(read(home).model_copy(update=values).model_dump_json(indent=2))
-    draft.chmod(0o600)
-    draft.replace(home / "server.json")
+    write_whole(home / "server.json", read(home).model_copy(update=values).model_dump_json(indent=2).encode())
 
 
 @asynccontextmanager

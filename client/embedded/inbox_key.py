@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.client.key_files import make_key
+from holdfast.client.own_files import own_key
 from holdfast.protocol.guard import Key
 
 INBOX = "inbox"
@@ -17,7 +17,7 @@ INBOX = "inbox"
 def inbox_key_file(home: Path) -> Path:
     """Return the file of the key; make it if there is none."""
     path = home / "inbox.key"
-    make_key(path)
+    own_key(path)
     return path
 
 

@@ -12,15 +12,14 @@ import asyncio
 import contextlib
 import os
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from temporalio.exceptions import ApplicationError
 
+from holdfast.client.own_files import write_whole
 from holdfast.client.payloads import buckets
-from holdfast.client.payloads.directory import DRAFT
 
 CHECKPOINTS = "checkpoints"
 UNREACHABLE = "checkpoints_unreachable"
@@ -70,19 +69,12 @@ class CheckpointDirectory:
 
     def _append(self, thread: str, number: int, record: bytes) -> None:
         path = self._folder / thread / f"{number:08}"
-        draft = path.with_name(f"{uuid.uuid4().hex}{DRAFT}")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                file.write(record)
-            os.link(draft, path)  # whole or not at all, and never over the record of another attempt
+            write_whole(path, record, place=os.link)  # never over the record of another attempt
         except FileExistsError:
             raise ApplicationError(f"{path}: another attempt of the call goes on", type=UNREACHABLE) from None
         except OSError as error:
             raise self._unreachable("kept", error) from None
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
 
     def _unreachable(self, action: str, error: OSError) -> ApplicationError:
         text = f"{self._folder}: checkpoints of a graph cannot be {action}: {error.strerror}"

@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from holdfast.client.config import Config, ConfigError
-from holdfast.client.key_files import make_key
+from holdfast.client.own_files import own_key
 
 FILE = "record.key"
 
@@ -35,10 +35,7 @@ def signing_key(config: Config) -> SigningKey:
 
     Raises `ConfigError`.
     """
-    text = config.record_key()
-    if text is None:
-        make_key(config.home / FILE)
-        text = (config.home / FILE).read_text(encoding="utf-8").strip()
+    text = config.record_key() or own_key(config.home / FILE)
     if not re.fullmatch("[0-9a-f]{64}", text):
         place = config.record.key_env or str(config.home / FILE)
         raise ConfigError(f"the record's key in {place} must be 64 hexadecimal digits: openssl rand -hex 32")

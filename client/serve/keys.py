@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from holdfast.client.config import Config, ConfigError
-from holdfast.client.key_files import make_key
+from holdfast.client.config import Config
+from holdfast.client.own_files import own_key
 
 KEY_FILE = "serve.key"
 
@@ -13,11 +11,5 @@ KEY_FILE = "serve.key"
 def serve_key(config: Config) -> bytes:
     """Return the key; one in the state folder is made if it is missing. Raises `ConfigError`."""
     name = config.serve.key_env
-    if name is not None:
-        value = os.environ.get(name)
-        if not value:
-            raise ConfigError(f"{config.path}: serve.key_env: {name} is not set; export {name}=…")
-        return value.encode()
-    file = config.home / KEY_FILE
-    make_key(file)
-    return file.read_bytes()
+    text = own_key(config.home / KEY_FILE) if name is None else config.variable("serve.key_env", name)
+    return text.encode()
