@@ -43,6 +43,7 @@ DYNAMIC_CONFIG = (
     "history.transferProcessorMaxPollRPS=1000",  # as for the embedded server
     "frontend.WorkflowTimeSkippingEnabled=true",
     'history.timerProcessorMaxTimeShift="10ms"',  # else a clock that was moved is looked at once a second
+    'history.workflowIdReuseMinimalInterval="1ms"',  # else a workflow younger than a second continues as new after one
 )
 UNSANDBOXED = UnsandboxedWorkflowRunner()
 """Tests run blueprints, not workflow code of an author; the sandbox would only cost a tenth of a second a workflow."""

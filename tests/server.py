@@ -31,6 +31,8 @@ COMMANDS, OFFICE = "-commands", "-office"
 SETTINGS = (
     # Each test has a task queue of its own, which needs no four partitions: a run took 45 ms of the server, not 63.
     *("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1"),
+    # Who waits for the end of a run is now and then not woken by it, and asks again after this time; it was 20 s.
+    'history.longPollExpirationInterval="2s"',
     # What the server waits for in production, and a test need not: a timer or a retry took at least 1 s, not 0.07,
     # as did continue-as-new of a young workflow; a deletion came 32 s after the end, not 0.05.
     'history.timerProcessorMaxTimeShift="1ms"',

@@ -12,17 +12,18 @@ from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
 from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
+from holdfast.testkit.environment import DYNAMIC_CONFIG
 from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 
 
-@pytest_asyncio.fixture(scope="module")
+@pytest_asyncio.fixture(scope="session")
 async def skipping() -> AsyncIterator[WorkflowEnvironment]:
     async with await WorkflowEnvironment.start_time_skipping_v2(
         dev_server_existing_path=temporal_binary(),
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
         ts_config=TimeSkippingConfig(max_session_skip_count=1000),
-        dev_server_extra_args=["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"],
+        dev_server_extra_args=[word for value in DYNAMIC_CONFIG for word in ("--dynamic-config-value", value)],
     ) as environment:
         yield environment
 
