@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
@@ -39,6 +39,7 @@ from holdfast.client.replies import (
     update_id,
 )
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
+from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
 from holdfast.client.workers import Busy, NoWorker, last_poll
 from holdfast.protocol.address import name_at
@@ -583,7 +584,7 @@ async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
     try:
         first = await first_event(tree.client, workflow)
     except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
+        if is_missing(error):
             return False  # the signal fails with the message for that
         raise
     payloads = first.workflow_execution_started_event_attributes.input.payloads
@@ -603,7 +604,7 @@ async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
     try:
         await tree.client.get_workflow_handle(workflow).signal(ANSWER, batch)
     except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
+        if is_missing(error):
             await receipts_by_history(tree, workflow, batch)  # taken by update before, or refused
             return
         raise

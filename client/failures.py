@@ -18,6 +18,7 @@ from holdfast.client.errors import (
     ServerUnreachable,
 )
 from holdfast.client.reading import BadUsage
+from holdfast.client.server_errors import ServerError, server_error
 from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing
 from holdfast.protocol.answers import Refusal
@@ -49,6 +50,13 @@ class."""
 EXPECTED: tuple[type[Exception], ...] = (Refusal, *FAILURES)
 
 
+def in_our_words(error: Exception) -> Exception:
+    """Return an error of the SDK as a `ServerError`, and any other one as it is."""
+    return server_error(error) if isinstance(error, RPCError) else error
+
+
 def status_and_code(error: Exception, table: Mapping[type[Exception], tuple[int, str]] = FAILURES) -> tuple[int, str]:
     """Return the row of a table for an error of one of its classes."""
+    if isinstance(error, ServerError):
+        return UNAVAILABLE, error.code
     return next(row for kind, row in table.items() if isinstance(error, kind))

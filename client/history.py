@@ -10,10 +10,11 @@ from typing import Any
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHistory
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.errors import BadInput
+from holdfast.client.server_errors import is_missing
 from holdfast.client.workers import last_events
 from holdfast.protocol.answers import Answers, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
@@ -83,7 +84,7 @@ async def _chain(client: Client, workflow: str) -> list[WorkflowHistory]:
         try:
             history = await client.get_workflow_handle(workflow, run_id=run).fetch_history()
         except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
+            if is_missing(error):
                 return chain
             raise
         chain.insert(0, history)

@@ -44,6 +44,7 @@ from holdfast.client.lookup import Checked, Placed, look_up
 from holdfast.client.outcomes import current_context, final_outcome, outcome_of
 from holdfast.client.outgoing import check_outgoing
 from holdfast.client.plans import Planned, check_change, planned, send_change
+from holdfast.client.server_errors import raising_server_errors
 from holdfast.client.starting import check_start, new_run_id, start_pipeline
 from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, as_ended, status_of
 from holdfast.client.stopping import Family, Left
@@ -92,8 +93,9 @@ EVENT_LOOKS = 5
 """How often a run is looked at for the step that waits for an event."""
 
 
+@raising_server_errors
 class Runs:
-    """The runs of one deployment.
+    """The runs of one deployment. What Temporal refuses or does not answer is a `ServerError`.
 
     Args:
         client: A connected client; see `holdfast.client.connect`.
@@ -930,10 +932,7 @@ class Runs:
             return await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
         if self.answering.keys:
             raise NothingSent("no worker answers; a guarded run takes no signals: nothing was sent. Start a worker.")
-        workflows = await family.running()
-        for workflow in workflows:
-            await self.client.get_workflow_handle(workflow.id).signal(name)
-        return await family.reasons(workflows)
+        return await family.signal(name)
 
     def handle(self, run: str) -> WorkflowHandle[Any, Any]:
         """Return Temporal's handle of the run's own workflow."""

@@ -28,6 +28,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.errors import BadInput
 from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
+from holdfast.client.server_errors import is_missing, raising_server_errors, server_error
 from holdfast.client.starting import check_start
 from holdfast.protocol.runs import PIPELINE_WORKFLOW, PipelineState, summary_of
 
@@ -76,6 +77,7 @@ class ScheduleRow:
         }
 
 
+@raising_server_errors
 class Schedules:
     """The schedules of one deployment.
 
@@ -127,7 +129,7 @@ class Schedules:
         except ScheduleAlreadyRunningError:
             raise BadInput(f"schedule {name!r} exists; remove it first: holdfast schedule delete {name}") from None
         except RPCError as error:
-            if error.status != RPCStatusCode.INVALID_ARGUMENT:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or server_error(error).code == "not_set_up":
                 raise
             raise BadInput(f"the server does not take schedule {name!r}: {error.message}") from None
 
@@ -173,7 +175,7 @@ class Schedules:
         try:
             yield self.client.get_schedule_handle(name)
         except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
+            if not is_missing(error):
                 raise
             raise BadInput(f"no schedule {name!r}; `holdfast schedule list` lists them") from None
 

@@ -21,12 +21,13 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import counted
 from holdfast.client.converters import failure_text
 from holdfast.client.history import ending_reason
 from holdfast.client.namespace import quoted
+from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
 from holdfast.client.workers import NoWorker, last_events
 
@@ -96,7 +97,7 @@ class Family:
         try:
             workflow = await self.client.get_workflow_handle(id_).describe()
         except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
+            if is_missing(error):
                 return None
             raise
         return workflow if workflow.status == WorkflowExecutionStatus.RUNNING else None
@@ -209,6 +210,13 @@ class Family:
 
         return lagging
 
+    async def signal(self, name: str) -> list[Left]:
+        """Send a command without a worker, which each workflow takes with its next one; return why none has yet."""
+        workflows = await self.running()
+        for workflow in workflows:
+            await _unless_ended(self.client.get_workflow_handle(workflow.id).signal(name))
+        return await self.reasons(workflows)
+
     # Reasons
 
     async def reasons(self, running: Iterable[WorkflowExecutionDescription]) -> list[Left]:
@@ -262,7 +270,7 @@ async def _unless_ended(request: Awaitable[None]) -> None:
     try:
         await request
     except RPCError as error:
-        if error.status != RPCStatusCode.NOT_FOUND:
+        if not is_missing(error):
             raise
 
 

@@ -24,6 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.archive import Archive
 from holdfast.client.converters import query_failure_text
+from holdfast.client.server_errors import is_missing
 from holdfast.client.workers import NoWorker, TaskFailing, Unanswered, last_poll, why_silent
 from holdfast.protocol.address import in_order
 from holdfast.protocol.answers import REFUSALS, Refusal
@@ -76,7 +77,7 @@ class Tree:
         try:
             return await self.client.get_workflow_handle(workflow).describe()
         except RPCError as error:
-            if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):  # no id can be so long
+            if is_missing(error) or error.status == RPCStatusCode.INVALID_ARGUMENT:  # no id can be so long
                 raise UnknownRun(workflow) from None
             raise
 
@@ -148,7 +149,7 @@ class Tree:
             reason = await query_failure_text(self.client.data_converter, error)
             raise Unanswered(workflow, reason) from None
         except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
+            if is_missing(error):
                 raise UnknownRun(workflow) from None
             raise
 
@@ -183,7 +184,7 @@ class Tree:
                 raise_if_cancelled()
                 continue  # perhaps it was applied: the same id gets the same result
             except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND:
+                if is_missing(error):
                     raise UnknownRun(workflow) from None
                 if error.status not in _PASSING:
                     raise

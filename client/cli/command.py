@@ -8,12 +8,11 @@ from typing import Any, NoReturn
 
 import typer
 from temporalio.runtime import Runtime, TelemetryConfig
-from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.cli.output import INTERRUPTED, REFUSED, UNREACHABLE, USAGE, print_json, say
-from holdfast.client.failures import EXPECTED, UNAVAILABLE, status_and_code
+from holdfast.client.failures import EXPECTED, UNAVAILABLE, in_our_words, status_and_code
 from holdfast.protocol.answers import Refusal
 
 
@@ -36,12 +35,13 @@ def quiet_core() -> None:
 
 def _report(error: Exception, as_json: bool) -> int:
     """Print the error for people, and with `as_json` for programs; return its exit code."""
+    error = in_our_words(error)
     if isinstance(error, Refusal):
         code, type_ = REFUSED, error.code
     else:
         status, type_ = status_and_code(error)
         code = UNREACHABLE if status == UNAVAILABLE else USAGE
-    message = _server_message(error) if isinstance(error, RPCError) else str(error)
+    message = str(error)
     if as_json:
         fields: JSONObject = {"type": type_, "message": message}
         if isinstance(error, BlueprintError):
@@ -49,12 +49,3 @@ def _report(error: Exception, as_json: bool) -> int:
         print_json({"error": fields})
     say(message)
     return code
-
-
-def _server_message(error: RPCError) -> str:
-    status = error.status.name.lower().replace("_", " ")
-    if error.status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
-        return f"the Temporal server does not answer ({status}: {error.message}); its runs are kept. Try again."
-    # A namespace that nobody has set up has none of our search attributes, and refuses queries with them.
-    way = "; run: holdfast setup" if "invalid search attribute" in error.message else ""
-    return f"the Temporal server refuses ({status}): {error.message}{way}"

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 from temporalio.client import Client, WorkflowExecution, WorkflowHistory
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSONObject
@@ -25,6 +25,7 @@ from holdfast.client.embedded.worker import WORKER
 from holdfast.client.history import histories
 from holdfast.client.listing import open_workflows
 from holdfast.client.reading import BadUsage, from_json, text_of_file
+from holdfast.client.server_errors import is_missing
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -129,7 +130,7 @@ async def _open_histories(client: Client, pinned: list[JSONObject]) -> AsyncIter
         try:
             some.append(await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history())
         except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:  # it has ended since, and was deleted
+            if not is_missing(error):  # it has ended since, and was deleted
                 raise
         if len(some) == AT_ONCE:
             yield some

@@ -27,7 +27,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.config import Config
 from holdfast.client.errors import BadCursor, BadInput
-from holdfast.client.failures import EXPECTED
+from holdfast.client.failures import EXPECTED, in_our_words
 from holdfast.client.mcp.asking import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.client.mcp.tools import (
     TOOLS,
@@ -129,7 +129,7 @@ class AssistantContext:
             problems = error.errors(include_url=False, include_input=False)
             return _failed("; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems))
         except EXPECTED as error:
-            return _failed(f"{error.code}: {error.message}" if isinstance(error, Refusal) else str(error))
+            return _failed(f"{error.code}: {error.message}" if isinstance(error, Refusal) else str(in_our_words(error)))
         return value if isinstance(value, types.InputRequiredResult) else _result(value)
 
     async def _called(

@@ -23,12 +23,13 @@ from temporalio.api.workflowservice.v1 import (
     ListWorkflowExecutionsRequest,
 )
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.client.config import ConfigError
 from holdfast.client.payloads.checkpoints import threads
 from holdfast.client.payloads.directory import NAMESPACES, PayloadDirectory, mend, remove
 from holdfast.client.payloads.driver import LARGEST_LIST, opened
+from holdfast.client.server_errors import is_missing
 
 SAFE_AGE = 3600.0
 """Seconds that every payload is kept: it is stored before the event that refers to it is written."""
@@ -208,7 +209,7 @@ def _unless_deleted() -> Iterator[None]:
     try:
         yield
     except RPCError as error:
-        if error.status != RPCStatusCode.NOT_FOUND:
+        if not is_missing(error):
             raise
 
 

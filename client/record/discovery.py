@@ -12,6 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS
 from holdfast.client.namespace import quoted
 from holdfast.client.record.entries import RecordedRun
+from holdfast.client.server_errors import is_missing
 
 ENDS = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")
 """The statuses of a workflow that is over: not of one that continues as new."""
@@ -104,7 +105,7 @@ async def first_run(client: Client, workflow: str, run: str | None = None) -> st
     try:
         described = await client.get_workflow_handle(workflow, run_id=run).describe()
     except RPCError as error:
-        if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+        if not (is_missing(error) or error.status == RPCStatusCode.INVALID_ARGUMENT):
             raise
         return None
     return described.raw_info.first_run_id or described.run_id

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.client.record.checkpoints import is_due, seal
 from holdfast.client.record.discovery import FirstRuns, Sighting, closed_workflows, open_workflows, sighting_of
@@ -24,6 +24,7 @@ from holdfast.client.record.lease import Lease
 from holdfast.client.record.progress import Progress, WorkflowProgress
 from holdfast.client.record.reader import Reader
 from holdfast.client.record.store import RecordStore
+from holdfast.client.server_errors import is_missing
 from holdfast.client.states import STATUSES
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.client.troubles import LastingTrouble
@@ -218,7 +219,7 @@ class Recorder:
         try:
             return (await handle.describe()).history_length
         except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
+            if not is_missing(error):
                 raise
             return 0
 

@@ -11,18 +11,18 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
-from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.client.failures import FAILURES, status_and_code
+from holdfast.client.failures import FAILURES, in_our_words, status_and_code
 from holdfast.client.reading import BadUsage
+from holdfast.client.server_errors import LASTING_ERRORS
 from holdfast.protocol.answers import Refusal
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 """The seconds after which a client should try again what failed for a passing reason (`Retry-After`)."""
-LASTING = ("no_record", "no_current_version", "other_version", "nothing_sent")
+LASTING = ("no_record", "no_current_version", "other_version", "nothing_sent", *LASTING_ERRORS)
 """Codes of 503 for which somebody has to do something first: trying again does not help by itself."""
 
 
@@ -137,6 +137,7 @@ class WebProblem:
 
 def problem_of(error: Exception) -> WebProblem:
     """Return the problem for one of the `EXPECTED_ERRORS`."""
+    error = in_our_words(error)
     match error:
         case Refusal():
             return WebProblem(STATUS_OF_REFUSAL[error.code], error.code, error.message)
@@ -149,10 +150,6 @@ def problem_of(error: Exception) -> WebProblem:
         case BlueprintError():
             errors = [FieldProblem(path=problem.path, message=str(problem)) for problem in error.problems]
             return WebProblem(422, "blueprint_invalid", str(error), errors)
-        case RPCError(status=RPCStatusCode.RESOURCE_EXHAUSTED):
-            return WebProblem(503, "server_busy", f"the Temporal server is busy: {error.message}. Try again.")
-        case RPCError():
-            return WebProblem(503, "server_error", f"the Temporal server does not answer: {error.message}. Try again.")
         case DBAPIError() | PoolTimeout():  # its own message holds what was written
             return WebProblem(503, "record_unreachable", "the database of the record does not answer. Try again.")
     return WebProblem(*status_and_code(error, STATUS_OF_ERROR), str(error))

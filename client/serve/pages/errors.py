@@ -10,11 +10,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from holdfast.client.errors import BadCursor
 from holdfast.client.serve.pages.templating import render, texts_of
 from holdfast.client.serve.problems import TooSlow, problem_of
+from holdfast.client.server_errors import LASTING_ERRORS, server_error
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,14 @@ def page_of(path: str) -> str:
     return page if last in ("comments", "pause", "resume", "tell") else path
 
 
+def server_message(request: Request, error: RPCError) -> str:
+    """Return what Temporal does not do, in the language of the page; in English where somebody has to mend it."""
+    refused, t = server_error(error), texts_of(request)
+    if refused.code in LASTING_ERRORS:
+        return str(refused)
+    return t("error.busy_server" if refused.code == "server_busy" else "error.no_server")
+
+
 def _message(request: Request, error: Exception) -> str:
     t = texts_of(request)
     match error:
@@ -60,10 +69,8 @@ def _message(request: Request, error: Exception) -> str:
             return t("error.not_found")
         case HTTPException(status_code=401):
             return t("error.sign_in")
-        case RPCError(status=RPCStatusCode.RESOURCE_EXHAUSTED):
-            return t("error.busy_server")
         case RPCError():
-            return t("error.no_server")
+            return server_message(request, error)
         case TooSlow():
             return t("error.too_slow")
         case BadCursor():

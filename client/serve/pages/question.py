@@ -36,6 +36,7 @@ from holdfast.client.serve.pages.answer_form import (
     with_changes,
 )
 from holdfast.client.serve.pages.comments import CommentBox, comment_box
+from holdfast.client.serve.pages.errors import server_message
 from holdfast.client.serve.pages.filled_form import texts_of_form
 from holdfast.client.serve.pages.inbox import is_near, list_beside, list_from_start
 from holdfast.client.serve.pages.story import StoryLine, story_of
@@ -423,7 +424,7 @@ def _blueprint_in(question: Question) -> str:
 
 
 def _message(request: Request, error: Exception) -> str:
-    return texts_of(request)("error.no_server") if isinstance(error, RPCError) else str(error)
+    return server_message(request, error) if isinstance(error, RPCError) else str(error)
 
 
 def _back(request: Request) -> str:
