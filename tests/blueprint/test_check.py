@@ -311,6 +311,11 @@ def test_formats_are_asserted_and_problems_are_sorted_and_bounded() -> None:
     assert len(problems_of(schema, ["abc"] * 5000)) == 20
 
 
+def test_of_a_large_value_only_the_first_problem_is_looked_for() -> None:
+    schema = {"properties": {"rows": {"items": {"type": "integer"}}}}
+    assert problems_of(schema, {"rows": ["x"] * 20_000}) == [("rows[0]", "must be a whole number, not 'x'")]
+
+
 def test_a_value_too_deep_for_the_validator_is_a_problem_not_a_crash() -> None:
     value: list[object] = []
     for _ in range(100_000):
