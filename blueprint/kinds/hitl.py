@@ -85,7 +85,8 @@ class Hitl(HitlFields):
 def _option(value: object, place: Position, _: int) -> JSON:
     """Expand an option: `warm` is `{id: warm, label: warm}`; a number or `true` is the text it is written as."""
     if isinstance(value, bool | int | float):
-        value = json.dumps(value) if place.raw.startswith("*") else place.raw.strip()
+        # As it is written, so that 1.50 stays so; an alias and an anchor are written as more than their value.
+        value = json.dumps(value) if place.raw.startswith(("*", "&")) else place.raw.strip()
     if not isinstance(value, str):
         return value
     return PlacedDict.at(place, id=value, label=value)

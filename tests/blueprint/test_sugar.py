@@ -117,6 +117,12 @@ def test_options_are_texts_or_objects() -> None:
     assert ids == [("warm", "warm"), ("b", "B"), ("1.50", "1.50"), ("true", "true"), ("yes", "yes")]
 
 
+def test_an_option_that_is_a_number_loses_its_anchor() -> None:
+    step = load("steps: [{kind: hitl, name: h, options: [&most 2.5, 3], message: *most}]").steps[0]
+    assert isinstance(step, Hitl) and isinstance(step.options, list)
+    assert [option.id for option in step.options] == ["2.5", "3"]
+
+
 def test_a_default_is_taken_at_the_deadline_unless_the_author_says_otherwise() -> None:
     steps = load("steps: [{kind: hitl, name: h, default: x, timeout: 1h}, {kind: hitl, name: i, timeout: 1h}]").steps
     assert [step.on_timeout for step in steps if isinstance(step, Hitl)] == ["default", None]
