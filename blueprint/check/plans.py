@@ -29,7 +29,7 @@ def check_plan(plan: PlanBody, path: str, blueprint: Blueprint, findings: Findin
             findings.add(f"{path}.{fault.path}", fault.code, fault.message, fault.hint)
         return
     for key in _WRITTEN:
-        if plan.model_dump(include={key})[key]:
+        if getattr(plan, key):
             message = f"'from' and {key!r} both say what the plan is"
             findings.add_key(f"{path}.{key}", "conflict", message, "keep one of them")
 

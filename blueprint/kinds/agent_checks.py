@@ -34,7 +34,7 @@ def check_agent(
         findings.add_key(f"{path}.output_mode", "conflict", message, "add output_schema, or remove it")
     if not agent.works_in_turns and registry is None:
         for key in ("permissions", "history_management"):
-            if agent.model_dump(include={key})[key]:
+            if getattr(agent, key):
                 message = f"{key!r} belongs to agents that work in turns"
                 findings.add_key(f"{path}.{key}", "conflict", message, "add tools or human, or remove it")
 

@@ -138,7 +138,7 @@ class LoopBlock(Part):
     def functions(self) -> Mapping[str, str]:
         """Return the functions in place of expressions and templates, by their keys."""
         keys = ("exit_condition", "initial_input_mapper", "iteration_input_mapper", "loop_output_mapper")
-        return {key: self.__dict__[key] for key in keys if self.__dict__[key] is not None}
+        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
@@ -163,7 +163,7 @@ def check_block(block: LoopBlock, path: str, findings: Findings) -> None:
         findings.add(f"{path}.max_loops", "missing_key", message, "add max_loops, exit_expression or stop_when")
     _exclusive(block, path, findings)
     for key in ("exit_condition", *_MAPPERS):
-        function = block.model_dump(include={key})[key]
+        function = getattr(block, key)
         if function is not None:
             check_function(function, f"{path}.{key}", findings)
     for key, operations in (("init", block.init), ("state", block.state)):
@@ -178,7 +178,7 @@ def check_block(block: LoopBlock, path: str, findings: Findings) -> None:
 
 
 def _exclusive(block: LoopBlock, path: str, findings: Findings) -> None:
-    present = {key for key in block.model_fields_set if block.model_dump(include={key})[key] is not None}
+    present = {key for key in block.model_fields_set if getattr(block, key) is not None}
     if {"output", "output_template"} <= present:
         message = "'output' and 'output_template' both say what the loop gives"
         findings.add_key(f"{path}.output", "conflict", message, "keep one of them")
@@ -209,7 +209,7 @@ def _check_conversation(block: LoopBlock, path: str, findings: Findings) -> None
 
 def _check_shortening(rule: HistoryManagement, path: str, findings: Findings) -> None:
     wanted = {"truncate_turns": ("max_turns",), "truncate_tokens": ("max_tokens",)}.get(rule.strategy)
-    if not any(rule.model_dump(include={key})[key] for key in wanted or ("max_turns", "max_tokens")):
+    if not any(getattr(rule, key) for key in wanted or ("max_turns", "max_tokens")):
         message = f"{rule.strategy} needs {' or '.join(map(repr, wanted or ('max_turns', 'max_tokens')))}"
         findings.add(f"{path}.strategy", "missing_key", message, "it says how much is kept")
     if rule.strategy == "summarize" and rule.agent is None:

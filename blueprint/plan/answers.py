@@ -142,7 +142,7 @@ def check_question(step: PlanStep, language: Language | None = None) -> Iterator
         yield "instruction", "bad_value", f"{mark[1]} does not make the step a question in this place", hint
     if not asks(step):
         for key in ("options", "timeout", "on_timeout", "default"):
-            if step.model_dump(include={key})[key]:
+            if getattr(step, key):
                 yield key, "conflict", f"{key!r} belongs to questions", "add pause_for_response: true, or remove it"
         return
     if not question_text(step.instruction):
