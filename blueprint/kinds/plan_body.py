@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.parts import Part, Requirement, Seconds, Template
+from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Requirement, Seconds, Template
 from holdfast.blueprint.kinds.people_lists import groups_in
 from holdfast.blueprint.words.agreement import Language
 
@@ -115,7 +115,7 @@ class PlanLoop(Part):
         "continue", description="When a step fails for an item: go on with the next, fail, or ask a person."
     )
     max_items: int = Field(1_000, ge=1, le=100_000, description="A longer list fails the loop.", examples=[200])
-    max_parallel: int = Field(1, ge=1, le=50, description="Items at once.", examples=[5])
+    max_parallel: int = Field(1, ge=1, le=MOST_AT_ONCE, description="Items at once.", examples=[5])
     notes: JSONObject = Field({}, description=_NOTES, examples=[{"status": "pending"}])
 
 
@@ -152,7 +152,7 @@ class PlanBody(Part):
         description="In which language its questions offer yes and no, where they name no options; default: English.",
         examples=["fr"],
     )
-    max_parallel: int = Field(1, ge=1, le=50, description="Steps at once.", examples=[3])
+    max_parallel: int = Field(1, ge=1, le=MOST_AT_ONCE, description="Steps at once.", examples=[3])
     fail_fast: bool = Field(False, description="Start nothing more once a step has failed.")
     max_revisions: int = Field(
         5,
