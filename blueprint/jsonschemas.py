@@ -170,6 +170,7 @@ def _check_references(schema: JSON) -> None:
             for key, value in part.items():
                 if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
                     raise BadSchema((*path, key), f"a reference must start with '#', not {_brief(value)}")
+                # A `$ref` in data is a word like any other.
                 if key not in _DATA:
                     waiting.append(((*path, key), value))
 

@@ -340,6 +340,7 @@ class _Reader:
 
     def _integer(self, text: str, place: Position) -> int:
         base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+        # Python converts no number of more than 4,300 digits. One of a hundred is over the limit in any case.
         number = int(text[2:] if base != 10 else text, base) if len(text) < 100 else MAX_NUMBER + 1
         if abs(number) > MAX_NUMBER:
             message = f"the number {_brief(text)} is over 2^63"

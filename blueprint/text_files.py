@@ -29,6 +29,7 @@ def text_of_file(path: Path, most: int) -> str:
     if len(raw) > most:
         raise UnreadableFile(f"it has more than {most // 1024:,} KiB", "keep long texts in files of their own")
     try:
+        # With or without the byte-order mark that some editors write.
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableFile(f"it is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None

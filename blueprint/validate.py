@@ -50,6 +50,7 @@ def validate(tree: PlacedDict, imports: Mapping[str, Blueprint], prefix: Parts =
     guessed: set[Parts] = set()
     for _ in range(_ROUNDS):
         try:
+            # Strict: else pydantic would take the text "3" for a number, and 1 for true.
             blueprint = Blueprint.model_validate({**plain(tree), **_parsed_imports(tree, imports)}, strict=True)
             return Validated(blueprint, list(problems), frozenset(repaired))
         except ValidationError as error:

@@ -27,6 +27,7 @@ def numbers(bounds: Bounds, start: JSON, stop: JSON = None, step: JSON = 1, /) -
         start, stop = 0, start
     if not (is_integer(start) and is_integer(stop) and is_integer(step)):
         raise ExpressionError("range needs whole numbers")
+    # A slice of a range builds nothing; the length of a range over 2^63 could not even be asked for.
     counted = range(start, stop, step)[: MAX_RANGE + 1]
     if len(counted) > MAX_RANGE:
         raise ExpressionError(f"range gives more than {MAX_RANGE:,} numbers")

@@ -89,6 +89,7 @@ def _tojson(bounds: Bounds, value: JSON, /, indent: JSON = None) -> str:
         return bounds.built_text(to_json(value))
     encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=_size("tojson", indent, 16))
     size, chunks = 0, []
+    # In pieces: indented, a value that weighs little can be a text of gigabytes.
     for chunk in encoder.iterencode(value):
         bounds.pay(1)
         chunks.append(chunk)
@@ -102,7 +103,9 @@ def _fromjson(bounds: Bounds, value: JSON, /) -> JSON:
     bounds.pay(len(bounds.text(value)) >> 4)
     try:
         read = json.loads(value)
+        # Weighing refuses NaN and infinity, which Python reads.
         bounds.weigh(read)
+        # Only an escape can bring in half a character, which no history can hold.
         if "\\u" in value:
             json.dumps(read, ensure_ascii=False).encode()
     except RecursionError:

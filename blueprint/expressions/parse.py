@@ -80,6 +80,7 @@ def parsed_expression(source: str) -> nodes.Node:
 def parsed_template(source: str) -> Template:
     root = _checked(source, lambda: _Parser(_ENVIRONMENT, source).parse())
     assert isinstance(root, nodes.Template)
+    # By its nodes, too: `{{ a }} and {{ b }}` begins and ends like a single expression.
     return Template(root.body, _whole(root.body) if source[:2] == "{{" and source[-2:] == "}}" else None)
 
 

@@ -30,6 +30,7 @@ class Walker(Bounds):
 
     def value(self, node: nodes.Node) -> JSON:
         """Return the value of an expression, which may be undefined."""
+        # `pay`, written out: this runs for each node.
         self.remaining -= 1
         if self.remaining < 0:
             self.pay(0)

@@ -54,6 +54,7 @@ def read_plan(
     problems = [*_reserved(document, author), *_written_agents(document)]
     problems += _reassigned(document, assigned, by_model=by_model)
     problems += [] if current is None else _overruled(document, author)
+    # As a blueprint, for the same rules and the same words: what a model writes is checked like what an author writes.
     parsed = parse(_as_blueprint(document, agents), file=FILE)
     problems += [
         replace(problem, line=0, column=0, path=path_in_plan(problem.path))

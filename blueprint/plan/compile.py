@@ -203,6 +203,7 @@ def _cycle_in(waits: dict[str, list[str]]) -> list[str]:
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as error:
+        # graphlib names the cycle from what comes first to what waits for it, with one unit at both ends.
         return list(reversed(error.args[1][1:]))
     return []
 

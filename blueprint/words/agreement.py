@@ -205,6 +205,7 @@ def agrees(text: str) -> bool:
     >>> [agrees(text) for text in ("Vas-y !", "ja, gerne", "Oui, envoyer", "yes but", "not ok", "oui mais pas lui")]
     [True, True, True, False, False, False]
     """
+    # By the words in it "oui mais pas lui" would be a yes, and somebody would act on it.
     return plainly(text) in _CONSENTS
 
 
