@@ -340,7 +340,7 @@ def find(reference: str, allowed: Sequence[str]) -> Tool:
         return _tools[reference]
     if (module := _plain_home(reference, allowed)) is not None:
         way_out = f"write uses: {module}:{reference}, or decorate it with @tool"
-        raise wrong("unknown_tool", f"{reference!r} is a function of {module}, and no tool ({way_out})")
+        raise wrong("unknown_tool", f"{reference!r} is a function of {module}, not a tool ({way_out})")
     close = difflib.get_close_matches(reference, _tools, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"registered: {', '.join(sorted(_tools)) or 'none'}"
     raise wrong(

@@ -66,10 +66,10 @@ ASK_KINDS = {
         declining="Declining is a rejection.",
     ),
     "secret": AskKind(
-        request="asks {who} for {what}, to be seen by tools alone: {message}", takes_options=False, hidden=True
+        request="asks {who} for {what}, visible to tools only: {message}", takes_options=False, hidden=True
     ),
     "hold": AskKind(
-        request="waits until {who} lets the run go on.",
+        request="waits until {who} continues the run.",
         takes_options=False,
         is_pause=True,
         declined="abort",

@@ -433,7 +433,7 @@ class Answering:
         """
         if open_questions.silence is not None:
             raise NothingSent(
-                f"{open_questions.silence}; who sends a {command.name} is checked by a worker. Start one."
+                f"{open_questions.silence}; only a worker can check who sends a {command.name}. Start one."
             )
         question = find_question(open_questions.questions, command.question)
         if question is None:
@@ -480,7 +480,7 @@ class Answering:
                 text = f"{reason}; and the workflow that asks {answer.question!r} is not known here"
                 raise NothingSent(f"{text}: nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
             if question is None and answer.action == "accept" and await _may_ask_secrets(tree, workflow):
-                text = f"no worker can tell what {answer.question!r} asks, and {workflow} may ask for secrets"
+                text = f"it is not known what {answer.question!r} asks for, and {workflow} may ask for secrets"
                 raise NothingSent(f"{text}, which are never sent by signal; nothing was sent. Start a worker.")
             by_owner[workflow].append(answer)
         for workflow, answers in by_owner.items():
@@ -552,12 +552,12 @@ def _check_signal(question: Question, by: str | None) -> None:
     """Raise `NothingSent` if the workflow would refuse a signal: it could not report that later."""
     if refusal := question.asked.signal_refusal:
         reason = f"question {question.id}: {refusal}"
-        raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
+        raise NothingSent(f"{reason}; nothing was sent. Start a worker, and answer it without --signal.")
     if question.proof is not None:
         raise NothingSent(f"question {question.id}: {SIGN_IN}; nothing was sent.")
     if question.people.restricted:
         reason = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
-        raise NothingSent(f"{reason}; nothing was sent. Answer it without --signal, while a worker is there.")
+        raise NothingSent(f"{reason}; nothing was sent. Start a worker, and answer it without --signal.")
     claimant = question.claimant(datetime.now(UTC))
     if claimant is not None and claimant != user_of(by):
         raise NothingSent(f"question {question.id} is claimed by {claimant}; nothing was sent.")

@@ -168,7 +168,7 @@ def _unusable(address: str, text: str) -> str:
     """Return the message for settings that the SDK refuses before it connects."""
     target, separator, reason = text.partition("invalid target URL: ")
     if separator and not target:
-        return f"{origin_of(ADDRESS, 'address')}: {address!r} is no address: {reason}; write HOST:PORT"
+        return f"{origin_of(ADDRESS, 'address')}: {address!r} is not an address: {reason}; write HOST:PORT"
     return f"TEMPORAL_…: {text}; correct the variable, or the profile"
 
 

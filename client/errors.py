@@ -37,7 +37,7 @@ class BadCursor(BadInput):
 
     def __init__(self) -> None:
         super().__init__(
-            "no cursor of this list: take the one of the page before, with the same filters, or leave it out"
+            "not a cursor of this list: use the one of the previous page, with the same filters, or leave it out"
         )
 
 

@@ -306,11 +306,11 @@ def check_change(plan: object) -> None:
 async def send_change(tree: Tree, answering: Answering, plan: Planned, change: Mapping[str, JSON]) -> int:
     """Send a change to the workflow that holds the plan; return the number of the new revision. Raises `Refusal`."""
     if plan.is_over:
-        raise Refusal("run_closed", f"the plan is over ({plan.status}); it cannot be changed any more")
+        raise Refusal("run_closed", f"the plan has ended ({plan.status}); it can no longer be changed")
     try:
         return await answering.steer(tree, plan.run, plan.view.workflow, PLAN, change, int)
     except UnknownRun:
-        raise Refusal("run_closed", "the plan has ended; it cannot be changed any more") from None
+        raise Refusal("run_closed", "the plan has ended; it can no longer be changed") from None
 
 
 def _agents(plan: object) -> dict[str, Agent]:

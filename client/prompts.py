@@ -35,7 +35,7 @@ HELP = """\
 /decline  refuse to answer; the blueprint decides what happens then
 /cancel   cancel the step that asks
 /later    leave the question open and exit; so do Ctrl-D and Ctrl-C
-Tab completes names, the arrow keys bring back what was typed before, Alt-Enter begins a new line of a text"""
+Tab completes names, the arrow keys recall earlier input, Alt-Enter begins a new line of a text"""
 COMMANDS = ("/decline", "/cancel", "/later", "/help")
 WAKE_SECONDS = 0.2
 

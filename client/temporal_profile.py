@@ -133,7 +133,7 @@ def _host_and_port(text: str) -> tuple[str, str | None]:
         return f"[{text.removesuffix(f':{PORT}')}]:{PORT}", "is an IPv6 address without brackets"
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        return "", "is no address"
+        return "", "is not an address"
     port = match["port"]
     if not port:
         return f"{match['host']}:{PORT}", "has no port"
@@ -170,4 +170,4 @@ def _check_certificates(tls: TLSConfig) -> None:
                 f"text (TEMPORAL_TLS_{name}_DATA) that begins with -----BEGIN"
             )
     if tls.domain is not None and not _SERVER_NAME.fullmatch(tls.domain):
-        raise ConfigError(f"TEMPORAL_TLS_SERVER_NAME={tls.domain!r} is no host name; write that of the certificate")
+        raise ConfigError(f"TEMPORAL_TLS_SERVER_NAME={tls.domain!r} is not a host name; write that of the certificate")

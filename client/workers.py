@@ -87,8 +87,8 @@ class OtherVersion(NoWorker):
             way += ", or start it with HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID and `holdfast worker --make-current`"
         RuntimeError.__init__(
             self,
-            f"the worker on task queue {task_queue!r} is of {builds}, and {state}, of which no worker polls, so nobody "
-            f"gets the work; {way}. The run waits for it.",
+            f"the worker on task queue {task_queue!r} is of {builds}, but {state}, and no worker of that "
+            f"version polls; {way}. The run waits for it.",
         )
 
 
@@ -127,8 +127,8 @@ class TaskFailing(Unanswered):
     def __init__(self, workflow: str, attempt: int, message: str) -> None:
         RuntimeError.__init__(
             self,
-            f"{workflow} makes no progress: its workflow task fails (attempt {attempt}): {message}. It is tried again "
-            "until the cause is mended; the worker's log has the traceback",
+            f"{workflow} makes no progress: its workflow task fails (attempt {attempt}): {message}. It is retried "
+            "until the cause is fixed; the worker's log has the traceback",
         )
 
 

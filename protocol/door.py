@@ -140,7 +140,7 @@ def _parts(item: dict[Any, Any] | list[Any] | tuple[Any, ...], place: _Place, le
         return [(inner, (place, index), level) for index, inner in enumerate(item)][::-1]
     for key in item:
         if not isinstance(key, str):
-            raise _unfit(place, f"the key {_brief(key)} is no text")
+            raise _unfit(place, f"the key {_brief(key)} is not text")
         _check_text(key, place)
         if len(key.encode()) > LONGEST_KEY:
             raise Refusal("too_large", f"{_path(place)}: a key is longer than {LONGEST_KEY:,} bytes")
@@ -151,7 +151,7 @@ def _check_text(text: str, place: _Place) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _unfit(place, "half a character (a lone surrogate such as \\ud800) is no text") from None
+        raise _unfit(place, "half a character (a lone surrogate such as \\ud800) is not valid text") from None
 
 
 def _check_number(item: object, place: _Place) -> None:

@@ -131,7 +131,7 @@ def why_not(people: People, by: str | None, groups: Groups) -> str | None:
         return None
     user = user_of(by)
     if user is None:
-        reason = "it is not known who answers" if by is None else f"{by!r} is no user"
+        reason = "it is not known who answers" if by is None else f"{by!r} is not a user"
         return f"{reason}: name them as `by` (on the command line: --by USER); {who_may(people)} may answer"
     if concerns(people, user, groups):
         return None

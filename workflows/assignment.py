@@ -90,7 +90,7 @@ class AssignmentHandlers:
 
     # Handlers
 
-    @workflow.update(name=CLAIM, description="Keep an open question for yourself, for a while.")
+    @workflow.update(name=CLAIM, description="Claim an open question: nobody else may answer it for a while.")
     def claim(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
         return self._take_assignment(Claim, payload)
 
@@ -106,7 +106,7 @@ class AssignmentHandlers:
     def _check_release(self, payload: RawValue = NOTHING) -> None:
         self._check_assignment(Release, payload)
 
-    @workflow.update(name=DELEGATE, description="Give your part in an open question to somebody else.")
+    @workflow.update(name=DELEGATE, description="Delegate your answer to an open question to somebody else.")
     def delegate(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
         return self._take_assignment(Delegation, payload)
 
@@ -114,7 +114,7 @@ class AssignmentHandlers:
     def _check_delegate(self, payload: RawValue = NOTHING) -> None:
         self._check_assignment(Delegation, payload)
 
-    @workflow.update(name=REASSIGN, description="Replace the people that an open question waits for.")
+    @workflow.update(name=REASSIGN, description="Replace the assignees of an open question.")
     def reassign(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
         return self._take_assignment(Reassignment, payload)
 
@@ -248,10 +248,12 @@ def _check_recipients(command: AssignmentCommand, question: Question) -> None:
     groups, refuse = guard.DEPLOYMENT.groups, f"question {question.id}: "
     for name in command.recipients:
         if name == command.user and not command.steers:
-            raise Refusal("invalid_answer", f"{refuse}{name} has it already; name somebody else")
+            raise Refusal("invalid_answer", f"{refuse}{name} is already asked; name somebody else")
         if is_excluded(name, question.people, groups):
             excluded = ", ".join(question.not_by)
-            raise Refusal("not_allowed", f"{refuse}{name} may not have it: it may not be answered by {excluded}")
+            raise Refusal(
+                "not_allowed", f"{refuse}{name} cannot be the delegate: the question may not be answered by {excluded}"
+            )
         if name in question.accepted_by:
             raise Refusal("not_allowed", f"{refuse}{name} has accepted it already, and counts once; name somebody else")
         if _is_unknown_group(name):

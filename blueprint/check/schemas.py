@@ -77,7 +77,7 @@ def _add_meaningless(schema: object, path: str, findings: Findings) -> bool:
     if schema and not any(key in KEYWORDS or key.startswith("x-") for key in schema):
         first = next(iter(schema))
         hint = did_you_mean(first, KEYWORDS) or f"write {{type: object, properties: {{{first}: …}}}}"
-        findings.add_key(f"{path}.{first}", "bad_schema", f"{first!r} is no keyword of JSON Schema", hint)
+        findings.add_key(f"{path}.{first}", "bad_schema", f"{first!r} is not a keyword of JSON Schema", hint)
         return True
     properties = schema.get("properties")
     inner = {f"properties.{name}": value for name, value in properties.items()} if isinstance(properties, dict) else {}

@@ -89,7 +89,7 @@ def _models(agent: Agent) -> str:
 
 
 def _turns_sentence(agent: Agent) -> str:
-    most = f"It works in at most {counted(agent.max_turns, 'turn')}"
+    most = f"It takes at most {counted(agent.max_turns, 'turn')}"
     return f"{most} and {counted(agent.max_tool_calls, 'call')}." if agent.max_tool_calls is not None else f"{most}."
 
 

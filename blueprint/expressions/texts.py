@@ -79,7 +79,7 @@ def folded(text: str) -> str:
 
 
 def _refuse(name: str) -> JSON:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:

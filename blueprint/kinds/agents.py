@@ -37,8 +37,8 @@ class AgentTool(Part):
         examples=["always", "args.amount > 100"],
     )
     review: bool = Field(False, description="A person looks at the arguments of each call, and may change them.")
-    risk: Risk | None = Field(None, description="How much may go wrong; shown to whoever approves or reviews a call.")
-    idempotent: bool | None = Field(None, description="May a call be run again if it was lost?")
+    risk: Risk | None = Field(None, description="The risk of a call, shown to whoever approves or reviews it.")
+    idempotent: bool | None = Field(None, description="May a lost call be repeated?")
     timeout: Seconds | None = Field(None, description="How long one attempt of a call may take.")
     retry: Retry | None = Field(None, description="How often a call is tried.")
 
@@ -115,11 +115,11 @@ class Agent(Part):
     fallback_models: list[Annotated[str, StringConstraints(min_length=1)]] = Field(
         [],
         max_length=5,
-        description="Models that are asked in turn if the one before fails (also the rest of a list in `model`).",
+        description="The next models to use, in this order, if one fails (also the rest of a list in `model`).",
         examples=[["anthropic:claude-sonnet-4-6"]],
     )
     description: str = Field(
-        "", description="What it is for: other agents are told so when it is their tool.", examples=["Finds flights."]
+        "", description="Its purpose: what other agents see when it is their tool.", examples=["Finds flights."]
     )
     instructions: str = Field(
         "",
@@ -136,7 +136,7 @@ class Agent(Part):
     )
     prompt_cache: bool | Literal["prefix"] | Seconds = Field(
         False,
-        description="Have the provider keep the prompt (`prefix`: only its tools and instructions), or for how long.",
+        description="Have the provider cache the prompt (`prefix`: only tools and instructions), or for how long.",
         examples=[True, "prefix", "1h"],
     )
     output_mode: Literal["tool", "native"] = Field(

@@ -25,13 +25,13 @@ class Cache(Step):
 
     kind: Literal["cache"]
     wrapped_step: AnyStep = Field(
-        description="The step that is run where nothing is stored.",
+        description="The step that runs if nothing is stored.",
         examples=[{"name": "rate", "uses": "exchange_rate"}],
     )
     ttl: Seconds | None = Field(None, description="How long a value is kept; default: for ever.", examples=["1d"])
     key: Template | None = Field(
         None,
-        description="What tells values apart; default: all that the step reads.",
+        description="Distinguishes the stored values; default: all that the step reads.",
         examples=["{{ item.currency }}"],
     )
 
@@ -47,9 +47,7 @@ class Cache(Step):
             step["wrapped_step"] = expansion.step(step["wrapped_step"], f"{path}.wrapped_step")
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        key = (
-            "the same values of all that it reads" if self.key is None else f"the same key, {filled(self.key, names)},"
-        )
+        key = "each set of values that it reads" if self.key is None else f"each key ({filled(self.key, names)})"
         kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
         inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
         return StepDescription(

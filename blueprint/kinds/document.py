@@ -44,7 +44,8 @@ class Blueprint(Part):
     )
     limits: Limits | None = Field(None, description="How much a run may spend.")
     access: Access | None = Field(
-        None, description="Who may steer a run; default: whoever reaches it, with keys: its starter, and who has a key."
+        None,
+        description="Who may steer a run; default: anyone; with keys: who started it, and holders of a key.",
     )
     steps: list[AnyStep] = Field(
         min_length=1,

@@ -16,8 +16,8 @@ _SETTINGS = ("temperature", "top_k", "top_p")
 OF_IMPORTS = {
     "input_to": "its input is set by `input:`",
     "propagate_hitl": "the questions of an import are always asked: remove it",
-    "inherit_context": "an import has a context of its own: hand over what it needs by `input:`",
-    "inherit_conversation": "an import has a conversation of its own: hand over what it needs by `input:`",
+    "inherit_context": "an import has a context of its own: pass what it needs by `input:`",
+    "inherit_conversation": "an import has a conversation of its own: pass what it needs by `input:`",
     "timeout_s": "an import runs many steps: give `timeout` to them",
     "max_retries": "an import runs many steps: give `retry` to them",
 }

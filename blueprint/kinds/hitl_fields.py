@@ -21,7 +21,7 @@ class Option(Part):
     id: str = Field(min_length=1, description="What the answer is, if it is chosen.", examples=["pay"])
     label: str = Field("", description="What a person reads; default: the id.", examples=["Pay it"])
     description: str | None = Field(None, description="What it means.", examples=["The invoice is paid today."])
-    recommended: bool = Field(False, description="Whether it is the one to take, all being equal.")
+    recommended: bool = Field(False, description="Whether this option is recommended.")
     risk: str | None = Field(None, description="What may go wrong, or how much.", examples=["The money is gone"])
     cost: str | None = Field(None, description="What it costs.", examples=["40 EUR"])
     time: str | None = Field(None, description="How long it takes.", examples=["10 minutes"])
@@ -67,8 +67,8 @@ class HitlFields(Step):
     )
     ask: Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"] = Field(
         "input",
-        description="input: text or a form; clarification: suggestions; decision: a choice with weight; "
-        "permission: an explicit yes; review: look at the input, change it; secret: values that only tools get to see; "
+        description="input: text or a form; clarification: suggestions; decision: a choice; "
+        "permission: an explicit yes; review: look at the input, change it; secret: values that only tools see; "
         "hold: a pause without a question.",
     )
     options: list[Option] | str = Field(
@@ -92,7 +92,7 @@ class HitlFields(Step):
     )
     on_timeout: Literal["fail", "default", "skip", "escalate"] | None = Field(
         None,
-        description="At the deadline: fail, take the default, or go on with null; escalate: ask others, rung by rung.",
+        description="At the deadline: fail, take the default, or go on with null; escalate: ask other people in steps.",
     )
     risk: Risk | None = Field(None, description="For `ask: permission`: how much may go wrong if it is granted.")
     action: Template | None = Field(
@@ -125,7 +125,7 @@ class HitlFields(Step):
     )
     escalate: list[Escalation] = Field(
         [],
-        description="The ladder: who is asked instead, after how long.",
+        description="The steps of escalation: who is asked instead, and when.",
         examples=[[{"after": "1d", "assignees": ["group:leads"]}]],
     )
     attachments: list[AttachmentSource] = Field(
@@ -141,8 +141,8 @@ class HitlFields(Step):
     )
     notify: list[Name] | bool = Field(
         True,
-        description="The channels (`[notify.NAME]` of holdfast.toml) that are told of this question, in place of those "
-        "that would be; false: none.",
+        description="The channels (`[notify.NAME]` of holdfast.toml) that announce this question, instead of the "
+        "configured ones; false: none.",
         examples=[["ops"], False],
     )
     on_decline: Literal["fail", "continue", "abort"] = Field(

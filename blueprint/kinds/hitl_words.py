@@ -158,7 +158,7 @@ def _attachments_sentence(step: HitlFields, names: Vocabulary) -> str:
     if not step.attachments:
         return ""
     inside = _names_in_question(step, names)
-    return f"Beside it: {listed([unquoted(source.name, inside) for source in step.attachments])}."
+    return f"Attached: {listed([unquoted(source.name, inside) for source in step.attachments])}."
 
 
 def _risk_sentence(step: HitlFields, names: Vocabulary) -> str:
@@ -175,7 +175,7 @@ def _quorum_sentence(step: HitlFields) -> str:
 
 
 def _deadline_sentences(step: HitlFields, names: Vocabulary) -> list[str]:
-    sentences = [f"Reminded every {_interval(step.remind_every)}."] if step.remind_every is not None else []
+    sentences = [f"Reminders every {_interval(step.remind_every)}."] if step.remind_every is not None else []
     for rung in step.escalate:
         assignees = people_phrase(rung.assignees, names)
         sentences.append(f"If nobody answers within {duration(rung.after)}, {assignees} is asked instead.")

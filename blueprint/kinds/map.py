@@ -86,7 +86,7 @@ class MapBlock(Part):
     )
     label: str | None = Field(
         None,
-        description="What people read of an item in place of its index; a template.",
+        description="A name that people see for an item in place of its index; a template.",
         examples=["{{ item.number }}"],
     )
     finalize: Finalize | None = Field(
@@ -95,10 +95,14 @@ class MapBlock(Part):
         examples=[{"output": {"total": "{{ context.total }}"}}],
     )
     max_concurrency: int = Field(
-        1, ge=1, le=MOST_AT_ONCE, description="Items at once; above 1 each has its own fork.", examples=[5]
+        1,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Concurrent items; above 1 each works on a copy of the context.",
+        examples=[5],
     )
     on_item_error: Literal["fail", "continue", "ask"] = Field(
-        "fail", description="A failed item: fail the map, give null for it, or ask a person."
+        "fail", description="A failed item: fail the map, use null for it, or ask a person."
     )
 
 

@@ -37,7 +37,7 @@ def people_phrase(named: Sequence[str] | str, names: Vocabulary) -> str:
     """Return the people of a list in words; empty if there are none.
 
     >>> people_phrase(["user:ana", "group:editors"], Vocabulary({})), people_phrase([], Vocabulary({}))
-    ('ana or somebody of editors', '')
+    ('ana or a member of editors', '')
     """
     if isinstance(named, str):
         return f"those whom {value_of(named, names)} names"
@@ -57,5 +57,5 @@ def _person(name: str, names: Vocabulary) -> str:
     if name == REQUESTER:
         return "who started the run"
     if name.startswith(GROUP):
-        return f"somebody of {unquoted(name.removeprefix(GROUP), names)}"
+        return f"a member of {unquoted(name.removeprefix(GROUP), names)}"
     return unquoted(name.removeprefix(USER), names)

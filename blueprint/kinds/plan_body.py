@@ -16,7 +16,7 @@ from holdfast.blueprint.words.agreement import Language
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
 
-_NOTES = "Kept as it is, and run by nothing: what a planner writes beside its plan, such as priority or version."
+_NOTES = "Kept, but without effect: what a planner writes beside its plan, such as priority or version."
 
 
 class PlanOption(Part):
@@ -25,7 +25,7 @@ class PlanOption(Part):
     text: str = Field(min_length=1, description="What the person chooses.", examples=["Yes, send them"])
     type: Literal[0, 1, 2] | None = Field(
         None,
-        description="What choosing it means: 1 accepts, 0 refuses, 2 is something else. Default: told by its words.",
+        description="What choosing it means: 1 accepts, 0 refuses, 2 is something else. Default: by its words.",
         examples=[1],
     )
 
@@ -48,12 +48,12 @@ class PlanStep(Part):
     tools: list[str] = Field([], description="The tools that the step runs, in this order.", examples=[["send_email"]])
     dependencies: list[str] = Field(
         [],
-        description="Steps and loops that must be over before; those that are referred to need not be named.",
+        description="Steps and loops that must have ended before; those that are referred to need not be named.",
         examples=[["1", "loop_events"]],
     )
     condition: str | None = Field(
         None,
-        description="`RESULT_FROM_<id> operator value`; if it does not hold, the step is skipped.",
+        description="`RESULT_FROM_<id> operator value`; if it is false, the step is skipped.",
         examples=["RESULT_FROM_1 contains confirmed", "NOT(RESULT_FROM_2 is empty)"],
     )
     pause_for_response: bool = Field(False, description="A person is asked, with the instruction as the question.")
@@ -105,10 +105,10 @@ class PlanLoop(Part):
         description="A reference to a list, or a list.", examples=["RESULT_FROM_1", ["Paris", "Lyon"]]
     )
     steps: list[str] = Field(description="The steps, and loops, that run for every item.", examples=[["4", "5"]])
-    dependencies: list[str] = Field([], description="Steps and loops that must be over before.", examples=[["1"]])
+    dependencies: list[str] = Field([], description="Steps and loops that must have ended before.", examples=[["1"]])
     condition: str | None = Field(
         None,
-        description="Looked at once, before the first item; if it does not hold, the loop is skipped.",
+        description="Evaluated once, before the first item; if it is false, the loop is skipped.",
         examples=["RESULT_FROM_1 is not empty"],
     )
     on_item_error: ItemRule = Field(

@@ -29,7 +29,7 @@ def model(name: str) -> str:
     """Return the description of a model from its name.
 
     >>> model("scripted:/srv/flows/replies.yaml"), model("openai-compatible:llama@http://localhost:1"), model("echo")
-    ('scripted by replies.yaml', 'llama at http://localhost:1', 'echo: repeats what it gets')
+    ('scripted by replies.yaml', 'llama at http://localhost:1', 'echo: repeats its input')
     """
     kind, _, rest = name.partition(":")
     match kind:
@@ -38,7 +38,7 @@ def model(name: str) -> str:
         case "openai-compatible":
             return one_line(rest.replace("@", " at ", 1), 80)
         case "echo":
-            return "echo: repeats what it gets"
+            return "echo: repeats its input"
     return one_line(name, 80)
 
 

@@ -34,7 +34,7 @@ class Timer(Step):
     )
     until: Template | None = Field(
         None,
-        description="Instead of `for`: the time, with its offset, or a template of one; one that has passed is over.",
+        description="Instead of `for`: the time, with its offset, or a template of one; one in the past ends the wait.",
         examples=["2026-12-01T09:00:00Z", "{{ steps.brief.output.due }}"],
     )
 

@@ -37,7 +37,7 @@ class Wait(Step):
         examples=["payment.received"],
     )
     key: Template = Field(
-        description="What tells this event from others of its name: a template of a text.",
+        description="Identifies the event among those of its name: a template of a text.",
         examples=["{{ input.invoice }}"],
     )
     payload: Schema | None = Field(
@@ -102,11 +102,11 @@ class Wait(Step):
 
     def describe(self, names: Vocabulary) -> StepDescription:
         inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
-        form = "" if self.payload is None else f", with {shape(self.payload)}"
+        form = "" if self.payload is None else f"; its payload is {shape(self.payload)}"
         text = f"waits for the event {self.event} with the key {filled(self.key, inside)}{form}."
         if self.timeout is not None:
             then = {"default": f"returns {filled(self.default, inside)}", "skip": "goes on without it"}
-            text += f" After {duration(self.timeout)} without one it {then.get(self.on_timeout or '', 'fails')}."
+            text += f" If none comes within {duration(self.timeout)}, it {then.get(self.on_timeout or '', 'fails')}."
         return StepDescription(text)
 
     def draw(self, names: Vocabulary) -> Drawing:

@@ -47,7 +47,7 @@ def plan_in(text: str, goal: str | None = None, file: str = "<text>") -> PlacedD
     reader = _TextReader(Source(file, unfenced(text)))
     if name is None:
         reader.add_problem(
-            0, "bad_value", f"this is no plan of {', '.join(NOTATIONS)}", "write JSON with 'steps', or one of these"
+            0, "bad_value", f"this is not a plan of {', '.join(NOTATIONS)}", "write JSON with 'steps', or one of these"
         )
     else:
         NOTATIONS[name].read(reader)
@@ -115,7 +115,7 @@ class _TextReader:
         part = self.text[begin:end]
         if line := part.strip().partition("\n")[0].strip():
             at = begin + len(part) - len(part.lstrip())
-            self.add_problem(at, "bad_value", f"{line[:60]!r} is no part of such a plan", "take it out")
+            self.add_problem(at, "bad_value", f"{line[:60]!r} does not belong to such a plan", "take it out")
 
     def with_references(self, text: str, at: int | Position, names: _References) -> tuple[str, list[str]]:
         """Return a text that stands at a place with references as a plan writes them, and the ids that they name."""
@@ -152,8 +152,8 @@ def _bad_reference(match: re.Match[str], id_: str, names: _References) -> tuple[
         message = f"{reference} is part of the word {before + reference + after!r}"
         return "bad_reference", message, "put a space or a quotation mark between them"
     if inside := INSIDE.match(text, match.end()):
-        message = f"{reference}{inside.group()} looks into a value, which a reference cannot"
-        return "bad_reference", message, f"write {reference} and say in words what of it is meant"
+        message = f"{reference}{inside.group()} selects a part of a value, which a reference cannot"
+        return "bad_reference", message, f"write {reference} and say in words which part is meant"
     return None
 
 
@@ -353,7 +353,7 @@ def _add_listed(reader: _TextReader, task: PlacedDict, path: str, ids: list[str]
         others = [other for other in (listed if isinstance(listed, list) else [listed]) if other != _NO_TASK]
         for other in others:
             if _task_id(other) not in ids or _task_id(other) == id_:
-                add_problem("dep", f"{json.dumps(other)} is no other task", f"known: {', '.join(ids)}")
+                add_problem("dep", f"{json.dumps(other)} is not another task", f"known: {', '.join(ids)}")
         reader.add_step(task.place, id_, instruction, tools=[tool], dependencies=[*map(str, others), *needed])
 
 

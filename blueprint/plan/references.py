@@ -52,8 +52,8 @@ def references_in(text: str) -> list[Reference]:
     for match in _TOKEN.finditer(text):
         inside = None if match["index"] else INSIDE.match(text, match.end())
         if inside is not None:
-            message = f"{match.group()}{inside.group()} looks into a value, which a reference cannot"
-            raise BadText(message, f"write {match.group()} and say in words what of it is meant")
+            message = f"{match.group()}{inside.group()} selects a part of a value, which a reference cannot"
+            raise BadText(message, f"write {match.group()} and say in words which part is meant")
         references[_reference(match)] = None
     return list(references)
 

@@ -95,7 +95,7 @@ class Structure:
     def _take_id(self, id_: str, holder: str, path: str, taken: dict[str, str]) -> bool:
         if not _ID.fullmatch(id_):
             hint = "an id has letters, digits and _, and begins with a letter or a digit"
-            self.add_fault(path, "bad_value", f"{id_[:60]!r} is no id", hint)
+            self.add_fault(path, "bad_value", f"{id_[:60]!r} is not an id", hint)
         elif id_ in taken:
             self.add_fault(path, "duplicate_name", f"the id {id_!r} is taken by {taken[id_]}", "rename one")
         return taken.setdefault(id_, holder) == holder

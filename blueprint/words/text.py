@@ -258,7 +258,7 @@ _FILTERED = {
     "tojson": "{} as JSON",
     "trim": "{}",
 }
-_JOINED = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "with commas between", ",": "with commas between"}
+_JOINED = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "separated by commas", ",": "separated by commas"}
 
 
 def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
@@ -293,8 +293,8 @@ _OPPOSITE = {
     "notin": "in",
 }
 _TESTED = {
-    "defined": ("is there", "is not there"),
-    "undefined": ("is not there", "is there"),
+    "defined": ("is given", "is not given"),
+    "undefined": ("is not given", "is given"),
     "none": ("is null", "is not null"),
     "empty": ("is empty", "is not empty"),
     "alike": ("is", "is not"),

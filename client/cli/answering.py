@@ -75,13 +75,13 @@ def questions(
         int, typer.Option("--page", metavar="N", min=1, help="The page of the list: a hundred workflows each.")
     ] = 1,
     follow: Annotated[
-        bool, typer.Option("--watch", help="Go on showing the list as it changes, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Print the list again whenever it changes, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List open questions and whom they wait for, a hundred workflows per page; with RUN, all questions of that run.
 
-    With --watch and --json, a line of JSON each time that the list has changed.
+    With --watch and --json, print a line of JSON whenever the list has changed.
     """
     user = None if user is None else person(user)
     wanted = _QuestionFilter(run, user, page)

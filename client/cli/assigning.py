@@ -47,14 +47,14 @@ def claim(
     run: RunName,
     question: SomeQuestion = None,
     time: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long the claim lasts, at most 7d, such as 30m.")
+        str, typer.Option("--for", metavar="TIME", help="How long the claim lasts, such as 30m; at most 7d.")
     ] = "8h",
     by: By = None,
     comment: Comment = None,
     key: IdempotencyKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a question for yourself: until the claim ends nobody else may answer it. A second claim extends it."""
+    """Claim a question: until the claim ends, nobody else may answer it. A second claim extends it."""
     fields: JSONObject = {"by": person(by), "comment": comment, "key": key, "seconds": _seconds(time)}
     perform(_assign(run, question, Claim, fields, as_json), as_json)
 
@@ -68,7 +68,7 @@ def release(
     key: IdempotencyKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a claim: your own, or as who may steer the run that of somebody else."""
+    """End your claim; if you may steer the run, also the claim of somebody else."""
     fields: JSONObject = {"by": person(by), "comment": comment, "key": key}
     perform(_assign(run, question, Release, fields, as_json), as_json)
 
@@ -76,14 +76,16 @@ def release(
 @app.command()
 def delegate(
     run: RunName,
-    to: Annotated[str, typer.Option("--to", metavar="NAME", help="Who gets it: a user, user:NAME or group:NAME.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="NAME", help="Who is to answer instead: a user, user:NAME or group:NAME.")
+    ],
     question: SomeQuestion = None,
     by: By = None,
     comment: Comment = None,
     key: IdempotencyKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give your part in a question to somebody else; you may not answer it any more."""
+    """Delegate your answer to somebody else; you can no longer answer the question yourself."""
     fields: JSONObject = {"by": person(by), "comment": comment, "key": key, "to": person(to)}
     perform(_assign(run, question, Delegation, fields, as_json), as_json)
 
@@ -101,7 +103,7 @@ def reassign(
     key: IdempotencyKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replace the people that a question waits for, as who may steer the run; a claim and delegations end."""
+    """Replace the assignees of a question, if you may steer the run; its claim and delegations end."""
     fields: JSONObject = {"by": person(by), "comment": comment, "key": key, "to": [person(name) for name in to]}
     perform(_assign(run, question, Reassignment, fields, as_json), as_json)
 

@@ -34,8 +34,8 @@ def mcp(
 ) -> None:
     """Serve runs and questions to an assistant by MCP: over standard input and output, or over HTTP.
 
-    The tools are start, runs, questions, answer and result. A permission, a review, a decision or a stop is answered
-    by a person alone, whom the assistant's client asks.
+    The tools are start, runs, questions, answer and result. A permission, a review, a decision or a stop can only
+    be answered by a person, whom the assistant's client asks.
     """
     perform(_stdio(person(user)) if http is None else _http(http))
 

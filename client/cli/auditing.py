@@ -59,10 +59,10 @@ def erase(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase from the record what was said in a run that has ended: questions, answers, names, values.
+    """Erase the contents of a run that has ended from the record: questions, answers, names, values.
 
-    That something happened, and when, stays, and `history --verify` still finds the record whole. Temporal's own
-    history of the run is not touched.
+    That something happened, and when, is kept, so that `history --verify` still finds no fault. Temporal's own
+    history of the run is not changed.
     """
     perform(_erase(run, person(by), as_json), as_json)
 
@@ -203,7 +203,7 @@ def _checkpoint(path: Path) -> RecordCheckpoint:
     match from_json(text_of_file(path)):
         case {"body": str() as body, "signature": str() as signature}:
             return RecordCheckpoint(body, signature)
-    raise BadUsage(f"{path} holds no checkpoint, as holdfast history --checkpoint prints one")
+    raise BadUsage(f"{path} contains no checkpoint; holdfast history --checkpoint prints one")
 
 
 async def show_checkpoint(session: Session) -> int:

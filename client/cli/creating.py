@@ -61,7 +61,7 @@ def create(
     answers: AnswersFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a first blueprint, and the command that runs it.
+    """Create a blueprint from an example, your answers or a plan; print the command that runs it.
 
     --template copies one of the tested examples into a folder of its own; it asks nothing and needs no server. Without
     any option the names of the examples are listed.

@@ -21,9 +21,9 @@ STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red", "unchecked": 
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
-    """Say what is wrong with this machine, the server, its workers and the record, and how to mend it.
+    """Check this machine, the server, its workers and the record, and say how to fix what is wrong.
 
-    Exit code 0 if nothing is at fault, else 1. Warnings are no fault. Nothing is started.
+    Exit code 0 if nothing is wrong, else 1. Warnings do not count. Nothing is started.
     """
     perform(_doctor(as_json), as_json)
 

@@ -23,7 +23,7 @@ All = Annotated[bool, typer.Option("--all", help="Every run that has not ended."
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 By = Annotated[
     str | None,
-    typer.Option("--by", metavar="USER", help="The person who does it; default: HOLDFAST_USER, else your login."),
+    typer.Option("--by", metavar="USER", help="Who you are; default: HOLDFAST_USER, else your login."),
 ]
 IdempotencyKey = Annotated[str | None, typer.Option("--key", metavar="K", help="Idempotency key.")]
 Input = Annotated[

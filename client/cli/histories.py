@@ -57,8 +57,8 @@ def history(
 ) -> None:
     """List what people did in a run: who, what, when, to which question.
 
-    It is read from the record where there is one, and from Temporal's histories where there is none: those show answers
-    only, and of answers by signal the refused ones, too.
+    It is read from the record if there is one, else from Temporal's histories. Those show answers only, including
+    answers by signal that were refused.
     """
     perform(_history(HistoryOptions(run, csv, jsonl, verify, against, checkpoint, as_json)), as_json)
 

@@ -90,19 +90,21 @@ def create_token(
     group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A group; repeatable.")] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="What it is for: read, answer, steer; repeatable. Default: read and answer."),
+        typer.Option("--scope", help="What it allows: read, answer, steer; repeatable. Default: read and answer."),
     ] = None,
     expires: Annotated[str, typer.Option("--expires", metavar="TIME", help="How long it is valid, or never.")] = "90d",
-    service: Annotated[bool, typer.Option("--service", help="For a program: it may not consent to anything.")] = False,
+    service: Annotated[
+        bool, typer.Option("--service", help="For a program, which may not consent to anything.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API token and print it: it is shown once, and kept nowhere."""
+    """Create an API token and print it. It cannot be shown again."""
     perform(_create_token(user, group or [], scope or ["read", "answer"], expires, service, as_json), as_json)
 
 
 @token_app.command("list")
 def list_tokens(as_json: AsJson = False) -> None:
-    """List the API tokens that were made."""
+    """List the API tokens."""
     perform(_list_tokens(as_json), as_json)
 
 

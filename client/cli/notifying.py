@@ -46,14 +46,14 @@ def list_channels(as_json: AsJson = False) -> None:
 def test(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The channel: NAME of [notify.NAME].")],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="USER", help="Who is told, of a personal channel; default: you.")
+        str | None, typer.Option("--to", metavar="USER", help="Who is notified, for a personal channel; default: you.")
     ] = None,
     event: Annotated[
         str, typer.Option("--event", metavar="EVENT", help=f"One of {', '.join(NOTICE_KINDS)}.")
     ] = "asked",
     as_json: AsJson = False,
 ) -> None:
-    """Send a notice that tells of no run, so that you see a channel work. Exit code 1 if it was not delivered."""
+    """Send a test notice over a channel. Exit code 1 if it was not delivered."""
     perform(_test(name, to, event, as_json), as_json)
 
 

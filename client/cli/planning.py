@@ -47,9 +47,7 @@ def plan(
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="The reason for the change.")] = None,
     by: Annotated[
         str | None,
-        typer.Option(
-            "--by", metavar="USER", help="The person who changes it; default: HOLDFAST_USER, else your login."
-        ),
+        typer.Option("--by", metavar="USER", help="Who you are; default: HOLDFAST_USER, else your login."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every item of a loop, not only the last ones.")] = False,
     as_json: AsJson = False,

@@ -72,7 +72,7 @@ def start(
 
 @app.command()
 def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
-    """Attend a run from this terminal, as `holdfast run` does after starting it."""
+    """Continue a run in this terminal: show its progress, ask its questions, print its result."""
     perform(_attach(run, _Attendant(answers, by, as_json)), as_json)
 
 

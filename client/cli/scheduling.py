@@ -43,7 +43,7 @@ def create(
     ] = None,
     overlap: Annotated[
         str,
-        typer.Option("--overlap", metavar="RULE", help=f"While the run before goes on: {', '.join(OVERLAPS)}."),
+        typer.Option("--overlap", metavar="RULE", help=f"If the previous run has not ended: {', '.join(OVERLAPS)}."),
     ] = "skip",
     input: Input = None,
     paused: Annotated[bool, typer.Option("--paused", help="Start nothing until it is resumed.")] = False,
@@ -64,13 +64,13 @@ def list_schedules(as_json: AsJson = False) -> None:
 
 @schedule.command()
 def pause(name: ScheduleName, as_json: AsJson = False) -> None:
-    """Start no runs until the schedule is resumed; runs under way go on."""
+    """Start no runs until the schedule is resumed; runs that have started continue."""
     perform(_change(name, Schedules.pause, "paused", as_json), as_json)
 
 
 @schedule.command()
 def resume(name: ScheduleName, as_json: AsJson = False) -> None:
-    """Start runs again; those that were missed are not made up for."""
+    """Start runs again; starts that were missed are not made up for."""
     perform(_change(name, Schedules.resume, "resumed", as_json), as_json)
 
 
@@ -82,7 +82,7 @@ def trigger(name: ScheduleName, as_json: AsJson = False) -> None:
 
 @schedule.command()
 def delete(name: ScheduleName, as_json: AsJson = False) -> None:
-    """Remove a schedule; runs under way go on."""
+    """Delete a schedule; runs that have started continue."""
     perform(_change(name, Schedules.delete, "deleted", as_json), as_json)
 
 

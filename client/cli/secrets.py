@@ -22,7 +22,7 @@ secret = typer.Typer(rich_markup_mode=None, help="List, rotate and remove the se
 app.add_typer(secret, name="secret")
 
 Reference = Annotated[
-    str, typer.Argument(metavar="REFERENCE", help="What stands for the value: secret:dir/ID, or the ID.")
+    str, typer.Argument(metavar="REFERENCE", help="The reference of the value: secret:dir/ID, or only its ID.")
 ]
 
 
@@ -34,7 +34,7 @@ def list_secrets(as_json: AsJson = False) -> None:
 
 @secret.command("rotate")
 def rotate_secret(reference: Reference, as_json: AsJson = False) -> None:
-    """Replace a value by one that is typed without echo, or piped in; runs that refer to it read the new one."""
+    """Replace a value with one that is typed without echo, or piped in; runs that refer to it read the new one."""
     perform(_rotate(reference, as_json), as_json)
 
 

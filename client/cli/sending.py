@@ -14,9 +14,9 @@ from holdfast.client.reading import input_of, person
 
 app = typer.Typer(rich_markup_mode=None)
 _OUTCOMES = {
-    "taken": "The event {event} has been taken.",
+    "taken": "The event {event} was taken.",
     "kept": "No step waits for it yet: the run keeps the event {event} for a day.",
-    "sent": "No worker answers: the event {event} has been sent, and is taken when one is there.",
+    "sent": "No worker answers: the event {event} was sent, and is taken when a worker starts.",
 }
 
 
@@ -32,7 +32,7 @@ def send(
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send an event of another system to a run, for a step of kind `wait`. One that comes early is kept for a day."""
+    """Send an event of another system to a run, for a step of kind `wait`. An early event is kept for a day."""
     perform(_send(run, (name, key, payload), id_, by, as_json), as_json)
 
 

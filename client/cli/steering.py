@@ -41,9 +41,9 @@ def pause(
 def resume(
     run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, by: By = None, as_json: AsJson = False
 ) -> None:
-    """Resume a run after a pause, a hold or a stop, or from a tool's interrupt that takes no answer; approves nothing.
+    """Resume a run after a pause, a hold, a stop or a tool's interrupt that needs no answer.
 
-    With several runs, only pauses are ended.
+    It never approves anything. With several runs, it only ends pauses.
     """
     target = Target(run, blueprint, all_)
     action = steering.resume if target.is_one_run else steering.unpause
@@ -100,7 +100,7 @@ def cancel(
 ) -> None:
     """Cancel a run and everything below it; its questions are closed. Cancelling twice is fine.
 
-    Temporal keeps who did it with the request, and the record with the end of the run; no token proves it.
+    Temporal's request and the record say who did it; no token proves it.
 
     Workflows that have not ended in time are listed with the reason, and the exit code is 1.
     """

@@ -77,9 +77,7 @@ def follow(
     run: RunName,
     after: Annotated[
         str,
-        typer.Option(
-            "--after", metavar="N|CURSOR", help="Start after this event: its number, or its cursor, which reads less."
-        ),
+        typer.Option("--after", metavar="N|CURSOR", help="Start after this event: its number, or (faster) its cursor."),
     ] = NO_EVENT,
     as_json: AsJson = False,
 ) -> None:

@@ -56,7 +56,7 @@ def _check_keys(config: Config, *, is_shared: bool) -> Finding:
         return Finding("keys", "ok", f"answers and commands need a token; keys here: {', '.join(k.id for k in keys)}")
     if not is_shared:
         return Finding("keys", "ok", "answers need no token; only this machine can reach the local server")
-    remedy = "Name keys in [answers] of holdfast.toml where others reach Temporal, too."
+    remedy = "If others can reach Temporal too, name keys in [answers] of holdfast.toml."
     message = "answers need no token: anyone who can reach Temporal can answer in anybody's name"
     return Finding("keys", "warning", message, remedy)
 

@@ -47,6 +47,6 @@ def _check_lag(store: RecordStore, deployment: Deployment) -> Finding:
     message = f"{store.place}: a run that closed {behind.total_seconds() / 3600:.1f} hours ago is not recorded"
     if deployment.retention is not None and Lag(behind, deployment.retention).is_dangerous:
         return Finding(
-            "record", "fault", f"{message}; Temporal forgets it after {deployment.retention.days} days", START
+            "record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", START
         )
     return Finding("record", "warning" if behind > LATE else "ok", message, START if behind > LATE else None)

@@ -113,7 +113,7 @@ def _failure(cause: BaseException | None) -> Finding:
         case ApplicationError(type="NotFoundError"):
             return Finding("worker", "unchecked", "this version of the worker cannot check itself")
         case TimeoutError(type=TimeoutType.SCHEDULE_TO_CLOSE | TimeoutType.SCHEDULE_TO_START):
-            remedy = "If it is at work on something long, try again; else see its log."
+            remedy = "It may be busy: try again, or see its log."
             return Finding("worker", "fault", f"it did not complete an activity within {SECONDS:.0f} s", remedy)
     root = _root_of(cause)
     if isinstance(root, ApplicationError) and root.type == NotDecrypted.__name__:
@@ -213,7 +213,7 @@ def _compare_keys(request: CheckWorker, state: WorkerState) -> list[Finding]:
     lacking = sorted(request.proofs.keys() - set(state.keys))
     findings: list[Finding] = []
     if state.keys and not request.proofs:
-        message = f"the worker wants tokens of {', '.join(state.keys)}, and no key is set here"
+        message = f"the worker requires tokens of {', '.join(state.keys)}, and no key is set here"
         findings.append(Finding("keys", "fault", message, "Set [answers] as the worker has it."))
     elif lacking:
         message = f"the worker does not know the key {', '.join(lacking)}, so it accepts no token of it"

@@ -222,7 +222,7 @@ class AssistantContext:
             wanted = QuestionsTool(after=(params and params.cursor) or None)
             rows = await list_questions(self.runs.acting_as(sender), sender.user, wanted)
         except (ValidationError, BadCursor) as error:
-            raise MCPError(types.INVALID_PARAMS, "no cursor of this list: list it from its beginning") from error
+            raise MCPError(types.INVALID_PARAMS, "not a cursor of this list: list it from its beginning") from error
         resources = [
             types.Resource(uri=RESOURCE + row["id"], name=row["id"], title=row["message"][:100], mime_type=JSON_TYPE)
             for row in rows["questions"]

@@ -61,7 +61,9 @@ class Messages:
         try:
             return self._rendered(self._all, delivery, locale)
         except TemplateError as error:
-            log.warning("a template in %s fails (%s); the notice is sent in our own words", self._folder, error)
+            log.warning(
+                "a template in %s fails (%s); the notice is sent with Holdfast's own template", self._folder, error
+            )
             return self._rendered(self._ours, delivery, locale)
 
     def digest(self, deliveries: Sequence[Delivery], home: str, locale: str | None = None) -> NoticeText:
@@ -74,7 +76,9 @@ class Messages:
         try:
             return self._text_of(self._all, DIGEST, names, locale)
         except TemplateError as error:
-            log.warning("a template in %s fails (%s); the notice is sent in our own words", self._folder, error)
+            log.warning(
+                "a template in %s fails (%s); the notice is sent with Holdfast's own template", self._folder, error
+            )
             return self._text_of(self._ours, DIGEST, names, locale)
 
     def check(self) -> None:

@@ -114,7 +114,7 @@ class ChannelSender:
         """Log a try that did not succeed; of a channel that rests once for all notices. No link and no address."""
         is_foreseen = failure is error
         if failure.is_gone:
-            stops = "the receiver is gone; nothing more is sent to it until serve is started again"
+            stops = "the receiver wants no more notices; nothing is sent to it until serve is started again"
             log.error("sending notices by %s stops: %s: %s", self.channel.name, failure, stops)
             return
         if self.health.is_failing and is_foreseen:

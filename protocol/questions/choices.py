@@ -76,7 +76,7 @@ class OptionsAsked(Asked):
         if self.allow_custom or not self.options:
             return some_text(content, path)
         ids = ", ".join(option.id for option in self.options)
-        raise InvalidAnswer(f"{brief(content)} is none of the options: {ids}", path)
+        raise InvalidAnswer(f"{brief(content)} is not one of the options: {ids}", path)
 
     def _option(self, text: str) -> Option | None:
         """Return the option with this id or label: an exact match first, then one that ignores case and outer space."""

@@ -223,7 +223,7 @@ class Fact(Asked):
         schemas = self.facts["properties"]
         for name, value in content.items():
             if name not in schemas:
-                raise InvalidAnswer(f"is none of what is asked for: {', '.join(schemas)}", name)
+                raise InvalidAnswer(f"is not one of the fields: {', '.join(schemas)}", name)
             for path, reason in problems_of(with_definitions(schemas[name], self.facts), value):
                 raise InvalidAnswer(reason, f"{name}.{path}" if path else name)
         return content

@@ -267,7 +267,7 @@ steps:
 """
     said = " ".join(explain(loads(text, name="t")).text.split())
     assert "above 3 turns, the agent short summarises older turns." in said
-    assert "- short (echo: repeats what it gets)" in said
+    assert "- short (echo: repeats its input)" in said
     said = " ".join(explain(loads(text.replace("name: a, kind: hitl", "name: a, agent: boss"), name="t")).text.split())
     assert "If a conversation is longer than 3 turns, older turns are summarised by the agent short." in said
 
@@ -286,16 +286,14 @@ def test_a_question_says_which_kind_of_answer_it_takes() -> None:
     assert "Suggestions: warm or cold; or own words." in ask("ask: clarification, options: [warm, cold]")
     assert ask("ask: permission") == 'asks a person for an explicit yes: "Which?" Declining is a no.'
     assert ask("ask: secret") == (
-        'asks a person for a secret, to be seen by tools alone: "Which?" Declining fails the step.'
+        'asks a person for a secret, visible to tools only: "Which?" Declining fails the step.'
     )
     named = "input_schema: {type: object, required: [KEY], properties: {KEY: {type: string}, ID: {type: string}}}"
-    assert ask(f"ask: secret, {named}").startswith("asks a person for the secrets KEY and ID (optional), to be seen")
+    assert ask(f"ask: secret, {named}").startswith("asks a person for the secrets KEY and ID (optional), visible")
     assert step("{name: r, kind: hitl, ask: review, input: '{{ context.draft }}'}") == (
         "shows draft from the context to a person, who may change or reject it. Declining is a rejection."
     )
-    assert (
-        step("{name: h, kind: hitl, ask: hold}") == "waits until a person lets the run go on. Declining ends the run."
-    )
+    assert step("{name: h, kind: hitl, ask: hold}") == "waits until a person continues the run. Declining ends the run."
 
 
 def test_a_question_says_by_when_and_what_happens_then() -> None:
@@ -312,15 +310,15 @@ def test_a_ladder_says_who_is_asked_after_whom() -> None:
         " escalate: [{after: 1d, assignees: [group:leads]}, {after: 3d, assignees: [user:bob, user:eve]}]"
     )
     assert said == (
-        'asks ana for text: "Which?" Reminded every 4 hours. If nobody answers within 1 day, somebody of leads is asked'
-        " instead. If nobody answers within 3 days, bob or eve is asked instead. If nobody answers within 7 days, the"
-        " step fails. Declining fails the step."
+        'asks ana for text: "Which?" Reminders every 4 hours. If nobody answers within 1 day, a member of leads is'
+        " asked instead. If nobody answers within 3 days, bob or eve is asked instead. If nobody answers within 7 days,"
+        " the step fails. Declining fails the step."
     )
 
 
 def test_a_question_says_who_may_answer_and_how_many_must() -> None:
     said = ask("assignees: [user:ana, group:editors], quorum: 2, not_by: [requester]")
-    assert said.startswith("asks ana or somebody of editors (but not who started the run) for text:")
+    assert said.startswith("asks ana or a member of editors (but not who started the run) for text:")
     assert "2 different people must agree." in said
     assert "2 different people must choose the same." in ask("quorum: 2, options: [a, b]")
     assert ask("assignees: '{{ input.who }}'").startswith("asks those whom the input's who names for")
@@ -347,7 +345,7 @@ steps:
 def test_steps_in_which_something_asks_say_whom() -> None:
     said = text_of(ASSIGNED)
     assert 'asks ana about "Tea"' in said
-    assert "What it asks goes to somebody of leads." in said
+    assert "What it asks goes to a member of leads." in said
     assert "What it asks goes to those whom owners from the context names." in said
     assert "sure: asks those whom owners from the context names to choose" in said
     assert 'pay: calls book for "Pay". What it asks goes to bob.' in said
@@ -415,7 +413,7 @@ def test_an_agent_is_told_with_its_tools_and_who_must_agree() -> None:
         """
     )
     assert (
-        'Agents: - clerk (openai:gpt-5.2) is instructed: "Pay for [the input\'s who]." It works in at most 30 turns.'
+        'Agents: - clerk (openai:gpt-5.2) is instructed: "Pay for [the input\'s who]." It takes at most 30 turns.'
         " It may call search, pay (if a person agrees where the call's amount is more than 100) and book (a person sees"
         " each call first, and may change it). It may ask a person whenever it wants to know something. A call of rm_*"
         " is denied."
@@ -464,8 +462,8 @@ def test_a_plan_is_told_by_its_goal_its_driver_and_its_steps_as_they_run() -> No
         'last: after step 1 and step_2, works on "Report [the output of step 1]".',
     ]
     assert whole(steps) == (
-        'runs a plan: "Invite them". The engine picks the steps, one step at a time. An agent (echo: repeats what'
-        " it gets) works on the steps, given the goal and the input. Steps that depend on a failed step, or only on"
+        'runs a plan: "Invite them". The engine picks the steps, one step at a time. An agent (echo: repeats its'
+        " input) works on the steps, given the goal and the input. Steps that depend on a failed step, or only on"
         " skipped ones, are skipped. If a step that is not optional fails, the other steps still run, and the plan"
         " fails. It returns the status and the result of each step."
     )
@@ -632,7 +630,7 @@ def test_an_agent_that_drives_a_plan_is_told_with_its_turns() -> None:
     told = explain(loads(f"{agents}\nsteps: [{{kind: plan, name: work, {written}}}]", name="test"))
     said = " ".join(told.text.split())
     assert 'runs a plan: "Pay". The agent boss drives it: it picks the next step, words the questions' in said
-    assert "- boss (echo: repeats what it gets). It drives a plan in at most 30 turns. A person must agree to" in said
+    assert "- boss (echo: repeats its input). It drives a plan in at most 30 turns. A person must agree to" in said
     assert [(one.at, one.kind) for one in told.asks] == [
         ("1", "clarification"),
         ("1.1", "decision"),
@@ -694,8 +692,8 @@ def test_each_agent_of_a_plan_is_told_and_who_must_agree_to_its_tools() -> None:
     said = " ".join(told.text.split())
     assert "The agent boss works on the steps, given the goal and the input's task." in said
     assert '1.1 a: the agent clerk calls look for "Look". 1.2 b: calls send for "Send".' in said
-    assert '1.3 c: an agent (echo: repeats what it gets) works on "Think".' in said
-    assert "- work's c's agent (echo: repeats what it gets) is instructed: \"Think hard.\"" in said
+    assert '1.3 c: an agent (echo: repeats its input) works on "Think".' in said
+    assert "- work's c's agent (echo: repeats its input) is instructed: \"Think hard.\"" in said
     assert "A person must agree to each call of a tool. It may ask a person whenever" in said
     assert [(one.at, one.kind, one.message) for one in told.asks if one.kind != "decision"] == [
         ("1.1", "permission", "May look be called?"),
@@ -885,7 +883,7 @@ def test_the_bounds_are_those_of_the_workflows() -> None:
         ),
         ("input.x in ['a', 'b']", "the input's x is one of 'a' or 'b'"),
         ("'a' not in steps.ask.output", "the answer to ask does not contain 'a'"),
-        ("input.x is not defined", "the input's x is not there"),
+        ("input.x is not defined", "the input's x is not given"),
         ("input.x == null", "the input's x is null"),
         ("input.name.startswith('A')", "`input.name.startswith('A')` holds"),
         ("len(context.notes) > 2", "the length of notes from the context is more than 2"),

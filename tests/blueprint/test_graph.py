@@ -181,7 +181,7 @@ def test_the_steps_of_a_plan_hang_together_by_what_they_wait_for() -> None:
     shapes = [drawn.shapes[drawn.id(name)] for name in ("step 1 (Guests)", "step 2", "step 3", "step 4")]
     assert shapes == ["(", "[[", "{{", "("]
     assert drawn.labels[drawn.id("step 3")] == "step 3\nCall [the output of step 1]?\nunless no: phone"
-    assert drawn.labels[drawn.id("step 4")] == "step 4\nSing\nan agent (echo: repeats what it gets)"
+    assert drawn.labels[drawn.id("step 4")] == "step 4\nSing\nan agent (echo: repeats its input)"
 
 
 def test_a_condition_of_a_plan_stands_in_the_node_of_its_step() -> None:
@@ -251,7 +251,7 @@ def test_whom_a_step_asks_stands_in_its_node_and_in_place_of_a_person_beside_it(
     assert drawn.labels[drawn.id("talk")].endswith("\nasks ana")
     assert drawn.labels[drawn.id("pay")].endswith("\nasks bob")
     assert drawn.labels[drawn.id("sure")].endswith("\nasks those whom owners from the context names")
-    assert drawn.beside("direct") == {"somebody of leads": "asks"}
+    assert drawn.beside("direct") == {"a member of leads": "asks"}
 
 
 # Texts

@@ -30,7 +30,7 @@ def test_scripts_are_found_from_the_folder_of_the_blueprint(tmp_path: Path) -> N
 
 
 def test_they_are_explained() -> None:
-    assert "(fast, else echo: repeats what it gets)" in explain(loads(AGENT.format("model: [fast, echo]"))).text
+    assert "(fast, else echo: repeats its input)" in explain(loads(AGENT.format("model: [fast, echo]"))).text
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         "steps[0].instruction: there is no step or loop '3'",
         "steps[1].dependencies[1]: there is no step or loop 'nope'",
         "steps[2].id: the id '2' is taken by steps[1]",
-        "steps[3].id: 'a-b' is no id",
+        "steps[3].id: 'a-b' is not an id",
         "steps[4].instruction: 'RESULT_FROM5' is not a reference",
         "steps[5].condition: unknown operator 'likes'",
         "steps[5].instruction: CURRENT_ITEM is outside every loop",
@@ -171,7 +171,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         (
             [step("1"), step("2", "RESULT_FROM_1.name")],
             {},
-            "steps[1].instruction: RESULT_FROM_1.name looks into a value, which a reference cannot",
+            "steps[1].instruction: RESULT_FROM_1.name selects a part of a value, which a reference cannot",
         ),
         (
             [step("1"), step("2")],

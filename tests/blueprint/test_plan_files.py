@@ -94,4 +94,4 @@ def test_a_question_that_is_not_called_one_is_the_goal_too() -> None:
 
 
 def test_other_words_before_a_plan_are_still_told() -> None:
-    assert "is no part of such a plan" in problems_of("Here it is.\nPlan: Look.\n#E1 = Google[Emma]\n")[0]
+    assert "does not belong to such a plan" in problems_of("Here it is.\nPlan: Look.\n#E1 = Google[Emma]\n")[0]

@@ -65,7 +65,7 @@ def test_a_text_is_recognised_and_becomes_a_plan_that_loads(name: str) -> None:
 )
 def test_what_is_no_such_text_is_not_recognised(text: str) -> None:
     assert recognised(text) is None
-    assert problems_of(text)[0].startswith("p.txt:1:1: this is no plan of ReWOO, LLMCompiler, HuggingGPT")
+    assert problems_of(text)[0].startswith("p.txt:1:1: this is not a plan of ReWOO, LLMCompiler, HuggingGPT")
 
 
 def test_rewoo_keeps_the_words_of_the_plan_and_the_input_up_to_its_last_bracket() -> None:
@@ -133,17 +133,17 @@ def test_hugginggpt_refers_in_texts_and_in_lists() -> None:
         ("Plan: a\nPlan: b\n#E1 = T[]", "1:7: nothing is done for the plan 'a' (write #E1 = Tool[input] below it"),
         ("#E1 = Google[x", "1:13: the input of Google has no end (close it with ])"),
         ("#E1 = T[x]\n#E2 = x", "2:1: '#E2 = x' calls nothing (write #E1 = Tool[input])"),
-        ("#E1 = T[x]\nfoo", "2:1: 'foo' is no part of such a plan (take it out)"),
+        ("#E1 = T[x]\nfoo", "2:1: 'foo' does not belong to such a plan (take it out)"),
         ("#E1 = T[#E7]", "1:9: #E7 is the result of no step (steps: E1)"),
         ("#E1 = T[#E1]", "1:9: #E1 is not available before this step has run"),
-        ("#E1 = T[a]\n#E2 = T[#E1.name]", "2:9: #E1.name looks into a value"),
+        ("#E1 = T[a]\n#E2 = T[#E1.name]", "2:9: #E1.name selects a part of a value"),
         ("1. a($100)\n2. b()", "1:6: $100 is the result of no step (steps: 1, 2; write an amount of money without"),
         ("1. a()\n2. b(x$1)", "2:7: $1 is part of the word 'x$1' (put a space"),
         ("1. a()\n2. b(${1}px)", "2:6: ${1} is part of the word '${1}p'"),
         ("1. a()\n2. join(", "2:8: the arguments of join have no end"),
         ("1. join()\n2. a()", "1:1: join() is not the last step (put it at the end)"),
-        ("Sure!\n1. a()", "1:1: 'Sure!' is no part of such a plan"),
-        ("1. a()\njoin()<END_OF_PLAN>\nmore", "3:1: 'more' is no part of such a plan"),
+        ("Sure!\n1. a()", "1:1: 'Sure!' does not belong to such a plan"),
+        ("1. a()\njoin()<END_OF_PLAN>\nmore", "3:1: 'more' does not belong to such a plan"),
         ("1. a($2)\n2. b($1)", "1:1 steps[0].dependencies: these wait for each other: 1 -> 2 -> 1"),
         ("1. a()\n1. b()", "2:1 steps[1].id: the id '1' is taken"),
         ("1. a(CURRENT_ITEM)", "1:1 steps[0].instruction: CURRENT_ITEM is outside every loop"),
@@ -151,7 +151,7 @@ def test_hugginggpt_refers_in_texts_and_in_lists() -> None:
         ('[{"task": "a", "id": "x"}]', "1:22 [0].id: 'id' is a whole number, from 0"),
         ('[{"task": "", "id": 0}]', "1:11 [0].task: 'task' is the name of a tool"),
         ('[{"task": "a", "id": 0}, 3]', "1:26 [1]: a task is an object"),
-        ('[{"task": "a", "id": 0, "dep": [4]}]', "1:32 [0].dep: 4 is no other task (known: 0)"),
+        ('[{"task": "a", "id": 0, "dep": [4]}]', "1:32 [0].dep: 4 is not another task (known: 0)"),
         ('[{"task": "a", "id": 0, "args": []}]', "1:33 [0].args: 'args' is an object"),
         ('[{"task": "a", "id": 0, "args": {"t": "<GENERATED>-5"}}]', "1:39: <GENERATED>-5 is the result of no step"),
         ('[{"task": "a", "id": 0, "args": {"t": "<GENERATED>-x"}}]', "[0].args.t: '<GENERATED>-x' is not a reference"),

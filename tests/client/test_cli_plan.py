@@ -169,8 +169,8 @@ def test_a_refused_change_tells_every_problem_and_keeps_what_was_written(holdfas
 def test_what_has_begun_stays(holdfast: Holdfast, waiting: str) -> None:
     refused = send(holdfast, waiting, changed(holdfast, waiting, step_1="Other", step_4="Other"))
     assert refused.code == 4
-    assert "steps[0]: '1' has begun or is over" in refused.err
-    assert "steps[1]: '4' has begun or is over" in refused.err
+    assert "steps[0]: '1' has begun or ended" in refused.err
+    assert "steps[1]: '4' has begun or ended" in refused.err
     assert kept_file(refused) == Path("new-plan.json")
 
 
@@ -193,7 +193,7 @@ def test_a_plan_is_changed_in_an_editor(holdfast: Holdfast) -> None:
 def test_what_was_edited_in_vain_is_kept(holdfast: Holdfast, waiting: str) -> None:
     edited = editing(holdfast, "file.write_text(text.replace('List', 'Count'))")
     refused = edited("plan", waiting, "--edit")
-    assert (refused.code, "'1' has begun or is over" in refused.err) == (4, True), refused
+    assert (refused.code, "'1' has begun or ended" in refused.err) == (4, True), refused
     file = kept_file(refused)
     assert '"Count"' in file.read_text()
     file.unlink()

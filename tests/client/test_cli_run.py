@@ -31,7 +31,7 @@ def test_a_refused_line_is_told_and_the_next_one_is_taken(holdfast: Holdfast) ->
     ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--json", typed="cold\nwarm\n\nA title\n")
     assert (ran.code, ran.json["status"]) == (0, "completed")
     assert ran.json["output"] == {"tone": "warm", "title": "A title"}
-    assert "'cold' is none of the options: warm, formal" in ran.err
+    assert "'cold' is not one of the options: warm, formal" in ran.err
     assert "blank" in ran.err
 
 

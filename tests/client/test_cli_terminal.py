@@ -17,7 +17,7 @@ def test_a_person_is_asked_and_answers_by_number_and_in_words(holdfast: Holdfast
     screen.until("Which tone?")
     screen.until(">")
     screen.type("3\r")
-    screen.until("'3' is none of the options: warm, formal")
+    screen.until("'3' is not one of the options: warm, formal")
     screen.until(">")
     screen.type("2\r")
     screen.until("A title?")

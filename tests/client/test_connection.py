@@ -91,11 +91,11 @@ async def test_a_url_in_place_of_an_address_is_told(monkeypatch: pytest.MonkeyPa
         ("localhost", "'localhost' has no port; write HOST:PORT: localhost:7233"),
         ("localhost:7233/x", "'localhost:7233/x' has a path; write HOST:PORT: localhost:7233"),
         (" localhost:7233", "' localhost:7233' has spaces around it; write HOST:PORT: localhost:7233"),
-        ("local host:7233", "'local host:7233' is no address; write HOST:PORT, such as localhost:7233"),
+        ("local host:7233", "'local host:7233' is not an address; write HOST:PORT, such as localhost:7233"),
         ("h:99999", "'h:99999' has a port that is not in 1 to 65535; write HOST:PORT: h:7233"),
         ("::1", "'::1' is an IPv6 address without brackets; write HOST:PORT: [::1]:7233"),
         ("https://u:secret@h:1", "the address is a URL; write HOST:PORT: h:1, and TEMPORAL_TLS=true for TLS"),
-        ("1.2.3.4.5:7233", "'1.2.3.4.5:7233' is no address: invalid IPv4 address; write HOST:PORT"),
+        ("1.2.3.4.5:7233", "'1.2.3.4.5:7233' is not an address: invalid IPv4 address; write HOST:PORT"),
     ],
 )
 async def test_an_address_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, value: str, told: str) -> None:
@@ -123,7 +123,7 @@ async def test_an_address_of_a_profile_is_told_with_the_profile(
         ({"CONFIG_FILE": "/no/such.toml"}, "TEMPORAL_CONFIG_FILE=/no/such.toml: there is no such file"),
         ({"TLS_CLIENT_CERT_DATA": "x"}, "TEMPORAL_TLS_CLIENT_KEY_.* is not: a client certificate needs its key"),
         ({"TLS_SERVER_CA_CERT_DATA": "x"}, "TEMPORAL_TLS_SERVER_CA_CERT_.* has nothing in PEM"),
-        ({"TLS_SERVER_NAME": "a b"}, "TEMPORAL_TLS_SERVER_NAME='a b' is no host name"),
+        ({"TLS_SERVER_NAME": "a b"}, "TEMPORAL_TLS_SERVER_NAME='a b' is not a host name"),
         ({"GRPC_META_A B": "x"}, "TEMPORAL_.*: Invalid headers"),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_permission_takes_what_the_command_takes(typing: Typing) -> None:
 
 def test_one_is_asked_again_with_the_reason(typing: Typing) -> None:
     assert typing.content(decision(), "", "gamma", "a") == "a"
-    assert "'gamma' is none of the options: a, b, 1" in typing.shown.getvalue()
+    assert "'gamma' is not one of the options: a, b, 1" in typing.shown.getvalue()
 
 
 def test_enter_takes_the_default_where_there_is_one(typing: Typing) -> None:

@@ -68,7 +68,7 @@ async def test_open_questions_have_cursors_too(house: Harness) -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "nonsense", "é" * 20, cursor_of(b"{}", RunsFilter("a"))[:-1] + "Q"])
 async def test_a_cursor_that_was_not_given_is_refused(house: Harness, cursor: str) -> None:
-    with pytest.raises(BadInput, match="no cursor of this list"):
+    with pytest.raises(BadInput, match="not a cursor of this list"):
         await house.runs.page_from(cursor, blueprint="a")
 
 

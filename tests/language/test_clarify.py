@@ -54,7 +54,7 @@ async def test_several_facts_are_taken_from_one_answer(house: Harness) -> None:
         (3, "must be text, not 3"),
         (None, "must be text, not null"),
         ({"length": 5}, "length: must be at least 100, not 5"),
-        ({"lenght": 5}, "lenght: is none of what is asked for: audience, length, tone"),
+        ({"lenght": 5}, "lenght: is not one of the fields: audience, length, tone"),
     ],
 )
 async def test_an_answer_that_does_not_fit_is_refused_with_the_reason(house: Harness, answer: Any, why: str) -> None:

@@ -59,9 +59,9 @@ async def test_an_assignee_and_a_member_of_a_group_may_answer(house: Harness, by
     ("by", "told"),
     [
         ("user:eve", "user:eve may not answer it; group:editors, user:zoe may"),
-        ("group:editors", "'group:editors' is no user"),
+        ("group:editors", "'group:editors' is not a user"),
         (None, "it is not known who answers: name them as `by` (on the command line: --by USER)"),
-        ("user:", "'user:' is no user"),
+        ("user:", "'user:' is not a user"),
         ("user:Eve", "user:eve may not answer it"),
     ],
 )

@@ -146,4 +146,4 @@ def test_an_attachment_that_cannot_be_shown_is_an_error_at_load(
 
 
 def test_the_explanation_names_the_attachments(house: Harness) -> None:
-    assert "Beside it: scan.png" in " ".join(explain(house.load(written(ask(DATA)))).text.split())
+    assert "Attached: scan.png" in " ".join(explain(house.load(written(ask(DATA)))).text.split())

@@ -170,7 +170,7 @@ async def test_a_plan_is_changed_but_not_what_is_over(plans: Plans) -> None:
         finish("3", "instead"),
     ]
     output, results = await driven(plans, old, turns)
-    assert "'1' has begun or is over" in results[1]["error"]["message"]
+    assert "'1' has begun or ended" in results[1]["error"]["message"]
     assert "steps[1].dependencies[0]" in results[2]["error"]["message"]
     assert (results[3]["success"], results[3]["revision"]) == (True, 2)
     assert statuses(output) == {"1": "completed", "3": "completed"}

@@ -328,8 +328,8 @@ async def test_a_person_changes_what_is_left_of_a_plan(plans: Plans, driver: str
     new = {"goal": "A test", "steps": [*steps[:2], step("4", "new: RESULT_FROM_1")]}
     handle = plans.harness.client.get_workflow_handle(f"{run}/plan:plan")
     for wrong, why in (
-        ({**new, "steps": [step("1", "other"), *new["steps"][1:]]}, "'1' has begun or is over"),
-        ({**new, "steps": [new["steps"][0], new["steps"][2]]}, "'2' has begun or is over"),
+        ({**new, "steps": [step("1", "other"), *new["steps"][1:]]}, "'1' has begun or ended"),
+        ({**new, "steps": [new["steps"][0], new["steps"][2]]}, "'2' has begun or ended"),
         ({**new, "steps": [*steps[:2], step("4", "RESULT_FROM_7")]}, "there is no step or loop '7'"),
     ):
         with pytest.raises(Exception, match="Workflow update failed") as caught:

@@ -240,7 +240,7 @@ async def test_the_default_is_named_by_the_label_of_its_option(house: Harness) -
     question = await started(house, "decide")
     async with desk(house) as ana:
         page = (await ana.get(f"/questions/{question.run}/{question.id}")).text
-    assert "then this is taken: “Wait for Monday”" in page
+    assert "then the answer is: “Wait for Monday”" in page
 
 
 def test_a_filter_that_cannot_be_read_counts_as_left_out() -> None:

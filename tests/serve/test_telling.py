@@ -114,7 +114,7 @@ async def test_the_inbox_shows_of_which_questions_nobody_is_told_to_who_may_stee
     question = await house.one(await house.start(ASK))
     async with client_of(site, person("reader", "read", "answer")) as client:
         pages = [(await client.get(question_address(question), headers={WHO: who})).text for who in ("ana", "reader")]
-    assert 'Nobody tells</dt><dd dir="auto">eve' in pages[0] and "Nobody tells" not in pages[1]
+    assert 'Not notified</dt><dd dir="auto">eve' in pages[0] and "Not notified" not in pages[1]
 
 
 async def test_the_inbox_shows_that_the_record_falls_behind_to_who_may_steer(

@@ -153,7 +153,7 @@ async def test_an_answer_that_is_refused_or_never_used_is_told_at_its_line(desk:
     refused, unused = await desk.differences(flow, test)
     assert (refused.path, refused.place.line) == ("tests[0].answers[0]", 4)
     assert "refused (invalid_answer)" in str(refused.note)
-    assert str(refused.note).endswith("'c' is none of the options: a, b")
+    assert str(refused.note).endswith("'c' is not one of the options: a, b")
     assert (unused.path, unused.note) == ("tests[0].answers[2]", "no question fits 'other'; asked: ask")
 
 

@@ -134,7 +134,7 @@ class PlanHandlers(ChildWorkflow):
     def checked_change(self, payload: object, *, by_model: bool = False) -> PlanBody:
         """Return the plan that a change asks for. Raises `Refusal`."""
         if self.ended is not None or (self.plan_state is not None and self.plan_state.root.all_over()):
-            raise Refusal("run_closed", "the plan has ended; it cannot be changed any more")
+            raise Refusal("run_closed", "the plan has ended; it can no longer be changed")
         if self.plan_state is None:
             raise Refusal("not_allowed", "the plan waits to be confirmed: change it in the answer to that question")
         if not self.holds_plan:

@@ -76,7 +76,7 @@ def scope_around(state: PlanState, id_: str) -> PlanScope:
     scope = state.root
     for loop in state.context.layout.loops_of(id_):
         if scope.is_over(loop):
-            text = f"the loop {loop!r} is over ({scope.result(loop).status}), and {id_!r} with it"
+            text = f"the loop {loop!r} has ended ({scope.result(loop).status}), and {id_!r} with it"
             raise ControlError("loop_over", text)
         if loop not in state.active:
             text = f"{id_!r} stands in the loop {loop!r}, which is not active: call start_loop first"

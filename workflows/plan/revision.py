@@ -49,7 +49,7 @@ def _changes_of_begun(old: Layout, new: Layout, begun: set[str]) -> list[str]:
     problems: dict[str, str] = {}
     for unit in sorted(frozen, key=lambda unit: (unit.place, isinstance(unit, LoopUnit))):
         if change := _change(unit, new.units_by_id.get(unit.id)):
-            problems.setdefault(unit.path, f"{unit.path}: {unit.id!r} has begun or is over, and {change}")
+            problems.setdefault(unit.path, f"{unit.path}: {unit.id!r} has begun or ended, and {change}")
     return list(problems.values())
 
 
