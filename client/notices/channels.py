@@ -108,7 +108,7 @@ def usable_channels(config: Config) -> Channels:
         try:
             usable[name] = channel_of(config, name, section)
         except ConfigError as error:
-            log.warning("the channel '%s' notifies nobody: %s", name, error)
+            log.warning("nobody is notified over the channel '%s': %s", name, error)
     return Channels(usable, config.notify.fallback if config.notify.fallback in usable else None)
 
 
