@@ -88,6 +88,7 @@ async def failure_text(converter: DataConverter, failure: ProtoFailure) -> str:
 
 async def query_failure_text(converter: DataConverter, error: WorkflowQueryFailedError) -> str:
     """Return why a query failed. The SDK gives the message of the failure, which says nothing of an encrypted one."""
+    # Only the reply that the SDK was handling when it raised this has the failure itself.
     reply = error.__context__
     status = reply.grpc_status if isinstance(reply, RPCError) else None
     for detail in () if status is None else status.details:

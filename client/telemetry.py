@@ -200,6 +200,7 @@ class _RunSpans:
         error = attributes.get("error.type")
         return ReadableSpan(
             opened.name,
+            # What shares an address with others, such as the requests to a model, is told apart by its time.
             context=self._context(f"{key} {opened.at.isoformat()}" if key != opened.address else key),
             parent=None if parent is None else self._context(parent),
             resource=SERVICE,

@@ -223,6 +223,7 @@ class Tree:
         while page.more_questions > 0:
             overlap = min(1, len(listed) - 1)
             start += len(listed) - overlap
+            # Of the same Temporal run: one that has continued as new meanwhile pages another list.
             page = await self.query(view.workflow, VIEW, start, WorkflowView, view.temporal_run)
             listed = _page_of(page)
             while overlap and start > 0 and not (listed and listed[0].id in questions):

@@ -60,6 +60,7 @@ async def answer_while_open(
         while not (await asyncio.wait([asking], timeout=LONGEST_PAUSE))[0]:
             await check_open(question)
     finally:
+        # Waited for: until it has ended, the prompt holds the terminal and standard error.
         asking.cancel()
         await asyncio.wait([asking])
     return asking.result()
@@ -134,6 +135,7 @@ class Attendance:
         if read == self._read:
             return []
         self._read = read
+        # All of them at once: a person would rather see an event now than have each in its place.
         return await self._stream.round(closed=True)
 
     def _notice_once(self, text: str, reason: str | None = None) -> None:

@@ -65,6 +65,7 @@ def worker(
     sys.stderr.flush()
     options = ["--make-current"] if make_current else []
     options += [] if processes is None else ["--processes", str(processes)]
+    # In place of this process, so that the signals of whoever started the command reach the worker itself.
     os.execv(sys.executable, [sys.executable, *WORKER, *options])
 
 

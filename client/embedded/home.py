@@ -89,12 +89,14 @@ async def locked(home: Path) -> AsyncIterator[None]:
         await claim(lock, PATIENCE, f"another command has been starting or stopping {home} for too long")
         yield
     finally:
+        # This gives the lock up. The file stays: were it removed, two commands could each lock a file of that name.
         os.close(lock)
 
 
 async def claim(lock: int, patience: float, refusal: str) -> None:
     """Lock this open file and write our process id into it. Raises `ServerUnreachable` after `patience` seconds."""
     deadline = time.monotonic() + patience
+    # Asked again and again: a call that waits for the lock would stop the event loop, and knows no limit of time.
     while not _flock(lock):
         if time.monotonic() > deadline:
             holder = os.pread(lock, 20, 0).decode(errors="replace") or "unknown"

@@ -37,6 +37,7 @@ def spawn(
     pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, so that Ctrl-C in this terminal does not reach it."""
+    # Appending, since `begin` may empty the log under a process that still writes to it.
     with open(log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as output:
         return subprocess.Popen(
             command,

@@ -178,6 +178,7 @@ def _ports(home: Path, ui_port: int | None) -> tuple[int, int]:
 
 
 def _port(remembered: int, avoid: int = 0) -> int:
+    # At random: two folders that start at the same moment would both choose the first port that is free.
     for port in ([remembered] if remembered else []) + random.sample(PORTS, 100):
         if port != avoid and _is_free(port):
             return port
@@ -186,6 +187,7 @@ def _port(remembered: int, avoid: int = 0) -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
+        # As the server's own listener has it: connections that linger after a server has ended do not keep its port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -126,6 +126,7 @@ class Webhook:
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
         """Return the reply, of which the status counts."""
         if self._client is None:
+            # No limits of httpx's own: `send` has one for the whole try, the channel one for tries at the same time.
             self._client = httpx.AsyncClient(timeout=None, limits=CONNECTIONS, verify=_trusted())
         request = self._client.build_request("POST", self.url, content=body, headers=headers)
         reply = await self._client.send(request, stream=True)
@@ -202,6 +203,7 @@ class Program:
                 stderr=pipe,
                 cwd=self.folder,
                 env=environment,
+                # A process group of its own, so that what the program starts is killed with it.
                 start_new_session=True,
             )
         except OSError as error:
@@ -267,6 +269,7 @@ class Service:
         self._apprise = _apprise()
         self._url, self._messages, self._locale = url, messages, locale
         self.is_personal = any(f"{{{place}}}" in url for place in ("email", "user", "name"))
+        # Made once for nobody: a URL that Apprise does not read is refused at the start, not with the first notice.
         self._instance(Contact("user:nobody", email="nobody@example.com"))
 
     def reaches(self, contact: Contact) -> bool:

@@ -118,6 +118,7 @@ class Notifier:
         if not self._leads():  # whoever was here before may have left pauses, and somebody may have mended a channel
             for sender in self.senders.values():
                 sender.health.has_recovered = True
+        # Counted from before the database was asked, so that it ends here before it ends for others.
         self._ours_until = now + self.lease.seconds
         if now >= self._prune_at:
             await asyncio.to_thread(self.outbox.prune)

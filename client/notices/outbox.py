@@ -148,6 +148,7 @@ class Outbox:
             return []
         with writing(self.store.engine) as connection:
             self._mark(connection, tried)
+            # Left to whoever takes them at this moment. SQLite knows no locks of rows: there writers take turns anyway.
             rows = connection.execute(due.limit(limit).with_for_update(skip_locked=True)).all()
             batches = self._gathered(connection, due, rows) if digests else [[row] for row in rows]
             taken = OUTBOX.c.id.in_([row.id for batch in batches for row in batch])

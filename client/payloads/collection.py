@@ -64,6 +64,7 @@ async def clear(client: Client, folder: Path, age: float = SAFE_AGE) -> Collecte
     await _check_namespaces(client, folder)
     before = time.time() - age
     directory = PayloadDirectory(folder)
+    # Listed before the histories are read: what is stored from now on is in no list, and is kept.
     objects = {mend(path).name: stat for path, stat in directory.files()}
     old = {name for name, stat in objects.items() if stat.st_mtime < before}
     unused = await _unused(client, set(objects)) if old else set()

@@ -113,6 +113,7 @@ class Recorder:
         recorded = 0
         for start in range(0, len(jobs), AT_ONCE):
             recorded += sum(await asyncio.gather(*(job() for job in jobs[start : start + AT_ONCE])))
+            # A round may last longer than the lease is good for.
             await asyncio.to_thread(self.lease.hold)
         await self._seal()
         return recorded

@@ -263,6 +263,7 @@ def open_store(place: str, ring: KeyRing | None = None) -> RecordStore:
     try:
         with writing(engine) as connection:
             if connection.dialect.name == "postgresql":  # two servers may start at the same moment
+                # The number is "hold" in ASCII: any would do that no other program takes in this database.
                 connection.execute(select(func.pg_advisory_xact_lock(0x686F6C64)))
             migrate(connection)
     except OperationalError as error:
@@ -359,6 +360,7 @@ class _Chain:
     def _known(self, entries: Sequence[RecordEntry]) -> set[tuple[str, str]]:
         """Return which of these keys are recorded."""
         stored: set[tuple[str, str]] = set()
+        # SQLite before 3.32 takes no more than 999 variables in a statement.
         for start in range(0, len(entries), 500):
             keys = [entry.key for entry in entries[start : start + 500]]
             of_run = and_(ENTRIES.c.first_run == self._run.first_run, ENTRIES.c.key.in_(keys))

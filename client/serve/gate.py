@@ -113,6 +113,7 @@ class Gate:
 
         Raises `HTTPException` 429 for somebody who tries too many.
         """
+        # The commands of this machine write theirs to the state folder, as they may lack what the database needs.
         user = take_once_token(self.home, token) or self.once.take(token)
         if user is None:
             self.attempts.check(peer_of(connection))
@@ -125,6 +126,7 @@ class Gate:
         Browsers send a cookie to every port of a host: the port in the name keeps the inboxes of two projects apart.
         """
         if self.is_secure(connection):
+            # Browsers take a name with this prefix only from the host itself, over https: no neighbour can plant one.
             return "__Host-holdfast"
         server = connection.scope.get("server")
         return f"holdfast-{server[1] if server else 0}"

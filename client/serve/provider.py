@@ -55,6 +55,7 @@ class Provider:
             client_id=settings.client_id,
             client_secret=secret,
             server_metadata_url=settings.issuer.rstrip("/") + DISCOVERY,
+            # A client without a secret is a public one: the verifier alone proves that it began the sign-in.
             client_kwargs=options | ({} if secret else {"token_endpoint_auth_method": "none"}),
         )
 
@@ -104,6 +105,7 @@ class Provider:
         if all(name is None or name in claims for name in wanted) or "userinfo_endpoint" not in metadata:
             return claims
         more = await self.client.userinfo(token=token)
+        # OpenID Connect 5.3.2: what is said of another subject must not be used.
         return {**more, **claims} if more.get("sub") == claims.get("sub") else claims
 
     def sender_of(self, claims: Mapping[str, JSON]) -> Sender:

@@ -175,6 +175,7 @@ async def _checked(connection: HTTPConnection, receive: Receive, expected: str |
     if sent is None:
         receive = _Replayed(await _body(receive))
         sent = await _field(connection.scope, receive)
+    # As bytes: of texts it takes ASCII only, and raises for what anybody may send.
     if expected is None or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise HTTPException(403, "this form is not, or no longer, valid: load the page again, and send it again")
     return receive

@@ -81,6 +81,7 @@ class SignIn:
             self.posts.check(identity.token or identity.session or identity.user)
         if path in OPEN or path.startswith(OPEN_BELOW) or (identity is not None and _may_see(identity, path)):
             return None
+        # A scraper beside the server needs no token.
         if path == METRICS and _is_of_this_machine(connection):
             return None
         if identity is not None and scope["method"] not in SAFE:

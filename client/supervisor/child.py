@@ -49,6 +49,7 @@ class WorkerProcess:
                 start_new_session=True,
             )
         self.starts, self._pid = self.starts + 1, process.pid
+        # The end may have been requested while the process was being created, and had no id to send it to.
         if self._stopped:
             process.terminate()
         report = asyncio.create_task(self._take_report(ours))

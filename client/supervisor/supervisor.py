@@ -78,6 +78,7 @@ class _Supervisor:
             code = await child.live()
             if self._shutdown.requested:
                 return _code_at_shutdown(code)
+            # None was ever ready: the configuration is wrong, and would be at each further start.
             if not any(other.ready.is_set() for other in self._children):
                 return code if code >= 0 else signal_code(-code)
             pause = FIRST_PAUSE if time.monotonic() - started > STEADY_SECONDS else pause
