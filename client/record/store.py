@@ -248,7 +248,7 @@ class RecordStore:
             unsent = and_(OUTBOX.c.first_run == run.first_run, OUTBOX.c.body.is_not(None))
             dropped = {"state": "dropped", "reason": "the run was erased", "done": at.timestamp(), "body": None}
             connection.execute(update(OUTBOX).where(unsent).values(**dropped))
-        self.append(run, [entry])
+            _append(connection, run, [entry])
         truncate_log(self.engine)
         return count
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import OperationalError
 
 from holdfast.client.record.checkpoints import RecordCheckpoint, is_due, seal
 from holdfast.client.record.engine import writing
@@ -150,6 +151,17 @@ def test_an_erased_run_is_whole_and_its_content_is_in_no_file(sealed: RecordStor
     assert sealed.erase(RUN, NOON, "user:ana") == 6
     assert faults(sealed) == set()
     assert not any(b"the-private-word" in file.read_bytes() for file in tmp_path.glob("record.sqlite*"))
+
+
+def test_nothing_is_erased_that_cannot_be_noted(sealed: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise OperationalError("INSERT", {}, OSError("no space left"))
+
+    with monkeypatch.context() as patch, pytest.raises(OperationalError):
+        patch.setattr("holdfast.client.record.store._append", fail)
+        sealed.erase(RUN, NOON, "user:ana")
+    assert all(recorded.content is not None for recorded in sealed.entries())
+    assert faults(sealed) == set()
 
 
 def test_a_checkpoint_is_due_after_a_number_of_entries(store: RecordStore) -> None:
