@@ -6,13 +6,15 @@ All servers of a deployment share them, so that of several behind one address ea
 from __future__ import annotations
 
 import hmac
+import logging
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import Connection, Engine, Row
+from sqlalchemy import Connection, Engine, Row, Update
+from sqlalchemy.exc import OperationalError
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.config import Config
@@ -20,6 +22,8 @@ from holdfast.client.encryption import key_ring
 from holdfast.client.record.engine import writing
 from holdfast.client.record.store import RecordStore, open_store
 from holdfast.client.serve.keys import serve_key
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,14 @@ class WebStore:
     def writing(self) -> AbstractContextManager[Connection]:
         """Open a transaction that writes."""
         return writing(self.engine)
+
+    def note_use(self, statement: Update) -> None:
+        """Note that something was used, or leave it to the next use: no request fails because the database is busy."""
+        try:
+            with self.writing() as database:
+                database.execute(statement)
+        except OperationalError as error:
+            log.info("a use was not noted: %s", type(error).__name__)
 
     def seal(self, *values: JSON) -> str:
         """Return what proves that a server with this key wrote these values."""

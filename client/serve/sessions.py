@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import secrets
 import time
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, delete, insert, select, update
-from sqlalchemy.exc import OperationalError
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Sender
 from holdfast.client.record.tables import WEB_SESSIONS
 from holdfast.client.serve.database import WebStore
-
-log = logging.getLogger(__name__)
 
 OLDEST = 30 * 86400.0
 """Seconds after which a session ends however much it is used."""
@@ -77,16 +73,8 @@ class Sessions:
         if row is None or not self._store.is_sealed(row, *SEALED):
             return None
         if now - row.used > COARSE:
-            self._note_use(id_, now)
+            self._store.note_use(update(WEB_SESSIONS).where(WEB_SESSIONS.c.id == id_).values(used=now))
         return BrowserSession(id_, Sender(row.user, tuple(row.groups), row.proof), row.only)
-
-    def _note_use(self, id_: str, now: float) -> None:
-        """Note the last use. The recorder may hold the database: no page fails for that, the next one notes it."""
-        try:
-            with self._store.writing() as database:
-                database.execute(update(WEB_SESSIONS).where(WEB_SESSIONS.c.id == id_).values(used=now))
-        except OperationalError as error:
-            log.info("the use of a session was not noted: %s", type(error).__name__)
 
     def end(self, id: str) -> None:
         """End a session."""

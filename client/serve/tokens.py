@@ -105,8 +105,7 @@ class ApiTokens:
         if row is None or not right or not self._store.is_sealed(row, *SEALED) or _token(row).status != "valid":
             return None
         if time.time() - (row.used or 0) > COARSE:
-            with self._store.writing() as database:
-                database.execute(update(WEB_TOKENS).where(WEB_TOKENS.c.id == id_).values(used=time.time()))
+            self._store.note_use(update(WEB_TOKENS).where(WEB_TOKENS.c.id == id_).values(used=time.time()))
         return _token(row)
 
     def list(self) -> list[ApiToken]:

@@ -6,8 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy.exc import OperationalError
 from temporalio.client import Client
 
+from holdfast.client.serve.database import WebStore
 from holdfast.client.serve.identity import WebScope
 from tests.serve.door import Door
 
@@ -29,6 +31,18 @@ def made(door: Door) -> Made:
 
 async def called(door: Door, token: str) -> httpx.Response:
     return await door.browser(Authorization=f"Bearer {token}").post("/api/v1/who", json={})
+
+
+async def test_a_token_is_good_while_its_use_cannot_be_noted(
+    door: Door, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(_: object) -> None:
+        raise OperationalError("BEGIN IMMEDIATE", {}, Exception("database is locked"))
+
+    token = made()
+    with monkeypatch.context() as patch:
+        patch.setattr(WebStore, "writing", locked)
+        assert (await called(door, token)).status_code == 200
 
 
 async def test_a_token_speaks_for_its_user_and_says_whether_it_is_a_service(door: Door, made: Made) -> None:
