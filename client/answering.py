@@ -83,6 +83,15 @@ class OpenQuestions:
     events: list[Question] = field(default_factory=list)
     """The events of other systems that are waited for: a person may answer one by its name, in place of the system."""
 
+    @property
+    def names(self) -> str:
+        """What the questions can be named by, of many the first 20."""
+        return ", ".join(f"{question.id} ({question.address})" for question in self.questions[:20]) or "none"
+
+    def unknown(self, name: str) -> Refusal:
+        """Return the refusal of a name that no open question has."""
+        return Refusal("unknown_question", f"no question {name!r} is open in {self.run}; open: {self.names}")
+
 
 @dataclass(frozen=True)
 class Sender:
@@ -204,7 +213,7 @@ class Answering:
                 )
         reason = open_questions.silence or "no worker answers"
         if self.keys:
-            raise NothingSent(f"{reason}; a guarded run takes no signals: nothing was sent. Start a worker.")
+            raise no_signals(reason)
         return list(await self._by_signal(tree, batch, owner, open_questions.questions, reason))
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
@@ -259,10 +268,7 @@ class Answering:
         closing = await find_reply(tree, open_questions.run, closes(answer.question))
         if closing is not None:  # perhaps a retry of the same answer: its owner decides
             return closing.workflow, self._repeated(answer, closing, key)
-        names = ", ".join(f"{question.id} ({question.address})" for question in open_questions.questions[:20]) or "none"
-        raise Refusal(
-            "unknown_question", f"no question {answer.question!r} is open in {open_questions.run}; open: {names}"
-        )
+        raise open_questions.unknown(answer.question)
 
     def _repeated(self, answer: Answer, reply: EarlierReply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
@@ -374,7 +380,7 @@ class Answering:
     async def signal_event(self, tree: Tree, run: str, event: SystemEvent) -> EventReceipt:
         """Send an event to a run by signal, for when a worker is there. Raises `NothingSent` where keys are set."""
         if self.keys:
-            raise NothingSent("no worker answers; a guarded run takes no signals: nothing was sent. Start a worker.")
+            raise no_signals()
         payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
         check_value(payload, self.limits.answer, "the event")
         await tree.client.get_workflow_handle(run).signal(SEND_EVENT, payload)
@@ -437,12 +443,7 @@ class Answering:
             )
         question = find_question(open_questions.questions, command.question)
         if question is None:
-            names = (
-                ", ".join(f"{question.id} ({question.address})" for question in open_questions.questions[:20]) or "none"
-            )
-            raise Refusal(
-                "unknown_question", f"no question {command.question!r} is open in {open_questions.run}; open: {names}"
-            )
+            raise open_questions.unknown(command.question)
         command = command.model_copy(update={"question": question.id, "by": self.sender_of(command.by)})
         payload = command.model_dump(mode="json", exclude={"token", "groups"}, exclude_none=True)
         check_value(payload, self.limits.answer, command.name)
@@ -490,6 +491,11 @@ class Answering:
             for workflow, answers in by_owner.items()
             for answer in answers
         ]
+
+
+def no_signals(reason: str = "no worker answers") -> NothingSent:
+    """Return the error for what could only go as a signal, where keys are set: a signal cannot be refused."""
+    return NothingSent(f"{reason}; a guarded run takes no signals: nothing was sent. Start a worker.")
 
 
 class TakenByAnother(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import load
 from holdfast.client.config import Config
 from holdfast.client.errors import BadInput
 
@@ -31,10 +31,10 @@ class Offered:
 
     def read(self) -> Blueprint:
         """Return the blueprint. Raises `BlueprintError` with its problems, whose files are named from the folder."""
-        parsed = examine(self.path)
-        if parsed.blueprint is None or parsed.problems:
-            raise BlueprintError(map(self._shown, parsed.problems))
-        return parsed.blueprint
+        try:
+            return load(self.path)
+        except BlueprintError as error:
+            raise BlueprintError(map(self._shown, error.problems)) from None
 
     def _shown(self, problem: Problem) -> Problem:
         return replace(problem, file=problem.file.removeprefix(f"{self.folder}/"))

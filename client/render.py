@@ -19,12 +19,14 @@ from rich.text import Text
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, kind_named
+from holdfast.client.answering import Sent
 from holdfast.client.forms import example_of
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
 from holdfast.client.trace import Span
 from holdfast.protocol.address import name_at, parts
 from holdfast.protocol.agents import Usage
+from holdfast.protocol.answers import Receipt
 from holdfast.protocol.display import clean, escaped_in_json, one_line
 from holdfast.protocol.events import (
     AgentTold,
@@ -260,6 +262,14 @@ def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETA
         command = answer_command(question, alone=held.count(question.run) == 1)
         text.append(question_text(question, limit)).append(f"\n  {command}\n", "green")
     return text
+
+
+def receipt_text(receipt: Receipt | Sent, name: str) -> str:
+    """Return what became of an answer to the question of this name."""
+    if isinstance(receipt, Sent):
+        return f"sent to {receipt.owner}: {name}; it counts as soon as a worker has received it"
+    waits = "; more answers are needed" if receipt.status == "waiting_quorum" else ""
+    return f"{'accepted' if waits else receipt.status} by {receipt.by}: {name}{waits}"
 
 
 def answer_command(question: Question, *, alone: bool = True) -> str:

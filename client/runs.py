@@ -20,9 +20,9 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHand
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent, TakenByAnother
+from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent, TakenByAnother, no_signals
 from holdfast.client.archive import Archive, ArchivedEnd
-from holdfast.client.errors import Ambiguous, BadInput, NothingSent
+from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
 from holdfast.client.listing import (
@@ -931,7 +931,7 @@ class Runs:
             argument = partial(self.answering.steering, run, command=name, payload={"by": by})
             return await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
         if self.answering.keys:
-            raise NothingSent("no worker answers; a guarded run takes no signals: nothing was sent. Start a worker.")
+            raise no_signals()
         return await family.signal(name)
 
     def handle(self, run: str) -> WorkflowHandle[Any, Any]:

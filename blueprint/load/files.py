@@ -39,6 +39,12 @@ class Parsed:
     imports: dict[str, Parsed] = field(default_factory=dict)
     is_plan: bool = False
 
+    def valid(self) -> Blueprint:
+        """Return the blueprint. Raises `BlueprintError` with all its problems."""
+        if self.blueprint is None or self.problems:
+            raise BlueprintError(self.problems)
+        return self.blueprint
+
     def problem(self, path: Parts, code: str, message: str) -> Problem:
         """Return a problem at a path of the blueprint, with its place in the file where it is written."""
         match path:
@@ -53,7 +59,7 @@ class Parsed:
 
 def load(path: str | Path) -> Blueprint:
     """Return the blueprint in a file. Raises `BlueprintError` with all its problems."""
-    return _require_valid(examine(path))
+    return examine(path).valid()
 
 
 def examine(path: str | Path) -> Parsed:
@@ -71,7 +77,7 @@ def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
     >>> loads("steps: [{name: greet, uses: stringify}]", name="hello").steps[0].uses
     'stringify'
     """
-    return _require_valid(parse(text, file=file, folder=folder, name=name))
+    return parse(text, file=file, folder=folder, name=name).valid()
 
 
 def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Parsed:
@@ -82,12 +88,6 @@ def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
 def parse_document(document: PlacedDict) -> Parsed:
     """Parse a document that is read already, such as a plan in another notation; it has no folder."""
     return _Loading().document(document, None, _name_of(document.place.source.file))
-
-
-def _require_valid(parsed: Parsed) -> Blueprint:
-    if parsed.blueprint is None or parsed.problems:
-        raise BlueprintError(parsed.problems)
-    return parsed.blueprint
 
 
 @dataclass

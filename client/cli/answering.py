@@ -22,7 +22,7 @@ from holdfast.client.cli.session import Session, open_session
 from holdfast.client.errors import Ambiguous
 from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
-from holdfast.client.render import ago, asker, cell, console, place, print_table, room, waiting_text
+from holdfast.client.render import ago, asker, cell, console, place, print_table, receipt_text, room, waiting_text
 from holdfast.client.reports import question_json, waiting_rows
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
@@ -119,8 +119,6 @@ def answer(
     typed = Typed(words or [], content, decline, cancel, file, yes, no)
     if typed.is_empty:
         perform(offer(run, person(by)), as_json)
-    if run is None:
-        perform(_no_run(), as_json)
     options = {"by": person(by), "key": key, "comment": comment, "signal": signal, "owner": owner}
     perform(_answer(run, typed, options, as_json), as_json)
 
@@ -290,11 +288,9 @@ def _names(word: str, question: Question) -> bool:
     return word in (question.id, question.address, name_at(question.address))
 
 
-async def _no_run() -> int:
-    raise BadUsage("name the RUN: holdfast answer RUN [QUESTION] VALUE")
-
-
-async def _answer(run: str, typed: Typed, options: JSONObject, as_json: bool) -> int:
+async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: bool) -> int:
+    if run is None:
+        raise BadUsage("name the RUN: holdfast answer RUN [QUESTION] VALUE")
     typed.check()
     entries = None if typed.file is None else read_entries(typed.file)
     session = await open_session()
@@ -303,7 +299,7 @@ async def _answer(run: str, typed: Typed, options: JSONObject, as_json: bool) ->
     if entries is not None:
         answers, unused = answers_for(entries, open_questions.questions)
         if unused:
-            raise _unknown(open_questions.run, unused[0].pattern, open_questions.questions)
+            raise open_questions.unknown(unused[0].pattern)
     else:
         typed = await _with_secret(typed, open_questions.questions)
         answers = [_one_answer(runs, await _named_by_key(runs, open_questions, typed, options["key"]), open_questions)]
@@ -350,7 +346,7 @@ def only_question(open_questions: OpenQuestions) -> Question:
     """Return the question of a run where only one is open. Raises `Ambiguous`, or `Refusal` if there is none."""
     run, questions = open_questions.run, open_questions.questions
     if len(questions) > 1:
-        raise Ambiguous(f"{len(questions)} questions are open in {run}; name one: {names_of(open_questions)}")
+        raise Ambiguous(f"{len(questions)} questions are open in {run}; name one: {open_questions.names}")
     if questions:
         return questions[0]
     if open_questions.has_ended:
@@ -358,25 +354,11 @@ def only_question(open_questions: OpenQuestions) -> Question:
     raise Refusal("unknown_question", f"run {run} has no open question now")
 
 
-def names_of(open_questions: OpenQuestions) -> str:
-    """Return what the open questions can be named by."""
-    return ", ".join(f"{question.id} ({place(question.address)})" for question in open_questions.questions) or "none"
-
-
-def _unknown(run: str, pattern: str, open_: list[Question]) -> Refusal:
-    names = ", ".join(f"{question.id} ({question.address})" for question in open_) or "none"
-    return Refusal("unknown_question", f"no open question of {run} is called {pattern!r}; open: {names}")
-
-
 def _print_receipts(receipts: list[Receipt | Sent], open_: list[Question]) -> None:
     names = {question.id: place(question.address) for question in open_}
     for receipt in receipts:
         name = names.get(receipt.question, receipt.question)
-        if isinstance(receipt, Sent):
-            print_text(f"sent to {receipt.owner}: {name}; it counts as soon as a worker has received it")
-        else:
-            waits = "; more answers are needed" if receipt.status == "waiting_quorum" else ""
-            print_text(f"{'accepted' if waits else receipt.status} by {receipt.by}: {name}{waits}")
+        print_text(receipt_text(receipt, name))
 
 
 def _print_rules(answers: list[Answer], open_: list[Question]) -> None:

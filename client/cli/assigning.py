@@ -9,7 +9,7 @@ import typer
 from holdfast.blueprint.durations import seconds_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import OpenQuestions, find_question
-from holdfast.client.cli.answering import names_of, only_question
+from holdfast.client.cli.answering import only_question
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.completing import complete_question
 from holdfast.client.cli.flags import AsJson, By, IdempotencyKey, RunName
@@ -135,8 +135,7 @@ def _named(open_questions: OpenQuestions, named: str | None) -> Question:
         return question
     if open_questions.has_ended:
         raise Refusal("run_closed", f"run {open_questions.run} has ended and has no open questions")
-    text = f"no question called {named!r} is open in run {open_questions.run}; open: {names_of(open_questions)}"
-    raise Refusal("unknown_question", text)
+    raise open_questions.unknown(named)
 
 
 def _words(receipt: AssignmentReceipt) -> str:

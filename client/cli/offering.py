@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from holdfast.client.answering import Sent
 from holdfast.client.cli.attending import NotOpenError, answer_while_open
 from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.session import Session, open_session
 from holdfast.client.prompt import PromptInterrupted
 from holdfast.client.prompts import Terminal, can_edit, read_choice
 from holdfast.client.reading import BadUsage
-from holdfast.client.render import ago, asker, closing_text, console, place, preview, table
+from holdfast.client.render import ago, asker, closing_text, console, place, preview, receipt_text, table
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.questions import Question
@@ -124,12 +123,7 @@ async def _check_open(session: Session, question: Question) -> None:
 
 async def _send(session: Session, question: Question, answer: Answer, user: str) -> None:
     for receipt in await session.runs.answer(question.run, [answer], by=user):
-        if isinstance(receipt, Sent):
-            say(f"sent to {receipt.owner}; it counts as soon as a worker has received it")
-        elif receipt.status == "waiting_quorum":
-            say(f"accepted: {place(question.address)}; more answers are needed")
-        else:
-            say(f"{receipt.status}: {place(question.address)}")
+        say(receipt_text(receipt, place(question.address)))
 
 
 async def _typed(prompt: str, questions: Sequence[Question]) -> str | None:

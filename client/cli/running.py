@@ -12,7 +12,6 @@ import typer
 
 from holdfast.blueprint import Blueprint
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
-from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.client.cli.attending import Attendance, Parked, answer_sources
 from holdfast.client.cli.command import perform
@@ -94,11 +93,10 @@ class _StartArguments:
         Prints the warnings of the file.
         """
         parsed = examine(self.file)
-        if parsed.blueprint is None or parsed.problems:
-            raise BlueprintError(parsed.problems)
+        blueprint = parsed.valid()
         for warning in parsed.warnings:
             say(str(warning))
-        return self._changed(parsed.blueprint), parsed
+        return self._changed(blueprint), parsed
 
     def _changed(self, blueprint: Blueprint) -> Blueprint:
         if self.model is not None:
@@ -129,29 +127,20 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     input_ = input_of(arguments.input, blueprint.inputs)
     sources = answer_sources(attendant.answers)
     session = await open_session()
-    await _look_up(session, arguments, blueprint, parsed)
+    if arguments.check:
+        await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
     return await _attend(session, run, sources, attendant)
 
 
-async def _look_up(session: Session, arguments: _StartArguments, blueprint: Blueprint, parsed: Parsed) -> None:
-    """Raise `BlueprintError` if a worker lacks what the blueprint names; say so if no worker could be asked."""
-    if not arguments.check:
-        return
-    checked = await session.runs.look_up(blueprint, parsed.problem)
-    if checked.problems:
-        raise BlueprintError(checked.problems)
-    if checked.unchecked is not None:
-        say(f"not checked: {checked.unchecked}")
-
-
 async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
     blueprint, parsed = arguments.read()
     input_ = input_of(arguments.input, blueprint.inputs)
     session = await open_session()
-    await _look_up(session, arguments, blueprint, parsed)
+    if arguments.check:
+        await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
     print_json({"run": run}) if as_json else print_text(run)
     return DONE

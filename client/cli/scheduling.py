@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from holdfast.blueprint.durations import seconds_of
-from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import examine
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, By, Check, File, Input
@@ -125,22 +124,17 @@ async def _create(
     if rule is None:
         raise BadUsage(f"--overlap {overlap}: unknown rule; known: {', '.join(OVERLAPS)}")
     parsed, times = examine(file), options.times()
-    if parsed.blueprint is None or parsed.problems:
-        raise BlueprintError(parsed.problems)
-    value = input_of(input, parsed.blueprint.inputs)
-    runs = (await open_session()).runs
+    blueprint = parsed.valid()
+    value = input_of(input, blueprint.inputs)
+    session = await open_session()
     if check:
-        checked = await runs.look_up(parsed.blueprint, parsed.problem)
-        if checked.problems:
-            raise BlueprintError(checked.problems)
-        if checked.unchecked is not None:
-            say(f"not checked: {checked.unchecked}")
-    schedules = Schedules(runs)
-    await schedules.create(name, parsed.blueprint, times, value, overlap=rule, paused=paused, started_by=person(by))
+        await session.look_up(blueprint, parsed.problem)
+    schedules = Schedules(session.runs)
+    await schedules.create(name, blueprint, times, value, overlap=rule, paused=paused, started_by=person(by))
     if as_json:
         print_json({"schedule": name})
     else:
-        say(f"schedule {name} starts runs of {parsed.blueprint.name}; holdfast schedule list shows when")
+        say(f"schedule {name} starts runs of {blueprint.name}; holdfast schedule list shows when")
     return DONE
 
 

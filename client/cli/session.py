@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from temporalio.client import Client
 
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_record_installed
@@ -19,6 +20,7 @@ from holdfast.client.embedded import ensure_inbox
 from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.client.encryption import key_ring
 from holdfast.client.errors import ServerUnreachable
+from holdfast.client.lookup import Placed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
@@ -41,6 +43,14 @@ class Session:
             return None
         namespace = self.connection.client.namespace
         return f"{self.connection.ui_url}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
+
+    async def look_up(self, blueprint: Blueprint, placed: Placed) -> None:
+        """Raise `BlueprintError` if a worker lacks what the blueprint names; say so if no worker could be asked."""
+        checked = await self.runs.look_up(blueprint, placed)
+        if checked.problems:
+            raise BlueprintError(checked.problems)
+        if checked.unchecked is not None:
+            say(f"not checked: {checked.unchecked}")
 
     async def inbox(self, user: str) -> str | None:
         """Return the address of the inbox, for the embedded server with a one-time link for this user; None for none.

@@ -32,7 +32,7 @@ def test_answer_alone_offers_what_waits_for_the_person(holdfast: Holdfast) -> No
         screen.until("The kim?")
         screen.until(">")
         screen.type("blue\r")
-        screen.until("answered: kim · kim")
+        screen.until("answered by user:kim: kim · kim")
     finally:
         screen.close()
     assert [holdfast("result", run, "--json").json["status"] for run in runs] == ["waiting", "completed"]
