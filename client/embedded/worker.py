@@ -27,18 +27,7 @@ from holdfast.client.workers import pollers
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ("-P", "-m", "holdfast.worker")
 """Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
-OUR_CODE = (
-    *("blueprint", "protocol", "workflows", "activities", "worker.py"),
-    *(
-        "client/connection.py",
-        "client/config",
-        "client/health.py",
-        "client/probe.py",
-        "client/shutdown.py",
-        "client/supervisor",
-    ),
-    *("client/payloads", "client/secrets.py"),
-)
+OUR_CODE = ("activities", "blueprint", "client", "protocol", "worker.py", "workflows")
 PATIENCE = 60.0
 """Seconds a worker may take to import the user's packages."""
 

@@ -1,5 +1,6 @@
 """When the embedded worker is replaced: what counts as a change of its code or settings."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,7 +8,12 @@ import pytest
 
 from holdfast.client.config import load_config
 from holdfast.client.embedded.server import Server
-from holdfast.client.embedded.worker import _fingerprint
+from holdfast.client.embedded.worker import OUR_CODE, ROOT, _fingerprint
+
+LOADED = """
+import sys, holdfast.worker
+print(*(m.__file__ for name, m in list(sys.modules.items()) if name.startswith("holdfast.") and m.__file__), sep="\\n")
+"""
 
 
 def test_an_interpreter_by_another_name_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,3 +23,11 @@ def test_an_interpreter_by_another_name_is_the_same(tmp_path: Path, monkeypatch:
     assert _fingerprint(config, server) == before
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert _fingerprint(config, server) != before
+
+
+def test_a_worker_loads_no_module_of_ours_whose_change_would_not_replace_it() -> None:
+    listed = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout
+    loaded = [Path(file).resolve() for file in listed.split()]
+    watched = [ROOT / name for name in OUR_CODE]
+    assert ROOT / "client" / "encryption.py" in loaded
+    assert [file for file in loaded if not any(file.is_relative_to(place) for place in watched)] == []
