@@ -18,6 +18,7 @@ from typing import NoReturn
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
 from holdfast.protocol.address import name_at
@@ -345,7 +346,7 @@ def accepted(question: Question, content: object) -> str | None:
     """Return the reason why a question would refuse the content; None if it accepts it."""
     try:
         question.asked.secret_values(content) if question.asked.hidden else question.accept(content)
-    except InvalidAnswer as error:
+    except (InvalidAnswer, BadSchema) as error:
         return str(error)
     return None
 

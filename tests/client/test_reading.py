@@ -10,6 +10,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.client.reading import (
     BadUsage,
+    accepted,
     answers_for,
     content_of,
     input_of,
@@ -149,6 +150,11 @@ ACTION = {
     "required": ["action"],
     "properties": {"action": {"enum": ["retry", "abort"]}, "input": {}},
 }
+
+
+def test_a_form_with_a_schema_that_is_none_refuses_what_is_typed_with_the_reason() -> None:
+    asked = Input(message="?", form={"type": "object", "required": "topic"})
+    assert "required" in (accepted(question(asked), {"topic": "x"}) or "")
 
 
 def test_a_form_that_needs_one_word_takes_it_alone() -> None:
