@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from temporalio.client import Client
 
@@ -24,6 +23,7 @@ from holdfast.client.lookup import Placed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
+from holdfast.client.serve.addresses import temporal_address
 from holdfast.client.serve.once import once_link
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.events import Event
@@ -39,10 +39,7 @@ class Session:
 
     def page(self, run: str) -> str | None:
         """Return the address of the run in Temporal's UI; None if the UI's is not known."""
-        if self.connection.ui_url is None:
-            return None
-        namespace = self.connection.client.namespace
-        return f"{self.connection.ui_url}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
+        return temporal_address(self.connection.ui_url, self.connection.client.namespace, run)
 
     async def look_up(self, blueprint: Blueprint, placed: Placed) -> None:
         """Raise `BlueprintError` if a worker lacks what the blueprint names; say so if no worker could be asked."""

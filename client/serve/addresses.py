@@ -1,4 +1,4 @@
-"""The addresses of pages, for whatever links to them: other pages, links in messages, notices."""
+"""The addresses of pages, for whatever links to them: other pages, links in messages, notices, commands."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def question_path(run: str, question: str) -> str:
 def question_address(question: Question) -> str:
     """Return the address of a question's page."""
     return question_path(question.run, question.id)
+
+
+def temporal_address(ui: str | None, namespace: str, run: str) -> str | None:
+    """Return the address of a run in Temporal's own UI; None if that of the UI is not known.
+
+    >>> temporal_address("http://localhost:8233", "default", "a b")
+    'http://localhost:8233/namespaces/default/workflows/a%20b'
+    """
+    return None if ui is None else f"{ui}/namespaces/{namespace}/workflows/{quote(run, safe='')}"

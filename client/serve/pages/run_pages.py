@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, get_args
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from holdfast.blueprint.graph import State, chart_of, graph
 from holdfast.client.errors import BadInput
 from holdfast.client.overlay import marks_of
 from holdfast.client.runs import Runs
-from holdfast.client.serve.addresses import run_address
+from holdfast.client.serve.addresses import run_address, temporal_address
 from holdfast.client.serve.identity import identity_of
 from holdfast.client.serve.pages.chart_layout import layout_of
 from holdfast.client.serve.pages.json_tree import json_node
@@ -99,8 +99,7 @@ async def _retained(request: Request, runs: Runs, run: str) -> RunHead | None:
     except UnknownRun:
         return None
     status = STATUSES.get(described.status) if described.status else None
-    ui = site_of(request).ui_url
-    address = None if ui is None else f"{ui}/namespaces/{runs.client.namespace}/workflows/{quote(run, safe='')}"
+    address = temporal_address(site_of(request).ui_url, runs.client.namespace, run)
     closed = described.close_time if described.status in STATUSES else None
     return RunHead(run, status or "running", described.start_time, closed, ui=address)
 
