@@ -53,6 +53,7 @@ async def register_search_attributes(client: Client, namespace: str) -> list[str
             await client.operator_service.add_search_attributes(request, retry=True)
             missing = await missing_search_attributes(client, namespace)
     except RPCError as error:
+        # Somebody else is registering them now, or the server has hardly begun: whoever asked looks again.
         if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.UNAVAILABLE):
             raise
         return list(ATTRIBUTES)

@@ -74,6 +74,7 @@ async def down(config: Config) -> bool:
         return False
     async with locked(config.home):
         server, workers, web = find_server(config.home), find_workers(config.home), inbox.find_inbox(config.home)
+        # The server last: the others still tell it what they have done.
         await stop([web.pid] if web else [], inbox.GRACE)
         await stop(workers, grace())
         await stop([server.pid] if server else [], 10)

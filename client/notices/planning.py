@@ -173,6 +173,7 @@ def _unreachable(notice: Notice, channels: Channels, book: AddressBook, asked: S
 def _planned(entry: Recorded, channel: str, contact: Contact | None, notice: Notice) -> PlannedNotice:
     user = None if contact is None else contact.user
     question = notice.question and {name: value for name, value in notice.question.items() if name not in UNTOLD}
+    # The same for the same news: what is planned twice, as after a failure, is written and sent once.
     id_ = digest_of(entry.namespace, entry.first_run, entry.workflow, entry.offset, notice.kind, channel, user)
     own = notice.model_copy(update={"question": question, "to": [user] if user else []})
     return PlannedNotice(id_, channel, contact, own)

@@ -65,6 +65,7 @@ def create_app(site: Site, gate: Gate | None = None, patience: Patience | None =
         ],
         exception_handlers={**dict.fromkeys(EXPECTED_ERRORS, _refused), Exception: _fault},
         middleware=[
+            # The first is the outermost. This one answers what browsers ask without cookies, which the sign-in refuses.
             Middleware(CodecOrigin, config=site.config),
             Middleware(SecurityHeaders, gate=gate),
             # Those of the four below, which Starlette's own handling of the routes' exceptions is inside of.

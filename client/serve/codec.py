@@ -35,6 +35,7 @@ async def decode(request: Request) -> Response:
         _check_reader(site, identity_of(request))
         payloads = Parse(await _body(request), Payloads())
         converter = site.runs.client.data_converter
+        # Raw, so that each keeps the encoding that it was written with: the UI reads it.
         values = await converter.decode(payloads.payloads, [RawValue] * len(payloads.payloads))
         return JSONResponse(MessageToDict(Payloads(payloads=[value.payload for value in values])))
     except ParseError as error:

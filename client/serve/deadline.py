@@ -35,6 +35,7 @@ class Deadline:
         limit = asyncio.timeout(seconds)
 
         async def send_begun(message: Message) -> None:
+            # A limit that has expired can be set no more: asyncio raises.
             if not limit.expired():
                 limit.reschedule(None)
             await send(message)

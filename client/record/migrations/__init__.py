@@ -50,6 +50,7 @@ def check_version(connection: Connection) -> str | None:
 def alembic_config(connection: Connection) -> AlembicConfig:
     """Return what Alembic's commands need to work in the connection's transaction."""
     settings = AlembicConfig()
+    # In Alembic's settings a % begins the name of another setting.
     settings.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     settings.attributes["connection"] = connection
     return settings

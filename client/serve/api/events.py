@@ -52,6 +52,7 @@ async def stream_events(exchange: Exchange) -> Response:
         return Response(status_code=204)
     if exchange.request.method == "HEAD":
         return Response(media_type=EVENT_STREAM)
+    # The second is for nginx, which else gathers a stream before it passes it on.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_lines(runs, run, cursor), 200, headers, EVENT_STREAM)
 
@@ -82,6 +83,7 @@ async def _or_silence(events: AsyncGenerator[Placed, None]) -> AsyncIterator[Pla
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(anext(events, None))
+            # Not `wait_for`: it would cancel the reading of the next event, and with it the generator.
             if not (await asyncio.wait([waiting], timeout=SILENT_SECONDS))[0]:
                 yield None
             elif (placed := waiting.result()) is not None:
