@@ -412,6 +412,9 @@ class Failure(Value):
     output: JSON = None
     """For a plan: the results of its steps up to the failure."""
     usage: Usage = Usage()
+    permits: list[str] = []
+    budgets: list[Budget] = []
+    """Including what a person granted before the failure."""
     request_counts: dict[str, int] = {}
     speakers: dict[str, bool] = {}
 

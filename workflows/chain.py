@@ -87,8 +87,8 @@ class RunWorkflow(BaseWorkflow):
         """End what is under way in a workflow that fails or is cancelled. For subclasses."""
 
     def failure_from(self, error: BaseException) -> Failure:
-        """Return the failure that this workflow ends with; it carries what was spent."""
-        extra = {**self.counted(), **self.kept_of_a_failure(error)}
+        """Return the failure that this workflow ends with; it carries what was spent and granted."""
+        extra = {**self.handed_back(), **self.kept_of_a_failure(error)}
         return failure_of(error, self.address).model_copy(update=extra)
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
@@ -102,10 +102,11 @@ class RunWorkflow(BaseWorkflow):
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.display.show()
 
-    def counted(self) -> dict[str, Any]:
-        """Return what was spent, requested and said so far, for the parent or the next run, however this one ends."""
+    def handed_back(self) -> dict[str, Any]:
+        """Return what the parent, or the next run, goes on with, however this one ends: spending, counts, grants."""
         speakers = self.speakers.of(history_of(self.current_context()))
-        return {"usage": self.usage, "request_counts": self.request_counts.counted, "speakers": speakers}
+        counted = {"usage": self.usage, "request_counts": self.request_counts.counted, "speakers": speakers}
+        return {"permits": self.permits, "budgets": self.meter.budgets, **counted}
 
 
 class ChildWorkflow(RunWorkflow):
@@ -158,7 +159,3 @@ class ChildWorkflow(RunWorkflow):
             "kept": self.hints,
             **self.handed_back(),
         }
-
-    def handed_back(self) -> dict[str, Any]:
-        """Return what every result holds beside its output, and every state: spending, permits, budgets, counts."""
-        return {"permits": self.permits, "budgets": self.meter.budgets, **self.counted()}

@@ -123,9 +123,7 @@ class Children:
         summary = f"{host.blueprint_name}: {address.rpartition(';')[2]}"
         start = start_of(name, [definition, state], result_type, summary, host.blueprint_name)
         id_ = child_workflow_id(host.run_id, address)
-        result: ChildResult = await self.run_counted(id_, start, definition.address, event, paused=state.paused)
-        host.permit(*result.permits)
-        return result
+        return await self.run_counted(id_, start, definition.address, event, paused=state.paused)
 
     async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue:
         """Run a workflow that is no part of the run to its end, and return its result as it came.

@@ -27,7 +27,15 @@ from holdfast.protocol.events import AnyEvent, LimitReached
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import Asked, Decision, QuestionRequest
-from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, LoopDefinition, MapDefinition
+from holdfast.protocol.runs import (
+    AgentDefinition,
+    Carried,
+    ChildDefinition,
+    ChildResult,
+    Failure,
+    LoopDefinition,
+    MapDefinition,
+)
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.elicitations import Elicitations
@@ -214,7 +222,7 @@ class Frame:
         return bool(reply.content == "more")
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
-        """Run a child, return its result, and count what it spent and requested here, too."""
+        """Run a child, return its result, and take over here what it spent, requested and was granted."""
         handed_on = {
             "budgets": self.meter.budgets,
             "request_counts": dict(self.request_counts.counted),
@@ -224,16 +232,17 @@ class Frame:
         try:
             result = await self.host.run_child(definition, begun)
         except ChildWorkflowError as error:
-            cause = failure_of(error, self.address)
-            self.meter.count(cause.usage)
-            self.request_counts.take(cause.request_counts)
-            self.host.speakers.take(cause.speakers)
+            self._take_over(failure_of(error, self.address))
             raise
-        self.meter.count(result.usage)
-        self.request_counts.take(result.request_counts)
-        self.host.speakers.take(result.speakers)
-        self.meter.adopt(result.budgets)
+        self._take_over(result)
         return result
+
+    def _take_over(self, ended: ChildResult | Failure) -> None:
+        self.meter.count(ended.usage)
+        self.request_counts.take(ended.request_counts)
+        self.host.speakers.take(ended.speakers)
+        self.host.permit(*ended.permits)
+        self.meter.adopt(ended.budgets)
 
     def _speakers_for(self, definition: ChildDefinition | AgentDefinition) -> dict[str, bool]:
         """Return the speakers of the conversation, for a child that shares this context."""

@@ -105,7 +105,7 @@ class LoopWorkflow(ChildWorkflow):
             "reason": cause.reason or self._failing.reason,
             "context": self.state.context,
             "reached": self.store.value if inner is None else inner,
-            **self.counted(),
+            **self.handed_back(),
         }
         return cause.model_copy(update=extra)
 

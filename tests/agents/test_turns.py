@@ -193,6 +193,18 @@ async def test_leave_for_the_run_counts_for_agents_that_start_later(house: Harne
     assert calls(house.folder, "pay") == 2
 
 
+async def test_leave_for_the_run_outlasts_the_agent_that_fails_after_it(house: Harness) -> None:
+    pays = turn(call("pay_out", folder=str(house.folder), **PAY))
+    house.script(yaml.safe_dump({"first": [pays], "second": [pays, "done"]}))
+    boss = {"model": "scripted:replies.yaml", "tools": [{"name": "pay_out", "approve": "always"}]}
+    steps = [{"name": "a", "agent": "first", "on_error": "continue"}, {"name": "b", "agent": "second"}]
+    agents = {"first": {**boss, "max_turns": 1}, "second": boss}
+    run = await house.start(yaml.safe_dump({"agents": agents, "steps": steps}))
+    await house.answer(run, {"granted": True, "scope": "run"})
+    assert await house.output(run) == "done"
+    assert calls(house.folder, "pay") == 2
+
+
 @pytest.mark.parametrize(("approve", "asks"), [("args.amount > 100", True), ("args.amount > 200", False)])
 async def test_an_expression_on_the_arguments_says_who_is_asked(house: Harness, approve: str, asks: bool) -> None:
     run = await house.start(paying(house, tools=[{"name": "pay_out", "approve": approve}]), "Go")

@@ -55,6 +55,15 @@ async def test_a_person_may_grant_as_much_again(house: Harness) -> None:
     assert (await house.runs.standing(run)).usage.requests == 9
 
 
+async def test_what_was_granted_in_a_loop_that_fails_after_it_counts_for_the_run(house: Harness) -> None:
+    loop = "{max_loops: 3, on_max_loops: fail, body: {name: a, agent: a}}"
+    steps = f"[{{kind: loop, name: l, on_error: continue, loop: {loop}}}, {{name: b, agent: a, input: y}}]"
+    run = await house.start(f"{SAYS}limits: {{model_calls: 2, on_limit: ask}}\nsteps: {steps}", "x")
+    await house.answer(run, "more")
+    assert await house.output(run) == "y"
+    assert (await house.runs.standing(run)).usage.requests == 4
+
+
 async def test_a_person_may_end_it_at_a_limit(house: Harness) -> None:
     run = await house.start(looping("{model_calls: 1, on_limit: ask}"), "x")
     await house.answer(run, "fail", (await house.one(run)))
