@@ -42,7 +42,7 @@ APPROVAL = segment("level", "leave")
 class Interrupt(BaseException):
     """A stop of the tool until a person has answered. The tool then runs again from its beginning.
 
-    It is no `Exception`, so that an author's `except Exception` does not take it for a failure.
+    It is not an `Exception`, so that an author's `except Exception` does not take it for a failure.
 
     Args:
         asked: A question (`Input`, `Decision`, `Permission`, …), or JSON to show to a person, who may then answer

@@ -101,7 +101,7 @@ class Runs:
         client: A connected client; see `holdfast.client.connect`.
         task_queue: The queue that the workers of the deployment poll.
         answering: How commands are signed and limited, and which questions are remembered for when no worker runs.
-        archive: What remembers runs that Temporal has forgotten, such as the record.
+        archive: Where runs are read from that Temporal has deleted, such as the record.
     """
 
     def __init__(

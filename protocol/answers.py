@@ -27,7 +27,7 @@ REFUSALS = (
 
 
 class Refusal(ValueError):
-    """An answer that is not taken.
+    """An answer or a command that is refused.
 
     Args:
         code: One of `REFUSALS`.
@@ -69,7 +69,7 @@ class Answers(Value):
 
 
 class Receipt(Value):
-    """The confirmation of an answer that was taken."""
+    """The confirmation of an answer that was accepted."""
 
     question: str
     status: Literal["answered", "waiting_quorum"]

@@ -110,7 +110,7 @@ class Clarification(OptionsAsked):
 
 
 class Decision(OptionsAsked):
-    """A choice between the options only, for decisions of weight."""
+    """A choice between the given options only."""
 
     kind: Literal["decision"] = "decision"
     consents: ClassVar[bool] = True
