@@ -69,8 +69,8 @@ class PlanScope:
 
     def at(self, unit: Unit) -> Frame:
         """Return the frame of a unit."""
-        here = self.frame.at(segment_of(unit), unit.id)
-        return replace(here, people=asked_of(unit.step, here)) if isinstance(unit, StepUnit) else here
+        frame = self.frame.at(segment_of(unit), unit.id)
+        return replace(frame, people=asked_of(unit.step, frame)) if isinstance(unit, StepUnit) else frame
 
     def item_scope(self, loop: LoopUnit, items: list[JSON], index: int, done: Sequence[Iteration] = ()) -> ItemScope:
         """Return a scope for one item of a loop; its address counts iterations from 1, as in every loop."""
@@ -351,8 +351,8 @@ class StepRun:
 
     def beside(self, type_: str, name: str) -> Frame:
         """Return a frame for work on the step at an address of its own."""
-        here = self.scope.frame.at(type_, name)
-        return replace(here, people=asked_of(self.step, here))
+        frame = self.scope.frame.at(type_, name)
+        return replace(frame, people=asked_of(self.step, frame))
 
     @property
     def result(self) -> UnitResult:
