@@ -76,7 +76,10 @@ GROUPS = {
 }
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 
-EXTRAS = {"mcp": "mcp,serve", "notify": "serve", "serve": "serve", "token": "serve"}
+EXTRAS = {
+    **dict.fromkeys(("comment", "erase", "notify", "serve", "token"), "serve"),
+    "mcp": "mcp,serve",
+}
 """The extra that a command needs."""
 
 
