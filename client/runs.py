@@ -71,6 +71,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import (
     PAUSE,
     PAUSED_MEMO,
+    PIPELINE_WORKFLOW,
     RESUME,
     TASK_QUEUE,
     TELL,
@@ -89,6 +90,8 @@ PAUSE_SECONDS = 10.0
 EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
 
 
+SEND_AGAIN = "nothing waits for it there: send the command again once a worker answers"
+"""The hint for a workflow that a command has not reached, of a run that takes no signals."""
 EVENT_LOOKS = 5
 """How often a run is looked at for the step that waits for an event."""
 
@@ -923,16 +926,32 @@ class Runs:
     async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
         """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.
 
-        With a worker it is sent as an update, so that it has taken effect on return; else each workflow gets a signal.
+        With a worker it is sent as an update, so that it has taken effect on return. A workflow that no update has
+        reached gets a signal, which waits for the next worker: the last one may have gone a moment ago.
         """
-        await self.tree.describe(run)
+        described = await self.tree.describe(run)
         family = Family(self.client, self.tree, run)
-        if await self.tree.worker_polls(run):
+        reached_by_update = await self.tree.worker_polls(run)
+        left: list[Left] = []
+        if reached_by_update:
             argument = partial(self.answering.steering, run, command=name, payload={"by": by})
-            return await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
+            left = await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
+            if not left:
+                return []
+        if await self._takes_signals(described):
+            return await family.signal(name, {workflow.workflow for workflow in left} if reached_by_update else None)
+        if reached_by_update:
+            return [replace(workflow, reason=f"{workflow.reason}; {SEND_AGAIN}") for workflow in left]
+        raise no_signals()
+
+    async def _takes_signals(self, described: WorkflowExecutionDescription) -> bool:
+        """Return whether a run takes commands by signal: not where it checks who sends them."""
         if self.answering.keys:
-            raise no_signals()
-        return await family.signal(name)
+            return False
+        if described.workflow_type != PIPELINE_WORKFLOW:
+            return True
+        definition = await started_with(self.client, described)
+        return not definition.guarded and not definition.steer
 
     def handle(self, run: str) -> WorkflowHandle[Any, Any]:
         """Return Temporal's handle of the run's own workflow."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -210,9 +210,9 @@ class Family:
 
         return lagging
 
-    async def signal(self, name: str) -> list[Left]:
-        """Send a command without a worker, which each workflow takes with its next one; return why none has yet."""
-        workflows = await self.running()
+    async def signal(self, name: str, only: Collection[str] | None = None) -> list[Left]:
+        """Send a command, to these workflows or all, which each takes with its next worker; return why none has yet."""
+        workflows = [workflow for workflow in await self.running() if only is None or workflow.id in only]
         for workflow in workflows:
             await _unless_ended(self.client.get_workflow_handle(workflow.id).signal(name))
         return await self.reasons(workflows)

@@ -21,6 +21,8 @@ from tests.boundaries.test_stopping import BrokenLoop, has_child
 from tests.conftest import Harness, until, worker_for
 from tests.tools import calls
 
+ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
+
 
 async def test_a_pause_holds_over_boundaries_until_it_is_resumed(house: Harness) -> None:
     run = await house.start(written(repeat(counting(house), every=2)))
@@ -203,6 +205,36 @@ async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Clie
         assert not await away.runs.is_paused(run)
         await ends(away, run)
     await away.replay()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_pause_just_after_the_worker_was_lost_waits_for_the_next_one(temporal: Client, tmp_path: Path) -> None:
+    away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
+    async with worker_for(temporal, away.runs.task_queue):
+        run = await away.start(written(repeat(ASK)))
+        question = await away.one(run)
+    assert await away.runs.tree.worker_polls(run)  # the server remembers who polled a moment ago
+    left = await away.runs.pause(run, wait=0)
+    assert [workflow.workflow for workflow in left] == [run, f"{run}/loop:l"]
+    async with worker_for(temporal, away.runs.task_queue):
+        await until(lambda: away.runs.is_paused(run), "the pause")
+        await away.answer(run, "1", question)
+        assert (await away.runs.standing(run)).status == "paused"
+        await ends(away, run)
+    await away.replay()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_pause_that_takes_no_signal_says_that_it_waits_for_nobody(temporal: Client, tmp_path: Path) -> None:
+    away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
+    async with worker_for(temporal, away.runs.task_queue):
+        run = await away.start("access: {steer: ['user:ana']}\n" + ASKS)
+        await away.one(run)
+    [left] = await away.runs.pause(run, "user:ana", wait=0)
+    assert left.reason.endswith("send the command again once a worker answers")
+    async with worker_for(temporal, away.runs.task_queue):
+        assert (await away.runs.standing(run)).views[0].refused == []
+        await ends(away, run)
 
 
 @pytest.mark.slow
