@@ -41,7 +41,7 @@ from holdfast.client.replies import (
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
 from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
-from holdfast.client.workers import Busy, NoWorker, last_poll
+from holdfast.client.workers import Busy, NoWorker, Unconfirmed, last_poll
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
@@ -202,19 +202,26 @@ class Answering:
         """Send a batch of answers to questions that a walk of the run's tree has found; see `Runs.answer`."""
         batch = batch.model_copy(update={"by": self.sender_of(batch.by)})
         check_batch(batch, self.limits.answer)
+        unconfirmed: Unconfirmed | None = None
         if open_questions.silence is None and not signal:
             try:
                 return list(await self._by_update(tree, open_questions, batch))
             except NoWorker as error:  # it polled a moment ago, but is gone: leave the answer for the next one
                 if isinstance(error, Busy) and error.is_alive:
                     raise
+                unconfirmed = error if isinstance(error, Unconfirmed) else None
                 open_questions = replace(
                     open_questions, questions=self.memory.of(open_questions.run), silence=str(error)
                 )
         reason = open_questions.silence or "no worker answers"
-        if self.keys:
-            raise no_signals(reason)
-        return list(await self._by_signal(tree, batch, owner, open_questions.questions, reason))
+        try:
+            if self.keys:
+                raise no_signals(reason)
+            return list(await self._by_signal(tree, batch, owner, open_questions.questions, reason))
+        except NothingSent:
+            if unconfirmed is None:
+                raise
+            raise unconfirmed from None  # the server keeps an update that nobody took, for the next worker
 
     async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
         """Return the id of the question that was answered under this key, or None."""
@@ -290,6 +297,10 @@ class Answering:
         try:
             receipts: list[Receipt] = await tree.update(owner, ANSWER, argument, list[Receipt], id=update_id(batch))
             return receipts
+        except NoWorker as error:
+            if isinstance(error, Busy) and error.is_alive:
+                raise
+            raise Unconfirmed(run, owner) from None
         except UnknownRun:
             # The update may have been taken all the same: a busy server loses the way back once the workflow has ended.
             try:

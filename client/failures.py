@@ -20,7 +20,7 @@ from holdfast.client.errors import (
 from holdfast.client.reading import BadUsage
 from holdfast.client.server_errors import ServerError, server_error
 from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing
+from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing, Unconfirmed
 from holdfast.protocol.answers import Refusal
 
 UNAVAILABLE = 503
@@ -39,6 +39,7 @@ FAILURES: Mapping[type[Exception], tuple[int, str]] = {
     OtherVersion: (UNAVAILABLE, "other_version"),
     OnHold: (UNAVAILABLE, "on_hold"),
     TaskFailing: (UNAVAILABLE, "workflow_task_failing"),
+    Unconfirmed: (UNAVAILABLE, "unconfirmed"),
     NoWorker: (UNAVAILABLE, "no_worker"),
     ServerUnreachable: (UNAVAILABLE, "server_unreachable"),
     NoRecord: (UNAVAILABLE, "no_record"),

@@ -110,6 +110,17 @@ class Unanswered(NoWorker):
         RuntimeError.__init__(self, f"{workflow} cannot be asked: {reason}; see its workflow task in Temporal's UI")
 
 
+class Unconfirmed(NoWorker):
+    """An answer that was sent by update and that no worker has confirmed: the server may still deliver it."""
+
+    def __init__(self, run: str, workflow: str) -> None:
+        RuntimeError.__init__(
+            self,
+            f"the answer was sent to {workflow}, but no worker has confirmed it: it may still count. Once a worker is "
+            f"there, look whether it does before you answer otherwise: holdfast history {run}",
+        )
+
+
 class OnHold(NoWorker):
     """The workers of the task queue call nothing, so nothing is started."""
 

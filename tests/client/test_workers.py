@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio import workflow
@@ -11,6 +13,7 @@ from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueueVersioningInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from holdfast.client import tree, workers
 from holdfast.client.answering import Answering
 from holdfast.client.config import WorkerSettings
 from holdfast.client.errors import NothingSent
@@ -21,12 +24,13 @@ from holdfast.client.workers import (
     NoWorker,
     OtherVersion,
     TaskFailing,
+    Unconfirmed,
     Version,
     make_current,
     pollers,
     why_no_work,
 )
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Answers
 from holdfast.protocol.runs import PIPELINE_WORKFLOW
 from tests.conftest import Harness, until, worker_for
 
@@ -164,3 +168,21 @@ async def test_owners_that_were_listed_are_remembered_without_a_file(nobody: Har
     assert sent.status == "sent"
     async with worker_for(nobody.client, queue):
         assert await nobody.output(run) == "yes"
+
+
+async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
+    nobody: Harness, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "UPDATE_LIMIT", timedelta(seconds=1))
+    monkeypatch.setattr(workers, "ALIVE_SECONDS", 0)  # a worker that is gone looks as if it were only busy
+    async with worker_for(nobody.client, queue):
+        run = await nobody.start(ASKS.replace("name: ask", "name: ask, assignees: ['user:ana']"))
+        question = await nobody.one(run)
+        walked = await nobody.runs.answering.open_questions(
+            nobody.runs.tree, await nobody.runs.tree.describe(run), patient=True
+        )
+    batch = Answers(answers=[Answer(question=question.id, content="yes")], by="user:ana", key="k")
+    with pytest.raises(Unconfirmed, match="may still count"):
+        await nobody.runs.answering.answer(nobody.runs.tree, walked, batch)
+    async with worker_for(nobody.client, queue):
+        assert await nobody.output(run) == "yes"  # the server had kept the update
