@@ -58,14 +58,17 @@ class Happened:
             .group_by(RUNS.c.blueprint, ENTRIES.c.type)
         )
         whole = select(RUNS.c.blueprint, ENTRIES.c.type, ENTRIES.c.content).select_from(joined)
+        # All is read before any is counted: what was counted up to a failure would be counted again the next time.
         with self.store.engine.connect() as connection:
-            for blueprint, type_, count in connection.execute(grouped):
-                if type_ == LoopIteration.type:
-                    self.iterations[blueprint] += count
-                else:
-                    self.answers[blueprint, type_.partition(".")[2]] += count
-            for blueprint, type_, content in connection.execute(whole.where(new, ENTRIES.c.type.in_([ENDED, REFUSED]))):
-                self._count(blueprint, type_, content)
+            counts = connection.execute(grouped).all()
+            entries = connection.execute(whole.where(new, ENTRIES.c.type.in_([ENDED, REFUSED]))).all()
+        for blueprint, type_, count in counts:
+            if type_ == LoopIteration.type:
+                self.iterations[blueprint] += count
+            else:
+                self.answers[blueprint, type_.partition(".")[2]] += count
+        for blueprint, type_, content in entries:
+            self._count(blueprint, type_, content)
         self.last = until
 
     def _count(self, blueprint: str, type_: str, content: str | None) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from sqlalchemy import event
 from temporalio.client import Client
 
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
@@ -76,6 +77,28 @@ async def test_a_scrape_during_and_after_a_loop_with_an_answer_a_refusal_and_an_
         assert figures(text, "holdfast_refusals_total") == {("invalid_answer",): 1}
         assert figures(text, "holdfast_iterations_total") == {(name,): 2}
         assert figures(text, "holdfast_runs_total") == {(name, "completed"): 1}
+
+
+async def test_a_record_that_fails_while_it_is_read_leads_to_no_figure_twice(
+    house: Harness, recording: Recording
+) -> None:
+    run = await house.start("{steps: [{kind: hitl, name: ask, message: Well?}]}")
+    await house.answered(run, "fine")
+    await recording.until_recorded(run, "run.ended")
+    engine = recording.store.engine
+
+    def fail(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        if "content" in statement:
+            raise ConnectionError("told by the test")
+
+    whole, happened = (Happened(recording.store, house.client.namespace) for _ in range(2))
+    whole.catch_up()
+    event.listen(engine, "before_cursor_execute", fail)
+    with pytest.raises(ConnectionError):
+        happened.catch_up()
+    event.remove(engine, "before_cursor_execute", fail)
+    happened.catch_up()
+    assert whole.answers and (happened.answers, happened.runs) == (whole.answers, whole.runs)
 
 
 @pytest.mark.parametrize(
