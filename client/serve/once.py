@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.client.config import Config, ServeSection
@@ -74,5 +75,6 @@ def _digest(token: str) -> str:
 
 def _remove_old(folder: Path) -> None:
     for file in folder.iterdir():
-        if time.time() - file.stat().st_mtime > LIFE:
-            file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # used, or removed by another command, since the folder was listed
+            if time.time() - file.stat().st_mtime > LIFE:
+                file.unlink()

@@ -60,6 +60,12 @@ async def test_an_old_one_time_link_is_refused(door: Door) -> None:
     assert "set-cookie" not in (await door.browser().get("/who", params={"once": token})).headers
 
 
+def test_a_link_is_made_while_another_command_removes_what_is_old(tmp_path: Path) -> None:
+    new_once_token(tmp_path, "user:ana")
+    (tmp_path / once.FOLDER / "gone").symlink_to(tmp_path / "nothing")  # listed, and not found when it is looked at
+    assert once.take_once_token(tmp_path, new_once_token(tmp_path, "user:ben")) == "user:ben"
+
+
 async def test_a_token_can_be_typed(door: Door) -> None:
     browser = door.browser()
     form = {"csrf": field_of(await browser.get("/sign-in?next=/who"))}
