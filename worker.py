@@ -47,7 +47,7 @@ from holdfast.activities import (
 from holdfast.client.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
 from holdfast.client.config.logs import configure_logging
 from holdfast.client.config.sections import MOST_PROCESSES
-from holdfast.client.connection import Connection, check_search_attributes, connect, payload_place
+from holdfast.client.connection import Connection, check_namespace, check_search_attributes, connect, payload_place
 from holdfast.client.embedded.inbox_key import inbox_key
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.encryption import keep_content_out_of_logs, key_ring
@@ -66,6 +66,7 @@ from holdfast.client.probe import ALIVE, LOOPBACK
 from holdfast.client.replay import replay
 from holdfast.client.sealed_cache import SealedCache
 from holdfast.client.secrets import stores
+from holdfast.client.server_errors import server_error
 from holdfast.client.shutdown import LEAVING_SECONDS, Shutdown
 from holdfast.client.supervisor import Lifeline, Ports, supervise
 from holdfast.client.workers import make_current
@@ -157,6 +158,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 2
     except ServerUnreachable as error:
         log.error("%s", error)
+        return 5
+    except RPCError as error:
+        log.error("%s", server_error(error))
         return 5
 
 
@@ -381,7 +385,11 @@ async def _run(
     open_door(config, settings.inbox_key_file)
     warn_of_agents(config)
     try:
-        async with _worker(connection, settings, resources), _answering(connection, settings, shutdown, lifeline):
+        async with (
+            explaining_end(connection.client),
+            _worker(connection, settings, resources),
+            _answering(connection, settings, shutdown, lifeline),
+        ):
             if makes_current:
                 await make_current(connection.client, settings.deployment, settings.build_id)
                 log.info("%s is the current version", settings.version_name)
@@ -389,6 +397,20 @@ async def _run(
             log.info("shutting down: running activities get %d s", settings.grace)
     finally:
         await resources.close()
+
+
+@asynccontextmanager
+async def explaining_end(client: Client) -> AsyncIterator[None]:
+    """Raise `ServerUnreachable` where the server ends a worker, of which the SDK gives a `RuntimeError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith(("Worker validation failed", "Poll failure")):
+            raise
+        await check_namespace(client)  # it raises with the way out, if the server or the namespace is gone
+        host = client.service_client.config.target_host
+        text = f"the server at {host} refuses this worker of namespace '{client.namespace}': {error}; start it again"
+        raise ServerUnreachable(text) from error
 
 
 @asynccontextmanager

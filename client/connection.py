@@ -26,6 +26,7 @@ from holdfast.client.encryption import KeyRing, key_ring
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.namespace import missing_search_attributes, register_search_attributes
 from holdfast.client.payloads import directory, folder_of, storage
+from holdfast.client.server_errors import server_error
 from holdfast.client.temporal_profile import (
     ADDRESS,
     DEFAULT_ADDRESS,
@@ -199,7 +200,8 @@ async def check_namespace(client: Client) -> DescribeNamespaceResponse | None:
                 f"{client.namespace} --retention 90d"
             ) from error
         if error.status != RPCStatusCode.PERMISSION_DENIED:  # a key for runs alone may not describe
-            raise ServerUnreachable(f"the server at {client.service_client.config.target_host}: {error}") from error
+            text = f"the server at {client.service_client.config.target_host}: {server_error(error)}"
+            raise ServerUnreachable(text) from error
         return None
     return reply
 

@@ -22,10 +22,11 @@ from holdfast.client.connection import ensure_search_attributes
 from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.namespace import ATTRIBUTES
 from holdfast.client.probe import find_problem
 from holdfast.client.runs import Runs
-from holdfast.worker import main, versioning
+from holdfast.worker import create_worker, explaining_end, main, versioning
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +204,24 @@ async def test_it_serves_metrics_and_logs_json(server: WorkflowEnvironment, addr
     [asked] = [line for line in lines if line.get("event") == "question.asked"]
     assert (asked["run"], asked["address"], asked["level"]) == (run, "pipeline:told;hitl:ask", "info")
     assert "Go?" not in told
+
+
+async def polled_by_a_worker(client: Client) -> None:
+    async with explaining_end(client), create_worker(client, task_queue="nowhere", activities=[]):
+        await asyncio.Event().wait()
+
+
+async def test_a_worker_of_a_namespace_that_has_gone_says_so(server: WorkflowEnvironment) -> None:
+    host = str(server.client.service_client.config.target_host)
+    client = await Client.connect(host, namespace="gone", data_converter=DATA_CONVERTER)
+    with pytest.raises(ServerUnreachable, match="has no namespace 'gone'; set TEMPORAL_NAMESPACE, or make it"):
+        await polled_by_a_worker(client)
+
+
+async def test_a_worker_of_a_server_that_has_gone_says_so() -> None:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+        client = await Client.connect(
+            environment.client.service_client.config.target_host, data_converter=DATA_CONVERTER
+        )
+    with pytest.raises(ServerUnreachable, match=r"^the server at .*: "):
+        await polled_by_a_worker(client)
