@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import delete, insert, or_, update
+from sqlalchemy import Float, delete, insert, or_, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from holdfast.client.record.engine import writing
 from holdfast.client.record.store import RecordStore
@@ -17,12 +19,29 @@ SECONDS = 15.0
 """The time that a lease is good for: so long nobody works after its holder was killed."""
 
 
+class _DatabaseTime(FunctionElement[float]):
+    """The time of the database's machine, in seconds since 1970."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(_DatabaseTime, "sqlite")
+def _in_sqlite(*_: Any, **__: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(_DatabaseTime, "postgresql")
+def _in_postgres(*_: Any, **__: Any) -> str:
+    return "extract(epoch from clock_timestamp())"
+
+
 @dataclass
 class Lease:
     """A lease of one name; `hold` it again well within its seconds.
 
     Two holders at the same time, after one was stopped for longer than the lease, do no harm to the record: an entry is
-    recorded once. Clocks of the processes are expected to agree within some seconds.
+    recorded once. The time is the database's: by those of the processes, one that is ahead took what the others held.
     """
 
     store: RecordStore
@@ -32,9 +51,8 @@ class Lease:
 
     def hold(self) -> bool:
         """Take or renew the lease; return whether it is ours. Blocks; see `RecordStore`."""
-        now = time.time()
-        ours = or_(LEASES.c.holder == self.holder, LEASES.c.until < now)
-        values = {"holder": self.holder, "until": now + self.seconds}
+        ours = or_(LEASES.c.holder == self.holder, LEASES.c.until < _DatabaseTime())
+        values = {"holder": self.holder, "until": _DatabaseTime() + self.seconds}
         try:
             with writing(self.store.engine) as connection:
                 changed = connection.execute(update(LEASES).where(LEASES.c.name == self.name, ours).values(**values))

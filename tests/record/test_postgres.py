@@ -13,6 +13,7 @@ from holdfast.client.record.lease import Lease
 from holdfast.client.record.store import RecordStore, open_store
 from holdfast.client.record.verification import verify
 from tests.postgres import postgres
+from tests.record import shifted
 from tests.record.ground import KEY, NOON, RUN, entry, filled
 
 pytestmark = pytest.mark.slow
@@ -24,6 +25,10 @@ def store() -> Iterator[RecordStore]:
         store = open_store(server.get_uri())
         yield store
         store.close()
+
+
+def place_of(store: RecordStore) -> str:
+    return store.engine.url.render_as_string(hide_password=False).replace("+psycopg", "")
 
 
 def test_several_writers_leave_no_gap_in_the_numbers(store: RecordStore) -> None:
@@ -42,3 +47,16 @@ def test_a_record_is_sealed_verified_and_erased(store: RecordStore) -> None:
 
 def test_one_of_two_holds_the_lease(store: RecordStore) -> None:
     assert (Lease(store, "recorder").hold(), Lease(store, "recorder").hold()) == (True, False)
+
+
+@pytest.mark.parametrize("shift", [-600, 600])
+def test_a_process_whose_clock_is_off_takes_no_lease_that_is_held(store: RecordStore, shift: int) -> None:
+    lease = Lease(store, shifted.NAME)
+    assert lease.hold()
+    assert not shifted.holds(place_of(store), shift)
+    lease.release()
+
+
+def test_a_lease_ends_in_time_where_the_clock_of_its_holder_was_ahead(store: RecordStore) -> None:
+    assert shifted.holds(place_of(store), 600, seconds=-1)
+    assert Lease(store, shifted.NAME).hold()

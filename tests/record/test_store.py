@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
@@ -14,6 +15,7 @@ from holdfast.client.record.feed import Feed
 from holdfast.client.record.lease import Lease
 from holdfast.client.record.store import RecordStore, open_store, read_store
 from holdfast.client.record.tables import METADATA
+from tests.record import shifted
 from tests.record.ground import RUN, entry, filled
 
 
@@ -90,3 +92,16 @@ async def test_a_feed_goes_on_where_its_reader_was(store: RecordStore) -> None:
 async def test_a_feed_gives_the_types_that_its_reader_wants(store: RecordStore) -> None:
     store.append(RUN, [entry(0), entry(1, "question.asked", id="q"), entry(2)])
     assert [recorded.offset for recorded in await Feed(store, "notices", ["question.asked"]).page()] == [1]
+
+
+@pytest.mark.parametrize("shift", [-600, 600])
+def test_a_process_whose_clock_is_off_takes_no_lease_that_is_held(
+    store: RecordStore, tmp_path: Path, shift: int
+) -> None:
+    assert Lease(store, shifted.NAME).hold()
+    assert not shifted.holds(f"sqlite:{tmp_path / 'record.sqlite'}", shift)
+
+
+def test_a_lease_ends_in_time_where_the_clock_of_its_holder_was_ahead(store: RecordStore, tmp_path: Path) -> None:
+    assert shifted.holds(f"sqlite:{tmp_path / 'record.sqlite'}", 600, seconds=-1)
+    assert Lease(store, shifted.NAME).hold()
