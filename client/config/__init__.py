@@ -118,21 +118,23 @@ class Config(File):
         external = self.payloads.external
         if external is None:
             return f"dir:{self.home / 'payloads'}" if embedded else ""
-        return f"dir:{self._resolved(external)}" if external.startswith("dir:") else external
+        return f"dir:{self._resolved(external, 'payloads.external')}" if external.startswith("dir:") else external
 
     def secret_folder(self, *, embedded: bool) -> Path | None:
         """Return the folder for answers to `ask: secret`; None if none is configured."""
         if self.secrets.store is None:
             return self.home / "secrets" if embedded else None
-        return self._resolved(self.secrets.store)
+        return self._resolved(self.secrets.store, "secrets.store")
 
     def attachment_folders(self) -> list[Path]:
         """Return the folders whose files questions may show, absolute."""
-        return [self._resolved(folder) for folder in self.worker.attachments]
+        return [self._resolved(folder, "worker.attachments") for folder in self.worker.attachments]
 
-    def _resolved(self, place: str) -> Path:
-        """Return the absolute path of a `dir:` setting."""
-        return (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
+    def _resolved(self, place: str, key: str) -> Path:
+        """Return the absolute path of a setting that names a folder. Raises `ConfigError` for a file."""
+        path = (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
+        _check_folder(path, f"{self.path or FILE_NAME}: {key}: {place}")
+        return path
 
 
 def load_config(start: Path | None = None) -> Config:
@@ -142,8 +144,18 @@ def load_config(start: Path | None = None) -> Config:
     file = read_file(path) if path else File()
     variables = Overrides.read()
     folder = path.parent if path else start
-    home = variables.home.expanduser().resolve() if variables.home else folder / ".holdfast"
+    home = Path(variables.home).expanduser().resolve() if variables.home else folder / ".holdfast"
+    _check_folder(home, f"HOLDFAST_HOME={variables.home}" if variables.home else f"{home}")
     return Config(home=home, folder=folder, path=path, **_sections(file, variables))
+
+
+def _check_folder(path: Path, place: str) -> None:
+    """Raise `ConfigError` if a path of the configuration cannot be a folder, as something else is in its way."""
+    # os.path takes what may not be looked at for missing; whoever uses it says why it cannot.
+    there = next(step for step in (path, *path.parents) if os.path.exists(step))
+    if not os.path.isdir(there):
+        way = "name another folder" if there == path else "name one that is not below it"
+        raise ConfigError(f"{place}: {there} is a file, and no folder; {way}, or remove the file")
 
 
 def _sections(file: File, variables: Overrides) -> JSONObject:

@@ -28,6 +28,18 @@ from holdfast.protocol.guard import Scope
 from holdfast.protocol.people import ANYONE
 
 Text = Annotated[str, StringConstraints(min_length=1)]
+"""Of a command or a template; it may have lines."""
+
+
+def _line(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("line", "must not be blank")
+    if not text.isprintable():
+        raise PydanticCustomError("line", "must be one line, without tabs or other control characters")
+    return text
+
+
+Line = Annotated[Text, AfterValidator(_line)]
 MODULE = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
 Module = Annotated[str, StringConstraints(pattern=MODULE)]
 NAME, HEADER, HTTP_URL = r"^[A-Za-z0-9_-]+$", r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", r"^https?://."
@@ -51,10 +63,10 @@ class WorkerSection(Section):
     """`[worker]`: the modules that the worker imports, its task queue, the number of its processes."""
 
     imports: list[Module] = []
-    task_queue: Text = "holdfast"
+    task_queue: Line = "holdfast"
     processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] = 1
     """Number of processes that `holdfast worker` runs; the embedded server has one."""
-    attachments: list[Text] = []
+    attachments: list[Line] = []
     """Folders whose files people and models may be shown, relative to that of `holdfast.toml`."""
     hold: bool = False
     """True to start no activity, so that nothing outside is touched; answers and queries are still served."""
@@ -70,8 +82,8 @@ def _seconds(value: object) -> float:
 class ModelSection(Section):
     """`[models.NAME]`: the model that agents refer to by this name."""
 
-    model: Text
-    api_key_env: Text | None = None
+    model: Line
+    api_key_env: Line | None = None
     base_url: Annotated[str, StringConstraints(pattern=HTTP_URL)] | None = None
     timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
     """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
@@ -150,7 +162,7 @@ class KeySection(Section):
 class AnswersSection(Section):
     """`[answers]`: if there is a key, every answer and every command needs a token made with one."""
 
-    key_env: Text | None = None
+    key_env: Line | None = None
     """The short form of one key, with all scopes, that proves a client."""
     keys: list[KeySection] = []
 
@@ -167,7 +179,7 @@ class AnswersSection(Section):
 PayloadStore = Annotated[
     str,
     _matching(
-        r"dir:.+|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|",
+        r"dir:.*\S|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|",
         'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal',
         "place",
     ),
@@ -218,7 +230,7 @@ class EncryptionKeySection(Section):
     id: Annotated[Name, StringConstraints(max_length=64)]
     env: Variable | None = None
     """The variable that holds the key."""
-    file: Text | None = None
+    file: Line | None = None
     """The file that holds the key, relative to that of `holdfast.toml`; only its owner may read it."""
     command: Annotated[list[Text], Field(min_length=1)] | None = None
     """A command that prints the key, such as that of a key management service."""
@@ -276,7 +288,7 @@ class RecordSection(Section):
         return self
 
 
-SecretStore = Annotated[str, _matching(r"dir:.+", "must be dir:PATH, a folder that clients and workers share")]
+SecretStore = Annotated[str, _matching(r"dir:.*\S", "must be dir:PATH, a folder that clients and workers share")]
 
 
 class SecretsSection(Section):
@@ -310,26 +322,26 @@ class OidcSection(Section):
 
     issuer: Endpoint
     """The provider's issuer; its settings are read from `/.well-known/openid-configuration` under it."""
-    client_id: Text
+    client_id: Line
     client_secret_env: Variable | None = None
     """The variable that holds the client's secret; None for a public client, which PKCE alone protects."""
-    user_claim: Text = "preferred_username"
+    user_claim: Line = "preferred_username"
     """The claim that names the user; `email` counts only if the provider says that it is verified."""
-    groups_claim: Text | None = None
+    groups_claim: Line | None = None
     """The claim that lists the user's groups; None: the groups of `[groups]` count."""
-    scopes: Annotated[list[Text], Field(min_length=1)] = ["openid", "profile", "email"]
+    scopes: Annotated[list[Line], Field(min_length=1)] = ["openid", "profile", "email"]
 
 
 class ServeSection(Section):
     """`[serve]`: the web server of people, and how they sign in."""
 
-    blueprints: list[Text] = []
+    blueprints: list[Line] = []
     """Folders, relative to the file; their blueprints can be started from the pages and the API."""
     user: Member | None = None
     """The person of the one-time link; None: `HOLDFAST_USER`, else the login."""
     url: Endpoint | None = None
     """The address at which people reach the server, such as `https://inbox.example.com`."""
-    hosts: list[Text] = []
+    hosts: list[Line] = []
     """Names in the Host header that are served, beside those of this machine and that of `url`."""
     session: Annotated[float, BeforeValidator(_seconds)] = 7 * 86400.0
     """Seconds after which an unused session of a browser ends; in the file any duration, such as 12h."""
@@ -410,7 +422,7 @@ class NotifySection(Section):
     """Variables that are passed to the command."""
     apprise_env: Variable | None = None
     """The variable that holds the URL of a service, as Apprise writes it."""
-    templates: Text | None = None
+    templates: Line | None = None
     """The folder of own templates of messages."""
     locale: Locale | None = None
     """The language of messages to nobody in particular, or to somebody whose own is not known."""
@@ -464,7 +476,7 @@ class NotifyTable(Section):
 class HookSection(Section):
     """`[hooks.NAME]`: a webhook that `serve` takes at `/hooks/NAME`; it starts a run, or brings an event."""
 
-    blueprint: Text | None = None
+    blueprint: Line | None = None
     """The blueprint to start, of the folders of `[serve] blueprints`."""
     input: object = "{{ body }}"
     """Template of the run's input."""

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from holdfast.client.config.errors import ConfigError
 from holdfast.client.config.logs import LogFormat, LogLevel
-from holdfast.client.config.sections import MODULE, MOST_PROCESSES, UNSHOWN, PayloadStore, SecretStore
+from holdfast.client.config.sections import MODULE, MOST_PROCESSES, UNSHOWN, Line, PayloadStore, SecretStore
 
 PREFIX = "HOLDFAST_"
 
@@ -33,8 +33,10 @@ class Variables(BaseSettings):
 
 def _problem(detail: ErrorDetails) -> str:
     name = f"{PREFIX}{str(detail['loc'][0]).upper()}"
-    value = "" if detail["type"] == UNSHOWN else f"={detail['input']}"
-    return f"{name}{value}: {_message(detail)}"
+    if detail["type"] == UNSHOWN:
+        return f"{name}: {_message(detail)}"
+    text = str(detail["input"])
+    return f"{name}={text if text.strip() and text.isprintable() else repr(text)}: {_message(detail)}"
 
 
 def _message(detail: ErrorDetails) -> str:
@@ -67,8 +69,8 @@ def _at_least(least: int, most: int | None = None) -> BeforeValidator:
 class Overrides(Variables):
     """The variables that win over `holdfast.toml`, and the one that names the state folder."""
 
-    home: Path | None = None
-    task_queue: str = ""
+    home: Line | None = None
+    task_queue: Line = ""
     imports: Annotated[list[str], NoDecode, BeforeValidator(_modules)] = []
     hold: bool = False
     processes: Annotated[int, _at_least(1, MOST_PROCESSES)] = 1
@@ -109,9 +111,9 @@ class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
     """0: no metrics."""
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
-    build_id: str = ""
+    build_id: Line = ""
     """Turns on worker versioning: the build of `deployment`."""
-    deployment: str = "holdfast"
+    deployment: Line = "holdfast"
     versioning: Literal["auto_upgrade", "pinned"] = "auto_upgrade"
 
     @property

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import ConfigError, load_config
+from holdfast.client.config import ConfigError, WorkerVariables, load_config
 from holdfast.client.embedded.home import home_above, locked
 from holdfast.protocol.guard import Key
 
@@ -215,3 +215,49 @@ def test_channels_are_read_by_name_beside_the_fallback(tmp_path: Path) -> None:
     assert (config.notify.fallback, list(config.notify.channels)) == ("ops", ["ops"])
     assert config.notify.channels["ops"].events == ["asked", "reminded", "escalated", "expired", "run_failed"]
     assert config.people["ana"].away_until == date(2026, 12, 24)
+
+
+LINES = ["task_queue", "build_id", "deployment", "home"]
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("value", [" ", "two\nlines", "a\tb"])
+def test_a_variable_is_one_line_with_something_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    variable = f"HOLDFAST_{name.upper()}"
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=rf"^{variable}={re.escape(repr(value))}: must (not be blank|be one line)"):
+        load_config(tmp_path) if name in ("task_queue", "home") else WorkerVariables.read()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[worker]\ntask_queue = " "',
+        '[worker]\nattachments = ["a\\nb"]',
+        '[models.fast]\nmodel = "\\t"',
+        '[serve]\nhosts = [" "]',
+        '[serve]\nblueprints = ["a\\nb"]',
+    ],
+)
+def test_a_text_of_the_file_is_one_line_with_something_in_it(tmp_path: Path, text: str) -> None:
+    assert re.search(r"holdfast.toml:2: .*: must (not be blank|be one line)", refusal(tmp_path, text))
+
+
+@pytest.mark.parametrize("below", ["", "/state"])
+def test_a_state_folder_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str) -> None:
+    (tmp_path / "taken").touch()
+    monkeypatch.setenv("HOLDFAST_HOME", f"{tmp_path}/taken{below}")
+    with pytest.raises(ConfigError, match=r"^HOLDFAST_HOME=.*: .*/taken is a file, and no folder; name "):
+        load_config(tmp_path)
+
+
+def test_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    (tmp_path / "holdfast.toml").write_text('[payloads]\nexternal = "dir:taken"\n[secrets]\nstore = "dir:taken/x"\n')
+    config = load_config(tmp_path)
+    with pytest.raises(ConfigError, match=r"payloads.external: dir:taken: .*/taken is a file"):
+        config.place(embedded=False)
+    with pytest.raises(ConfigError, match=r"secrets.store: dir:taken/x: .*/taken is a file"):
+        config.secret_folder(embedded=False)
