@@ -81,6 +81,9 @@ def read_cases(path: Path, config: Config) -> CaseFile:
         raise BlueprintError(problems)
     if not isinstance(value, PlacedDict):
         raise BlueprintError([place.problem("", "bad_value", "a file of tests is an object", "tests: [{name: …}]")])
+    if not path.name.endswith(SUFFIX) and "blueprint" not in value:
+        hint = f"write its tests into {path.stem}{SUFFIX}, or name its blueprint: blueprint: FILE"
+        raise BlueprintError([place.problem("", "no_tests", "this is no file of tests", hint)])
     reader = _CaseReader(path, config)
     cases = reader.file(value)
     if reader.blueprint is None or reader.problems:
@@ -323,7 +326,7 @@ def _holder_of(case: PlacedDict, file_content: PlacedDict, key: str, path: str) 
 
 
 def files_in(places: Iterable[Path]) -> Iterator[Path]:
-    """Yield the test files among files and folders; hidden ones in folders are skipped."""
+    """Yield the test files among files and folders, that of a blueprint too; hidden ones in folders are skipped."""
     for place in places:
         if place.is_dir():
             paths = sorted(place.rglob(f"*{SUFFIX}"))
@@ -331,4 +334,5 @@ def files_in(places: Iterable[Path]) -> Iterator[Path]:
                 path for path in paths if not any(part.startswith(".") for part in path.relative_to(place).parts)
             )
         else:
-            yield place
+            beside = place.with_name(f"{place.stem}{SUFFIX}")
+            yield beside if not place.name.endswith(SUFFIX) and beside.exists() else place

@@ -155,3 +155,14 @@ def test_the_plugin_costs_nothing_where_there_are_no_such_files(project: Process
         project, "empty", "-p", "no:asyncio", "-p", "no:anyio", "-p", "no:logfire", "-p", "no:langsmith_plugin"
     )
     assert ran.code == 0, ran.out
+
+
+def test_a_blueprint_is_tested_by_the_tests_beside_it(project: Process) -> None:
+    ran = project("test", "flow.yaml")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "flow.test.yaml")
+
+
+def test_a_blueprint_without_tests_says_where_they_belong(project: Process) -> None:
+    ran = project("test", "more/flow.yaml")
+    assert (ran.code, "flow.yaml.yaml" in ran.err) == (2, False)
+    assert "this is no file of tests (write its tests into flow.test.yaml" in ran.err
