@@ -93,13 +93,18 @@ class OtherVersion(NoWorker):
 
 
 class Busy(NoWorker):
-    """A worker that has polled but does not answer: it is busy, or was killed."""
+    """A worker that has polled but does not answer: it is busy, or has stopped since.
+
+    The server tells when a worker polled last. One that waits for work polls once a minute, so what has stopped cannot
+    be told from it for as long.
+    """
 
     def __init__(self, task_queue: str, seconds: float) -> None:
         self.is_alive = seconds <= ALIVE_SECONDS
-        state = "is busy" if self.is_alive else "is busy, or was killed"
         RuntimeError.__init__(
-            self, f"the worker on task queue {task_queue!r} {state} (it polled {seconds:.0f} s ago). Try again."
+            self,
+            f"the worker on task queue {task_queue!r} does not answer: it polled {seconds:.0f} s ago, and is busy or "
+            "has stopped since. Try again; if it has stopped, start one with `holdfast worker`. The run waits for it.",
         )
 
 

@@ -186,3 +186,10 @@ async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
         await nobody.runs.answering.answer(nobody.runs.tree, walked, batch)
     async with worker_for(nobody.client, queue):
         assert await nobody.output(run) == "yes"  # the server had kept the update
+
+
+@pytest.mark.parametrize("seconds", [2, 60])
+def test_a_worker_that_polled_lately_may_have_stopped_since(seconds: float) -> None:
+    said = str(Busy("queue", seconds))
+    assert f"polled {seconds} s ago, and is busy or has stopped since" in said
+    assert "start one with `holdfast worker`" in said
