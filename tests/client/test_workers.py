@@ -113,7 +113,7 @@ async def test_a_worker_of_another_version_than_the_current_one_is_told(nobody: 
         reply.pollers.remove(poller)
     silence = why_no_work(queue, reply)
     assert isinstance(silence, OtherVersion)
-    assert f"is of version {queue}/b2, and version {queue}/b1 is current" in str(silence)
+    assert f"is of version {queue}/b2, but version {queue}/b1 is current" in str(silence)
     assert f"--deployment-name {queue} --build-id b2" in str(silence)
 
 
