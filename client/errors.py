@@ -67,16 +67,10 @@ def failure_from(error: WorkflowFailureError) -> tuple[Literal["cancelled", "fai
 
 def _typed(cause: BaseException | None) -> Failure | None:
     while isinstance(cause, ApplicationError | ActivityError | ChildWorkflowError):
-        if isinstance(cause, ApplicationError) and (failure := _details(cause)):
+        if isinstance(cause, ApplicationError) and (failure := Failure.read(cause.details, cause.type)):
             return failure
         cause = cause.cause
     return None
-
-
-def _details(error: ApplicationError) -> Failure | None:
-    first: object = error.details[0] if error.details else None
-    is_failure = isinstance(first, dict) and {"type", "message"} <= first.keys() <= Failure.model_fields.keys()
-    return Failure.model_validate(first) if is_failure else None
 
 
 def _untyped(cause: BaseException | None) -> Failure:

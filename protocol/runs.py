@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
@@ -166,6 +166,17 @@ class ChildDefinition(Definition):
     """Values of the other names that the step reads."""
 
 
+class RefusedSignal(Value):
+    """A record of a signal that was refused: signals have no reply."""
+
+    at: datetime
+    question: str | None = None
+    by: str | None = None
+    code: str
+    """One of `answers.REFUSALS`."""
+    message: str
+
+
 class Carried(Value):
     """The state that every workflow inside a run begins with: from its parent, or by continue-as-new from itself."""
 
@@ -185,6 +196,8 @@ class Carried(Value):
     """Offset of the next event; see `events.Event`."""
     previous_run: str | None = None
     """Temporal's run id of the history before continue-as-new."""
+    refused: list[RefusedSignal] = []
+    """For the record, which reads them from the view: signals have no other trace."""
 
 
 class OwnState(Carried):
@@ -418,16 +431,28 @@ class Failure(Value):
     request_counts: dict[str, int] = {}
     speakers: dict[str, bool] = {}
 
+    @staticmethod
+    def read(details: Sequence[object], type_: str | None) -> Failure | None:
+        """Return the failure in the details of an error of this type; None for an author's own error.
 
-class RefusedSignal(Value):
-    """A record of a signal that was refused: signals have no reply."""
+        A newer worker may tell more of a failure than this code knows, which is left out.
 
-    at: datetime
-    question: str | None = None
-    by: str | None = None
-    code: str
-    """One of `answers.REFUSALS`."""
-    message: str
+        >>> Failure.read([{"type": "late", "message": "Too late.", "new": 1}], "late").message
+        'Too late.'
+        >>> Failure.read([{"type": "own", "message": "Whatever."}], "MyError") is None
+        True
+        """
+        match details:
+            case [Failure() as failure, *_]:
+                return failure
+            case [dict() as values, *_] if values.get("type", "") == type_:
+                known = {key: value for key, value in values.items() if key in Failure.model_fields}
+            case _:
+                return None
+        try:
+            return Failure.model_validate(known)
+        except ValidationError:
+            return None
 
 
 class WorkflowView(Value):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ValidationError
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, TimeoutError
 
 from holdfast.blueprint.expressions import ExpressionError
@@ -67,7 +66,7 @@ def failure_of(error: BaseException, address: Address) -> Failure:
     match error:
         case ExpressionError():
             return Failure(type="expression_error", message=str(error), address=address)
-        case ApplicationError() if typed := _typed(error):
+        case ApplicationError() if typed := Failure.read(error.details, error.type):
             return typed
         case ApplicationError():
             return Failure(type=error.type or "failed", message=error.message, address=address)
@@ -77,17 +76,3 @@ def failure_of(error: BaseException, address: Address) -> Failure:
             return failure_of(error.cause, address)
         case _:
             return Failure(type="failed", message=str(error), address=address)
-
-
-def _typed(error: ApplicationError) -> Failure | None:
-    """Return the `Failure` in an error's details, or read it from JSON where the error crossed a workflow's border."""
-    match error.details:
-        case [Failure() as cause, *_]:
-            return cause
-        case [{"type": str(), "message": str(), **_rest} as json, *_]:
-            try:
-                return Failure.model_validate(json)
-            except ValidationError:  # details of an author's own error that only look like a failure of ours
-                return None
-        case _:
-            return None
