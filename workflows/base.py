@@ -115,7 +115,7 @@ class BaseWorkflow(Arrivals):
         self.ended: Status | None = None
         self.digest = ""
         self._timers: list[datetime] = []
-        self._refused: list[RefusedSignal] = []
+        self.refused = list(state.refused)
         self.display = Display(self._details_key, lambda: self._view([]), lambda: self.questions.open)
 
     # For frames
@@ -202,7 +202,7 @@ class BaseWorkflow(Arrivals):
             )
             for question in self.questions.open
         )
-        return asked, self.iteration, tuple(self.children.ids), len(self._refused), self.paused, self.ended
+        return asked, self.iteration, tuple(self.children.ids), tuple(self.refused), self.paused, self.ended
 
     # Handlers. They take `RawValue`: with a typed argument, a signal that cannot be decoded is dropped in silence, and
     # an update reports only "Failed decoding arguments".
@@ -251,7 +251,7 @@ class BaseWorkflow(Arrivals):
     def refuse_signal(self, refusal: Refusal, by: str | None = None) -> None:
         """List a refused signal in the view with the reason, without its content."""
         refused = RefusedSignal(at=workflow.now(), by=by, code=refusal.code, message=unquoted(refusal))
-        self._refused = [*self._refused, refused][-KEPT_REFUSALS:]
+        self.refused = [*self.refused, refused][-KEPT_REFUSALS:]
 
     def check_busy(self) -> None:
         """Refuse an update that can wait, to keep the remaining ones for answers, pause and resume.
@@ -422,7 +422,7 @@ class BaseWorkflow(Arrivals):
             moving=self.activities.moving,
             timers=sorted(self._timers)[:SHOWN_TIMERS],
             hears=self.hears,
-            refused=self._refused,
+            refused=self.refused,
             usage=self.usage,
             first_offset=self.journal.first,
             next_offset=self.journal.next,

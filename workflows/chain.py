@@ -157,5 +157,6 @@ class ChildWorkflow(RunWorkflow):
             "previous_run": workflow.info().run_id,
             "paused": self.paused,
             "kept": self.hints,
+            "refused": self.refused,
             **self.handed_back(),
         }

@@ -208,6 +208,7 @@ class _OwnWorkflow(BaseWorkflow):
             next_offset=self.journal.next,
             previous_run=workflow.info().run_id,
             starts=dict(list(self.children.starts.items())[-CARRIED:]),
+            refused=self.refused,
         )
         return {STATE_MEMO: state, **({PAUSED_MEMO: True} if self.paused else {})}
 

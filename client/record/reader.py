@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -33,7 +34,7 @@ from holdfast.client.tree import Tree, UnknownRun
 from holdfast.client.workers import Unanswered
 from holdfast.protocol.events import QuestionAsked
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import SHOWN, RefusedSignal, WorkflowView
+from holdfast.protocol.runs import SHOWN, WorkflowView
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class Reader:
             *_gap(progress, read),
             *_events(progress.workflow, read, await self._closed_since(progress.workflow, read)),
             *await self._changed(progress.run, read.view),
-            *(_refusal(read.view, refused) for refused in read.view.refused),
+            *_refusals(read.view),
         ]
         recorded = await self.append(progress.run, entries) + await self._keep_blueprint(progress)
         moved = replace(progress, next_offset=read.view.next_offset)
@@ -203,10 +204,15 @@ def _change(question: Question) -> RecordEntry:
     )
 
 
-def _refusal(view: WorkflowView, refused: RefusedSignal) -> RecordEntry:
-    data = {"code": refused.code, "message": refused.message, "by": refused.by, "via": "signal"}
-    key = f"refused:{refused.at.isoformat()}:{refused.code}"
-    return RecordEntry(view.workflow, key, REFUSED, view.address, refused.at, {"data": data})
+def _refusals(view: WorkflowView) -> Iterator[RecordEntry]:
+    """Yield an entry for each refused signal; those of one activation have one time, and count on behind the first."""
+    keys: Counter[str] = Counter()
+    for refused in view.refused:
+        key = f"refused:{refused.at.isoformat()}:{refused.code}"
+        keys[key] += 1
+        nth = f":{keys[key]}" if keys[key] > 1 else ""
+        data = {"code": refused.code, "message": refused.message, "by": refused.by, "via": "signal"}
+        yield RecordEntry(view.workflow, key + nth, REFUSED, view.address, refused.at, {"data": data})
 
 
 def _end(outcome: Outcome, how: str, by: str | None, view: WorkflowView | None) -> JSONObject:

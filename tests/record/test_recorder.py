@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import yaml
 
 from holdfast.client.record.entries import ENDED, GAP
 from holdfast.client.record.story import story
 from tests.boundaries.test_cancel import written
-from tests.conftest import until
+from tests.conftest import Harness, until, worker_for
 from tests.people.test_verify import AGENTS, BACK, ask
 from tests.record.ground import ASK, LOOP, Recording
 
@@ -122,6 +124,35 @@ async def test_a_refused_signal_is_recorded(recording: Recording) -> None:
     await recording.house.runs.handle(run).signal("answer", {"question": "nonsense", "content": "x"})
     [refused] = [e for e in await recording.until_recorded(run, "answer.refused") if e.type == "answer.refused"]
     assert (refused.data["code"], refused.data["via"]) == ("unknown_question", "signal")
+
+
+async def test_signals_refused_in_one_activation_are_all_recorded(recording: Recording) -> None:
+    client = recording.house.client
+    away = Harness(client, f"test-{uuid4().hex[:8]}", recording.house.folder)
+    run = await away.start(ASK)
+    for name in ("eve", "mallory"):
+        await away.runs.handle(run).signal("answer", {"question": "none", "content": "x", "by": f"user:{name}"})
+    async with worker_for(client, away.runs.task_queue):
+        await away.one(run)
+        await recording.recorder.catch_up(run)
+        refused = [entry for entry in recording.entries(run) if entry.type == "answer.refused"]
+        assert [entry.data["by"] for entry in refused] == ["user:eve", "user:mallory"]
+        await away.answered(run, "x")
+        await away.output(run)
+
+
+async def test_a_signal_that_was_refused_before_a_loop_continued_as_new_is_recorded(recording: Recording) -> None:
+    house = recording.house
+    run = await house.start(LOOP)
+    question = await house.one(run)
+    await house.client.get_workflow_handle(question.owner).signal("answer", {"question": "nonsense", "content": "x"})
+    await house.answered(run, "a", "b")
+    await house.one(run)
+    assert len(await house.histories(run)) > 2  # the loop's first history has ended with the refusal in it
+    await recording.recorder.catch_up(run)
+    assert [e.data["code"] for e in recording.entries(run) if e.type == "answer.refused"] == ["unknown_question"]
+    await recording.recorder.catch_up(run)
+    assert len([e for e in recording.entries(run) if e.type == "answer.refused"]) == 1
 
 
 async def test_of_two_recorders_one_records(recording: Recording) -> None:
