@@ -223,9 +223,9 @@ class Answering:
                 raise
             raise unconfirmed from None  # the server keeps an update that nobody took, for the next worker
 
-    async def closed_under(self, tree: Tree, run: str, key: str) -> str | None:
-        """Return the id of the question that was answered under this key, or None."""
-        reply = await find_reply(tree, run, has_key(key))
+    async def closed_under(self, tree: Tree, run: str, key: str, named: str | None = None) -> str | None:
+        """Return the id of the question that was answered under this key, or None; with `named`, only one so named."""
+        reply = await find_reply(tree, run, has_key(key) if named is None else answered_under(named, key))
         return None if reply is None else reply.data.id
 
     # By update

@@ -325,9 +325,9 @@ async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
 
 async def _named_by_key(runs: Runs, open_questions: OpenQuestions, typed: Typed, key: str | None) -> Typed:
     """Return the arguments with the question that was answered under this key before: a retry means that one."""
-    if key is None or typed.question is not None or open_questions.silence is not None:
+    if key is None or open_questions.silence is not None:
         return typed
-    question = await runs.answering.closed_under(runs.tree, open_questions.run, key)
+    question = await runs.answering.closed_under(runs.tree, open_questions.run, key, typed.question)
     return typed if question is None else typed.about(question)
 
 

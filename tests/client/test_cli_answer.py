@@ -47,6 +47,15 @@ def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdf
     assert "user:ana" in late.err
 
 
+def test_an_answer_by_step_repeated_under_its_key_is_not_one_to_the_next_question(holdfast: Holdfast) -> None:
+    run = holdfast.park(LOOP)["run"]
+    first = holdfast("answer", run, "more", "42", "--key", "k", "--json")
+    asked = holdfast.rest(run)["questions"]
+    again = holdfast("answer", run, "more", "42", "--key", "k", "--json")
+    assert (again.code, again.json) == (0, first.json)
+    assert holdfast.rest(run)["questions"] == asked != []
+
+
 def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) -> None:
     run = holdfast.park(FORM)["run"]
     holdfast.write("answers.yaml", "[{question: nobody, content: x}]")
