@@ -19,6 +19,7 @@ ERRORS = {
     "import_cycle": "A blueprint imports itself.",
     "missing_key": "A required key is missing.",
     "model_auth": "The key of a model is not set where the worker runs.",
+    "no_tests": "A file has no tests in it; they belong in a file beside the blueprint.",
     "no_worker": "No worker polls the task queue of a workflow that the blueprint starts.",
     "not_allowed": "A function may not be called from a blueprint.",
     "unknown_agent": "The worker does not know an agent of your own code, or the agent has no such tool.",

@@ -77,7 +77,7 @@ BAD = {
     "null": (ONE, {"content": None}, "invalid_answer", "expected text, got null"),
     "missing field": (FORM, {"content": {"name": "Ana"}}, "invalid_answer", "age"),
     "wrong type": (FORM, {"content": {"name": "Ana", "age": "old"}}, "invalid_answer", "age"),
-    "wrong option": (PICK, {"content": ["a", "z"]}, "invalid_answer", "'z' is none of the options"),
+    "wrong option": (PICK, {"content": ["a", "z"]}, "invalid_answer", "'z' is not one of the options"),
     "too many": (PICK, {"content": ["a", "b", "c"]}, "invalid_answer", "at most 2"),
     "twice": (PICK, {"content": ["a", "First"]}, "invalid_answer", "chosen twice"),
     "no list": (PICK, {"content": "a"}, "invalid_answer", "expected a list"),
