@@ -85,7 +85,7 @@ class OpenQuestions:
 
     @property
     def names(self) -> str:
-        """What the questions can be named by, of many the first 20."""
+        """The names of the questions, of many the first 20."""
         return ", ".join(f"{question.id} ({question.address})" for question in self.questions[:20]) or "none"
 
     def unknown(self, name: str) -> Refusal:

@@ -187,7 +187,7 @@ class Human:
 
 
 class _OwnWorkflow(BaseWorkflow):
-    """What Holdfast keeps of a workflow of an author's own."""
+    """The state and the handlers of Holdfast in an author's own workflow."""
 
     def __init__(self) -> None:
         info = workflow.info()
@@ -251,7 +251,7 @@ class HumanInTheLoop:
 
     @property
     def usage(self) -> Usage:
-        """What this workflow and the blueprints that it ran have used so far."""
+        """The usage of this workflow and of the blueprints that it ran, so far."""
         return self._holdfast.usage
 
     async def run_human(self, work: Any, *args: Any, name: str) -> Any:
