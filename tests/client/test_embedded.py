@@ -268,8 +268,8 @@ async def test_a_ui_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> Non
             await start_server(tmp_path / "state", tmp_path / "a.db", port)
 
 
-async def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file")
+async def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_HOME", "/proc/state")  # where not even root makes a folder
     with pytest.raises(ServerUnreachable, match="cannot be used: .*; set HOLDFAST_HOME"):
         await ensure(load_config(tmp_path))
 
