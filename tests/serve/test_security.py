@@ -72,6 +72,8 @@ async def test_a_form_that_is_too_large_is_refused(door: Door) -> None:
 async def test_too_many_posts_of_one_person_are_slowed_down(door: Door) -> None:
     ana, bob = await door.signed_in("user:ana"), await door.signed_in("user:bob")
     form, other = {"csrf": await csrf_of(ana)}, {"csrf": await csrf_of(bob)}
-    codes = [(await ana.post("/who", data=form)).status_code for _ in range(260)]
-    assert (codes[0], codes[-1]) == (200, 429)
+    codes = [(await ana.post("/who", data=form)).status_code]
+    while codes[-1] == 200 and len(codes) < 2_000:  # ten more a second are allowed, so a slow machine posts more
+        codes.append((await ana.post("/who", data=form)).status_code)
+    assert (codes[0], codes[-1], len(codes) > 200) == (200, 429, True)
     assert (await bob.post("/who", data=other)).status_code == 200
