@@ -177,20 +177,26 @@ class RefusedSignal(Value):
     message: str
 
 
-class Carried(Value):
+class HandedBack(Value):
+    """The spending, counts and grants that a workflow hands to its parent or its next history, however it ends."""
+
+    usage: Usage = Usage()
+    permits: list[str] = []
+    """Tools that a person allowed for the rest of the run."""
+    budgets: list[Budget] = []
+    """Including what a person granted."""
+    request_counts: dict[str, int] = {}
+    """Model requests so far, by step; a path precedes the step for requests of a branch, a map or an import."""
+    speakers: dict[str, bool] = {}
+    """For entries of the conversation whose text begins like one of the assistant's: by digest, True if it is one."""
+
+
+class Carried(HandedBack):
     """The state that every workflow inside a run begins with: from its parent, or by continue-as-new from itself."""
 
     paused: bool = False
     kept: list[KeptHint] = []
     """Events that the run keeps for steps that will wait for them."""
-    permits: list[str] = []
-    """Tools that a person allowed for the rest of the run."""
-    budgets: list[Budget] = []
-    usage: Usage = Usage()
-    request_counts: dict[str, int] = {}
-    """Model requests so far, by step; a path precedes the step for requests of a branch, a map or an import."""
-    speakers: dict[str, bool] = {}
-    """For entries of the conversation whose text begins like one of the assistant's: by digest, True if it is one."""
     closed: list[Closed] = []
     next_offset: int = 0
     """Offset of the next event; see `events.Event`."""
@@ -207,15 +213,8 @@ class OwnState(Carried):
     """How often each id of a child was asked for."""
 
 
-class ChildResult(Value):
+class ChildResult(HandedBack):
     """The result that every workflow inside a run returns beside its output."""
-
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
-    """Including what a person granted."""
-    request_counts: dict[str, int] = {}
-    speakers: dict[str, bool] = {}
 
 
 class LoopDefinition(ChildDefinition):
@@ -409,7 +408,7 @@ class RunResult(Value):
     """For an author's workflow that ran it."""
 
 
-class Failure(Value):
+class Failure(HandedBack):
     """The details of every typed failure: why and where a run, a loop or a step failed."""
 
     type: str
@@ -424,12 +423,6 @@ class Failure(Value):
     """For a loop or a map: the context at the failure, with all writes of the failed iteration."""
     output: JSON = None
     """For a plan: the results of its steps up to the failure."""
-    usage: Usage = Usage()
-    permits: list[str] = []
-    budgets: list[Budget] = []
-    """Including what a person granted before the failure."""
-    request_counts: dict[str, int] = {}
-    speakers: dict[str, bool] = {}
 
     @staticmethod
     def read(details: Sequence[object], type_: str | None) -> Failure | None:

@@ -31,8 +31,7 @@ from holdfast.protocol.runs import (
     AgentDefinition,
     Carried,
     ChildDefinition,
-    ChildResult,
-    Failure,
+    HandedBack,
     LoopDefinition,
     MapDefinition,
 )
@@ -237,7 +236,7 @@ class Frame:
         self._take_over(result)
         return result
 
-    def _take_over(self, ended: ChildResult | Failure) -> None:
+    def _take_over(self, ended: HandedBack) -> None:
         self.meter.count(ended.usage)
         self.request_counts.take(ended.request_counts)
         self.host.speakers.take(ended.speakers)
