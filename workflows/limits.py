@@ -157,7 +157,7 @@ class Meter:
 
 def limits_of(limits: Limits) -> dict[str, float]:
     """Return the limits that are set, by name."""
-    return {name: value for name in _KINDS if (value := limits.model_dump(include={name})[name]) is not None}
+    return {name: value for name in _KINDS if (value := getattr(limits, name)) is not None}
 
 
 def allowed(budget: Budget) -> dict[str, float]:

@@ -138,7 +138,7 @@ class LoopBlock(Part):
     def functions(self) -> Mapping[str, str]:
         """Return the functions in place of expressions and templates, by their keys."""
         keys = ("exit_condition", "initial_input_mapper", "iteration_input_mapper", "loop_output_mapper")
-        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
+        return {key: function for key in keys if (function := getattr(self, key)) is not None}
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
