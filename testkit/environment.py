@@ -45,6 +45,7 @@ DYNAMIC_CONFIG = (
     'history.timerProcessorMaxTimeShift="10ms"',  # else a clock that was moved is looked at once a second
     'history.workflowIdReuseMinimalInterval="1ms"',  # else a workflow younger than a second continues as new after one
 )
+SERVER_OPTIONS = [word for value in DYNAMIC_CONFIG for word in ("--dynamic-config-value", value)]
 UNSANDBOXED = UnsandboxedWorkflowRunner()
 """Tests run blueprints, not workflow code of an author; the sandbox would only cost a tenth of a second a workflow."""
 CLOCK_STOPPED = TimeSkippingConfig(enabled=False, disable_propagation=True)
@@ -160,7 +161,7 @@ async def _start_server(folder: Path) -> WorkflowEnvironment:
             dev_server_existing_path=temporal_binary(),
             data_converter=converter(f"dir:{folder / 'payloads'}"),
             search_attributes=ATTRIBUTE_KEYS,
-            dev_server_extra_args=[word for value in DYNAMIC_CONFIG for word in ("--dynamic-config-value", value)],
+            dev_server_extra_args=SERVER_OPTIONS,
         )
     except RuntimeError as error:
         raise ServerUnreachable(f"the test server did not start: {error}") from error

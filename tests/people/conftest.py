@@ -12,7 +12,7 @@ from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
 from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
-from holdfast.testkit.environment import DYNAMIC_CONFIG
+from holdfast.testkit.environment import SERVER_OPTIONS
 from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 
 
@@ -23,7 +23,7 @@ async def skipping() -> AsyncIterator[WorkflowEnvironment]:
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
         ts_config=TimeSkippingConfig(max_session_skip_count=1000),
-        dev_server_extra_args=[word for value in DYNAMIC_CONFIG for word in ("--dynamic-config-value", value)],
+        dev_server_extra_args=SERVER_OPTIONS,
     ) as environment:
         yield environment
 
