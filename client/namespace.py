@@ -1,4 +1,4 @@
-"""What a namespace needs: our search attributes, and a retention that outlasts a run. And its language of queries.
+"""The setup that a namespace needs: search attributes, and a retention that outlasts a run; and quoting in queries.
 
 Used by `connection`, by `setup`, and by the embedded server as it starts.
 """

@@ -1,4 +1,4 @@
-"""What Temporal refuses or does not answer, in plain words with the way out. `Runs` raises it; every door tells it."""
+"""Errors of Temporal, which refuses or does not answer, in plain words with the way out. `Runs` raises them."""
 
 from __future__ import annotations
 
