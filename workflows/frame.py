@@ -29,6 +29,7 @@ from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import Asked, Decision, QuestionRequest
 from holdfast.protocol.runs import (
     AgentDefinition,
+    Budget,
     Carried,
     ChildDefinition,
     HandedBack,
@@ -222,8 +223,9 @@ class Frame:
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Run a child, return its result, and take over here what it spent, requested and was granted."""
+        budgets = list(self.meter.budgets)
         handed_on = {
-            "budgets": self.meter.budgets,
+            "budgets": budgets,
             "request_counts": dict(self.request_counts.counted),
             "speakers": self._speakers_for(definition),
         }
@@ -231,17 +233,17 @@ class Frame:
         try:
             result = await self.host.run_child(definition, begun)
         except ChildWorkflowError as error:
-            self._take_over(failure_of(error, self.address))
+            self._take_over(failure_of(error, self.address), budgets)
             raise
-        self._take_over(result)
+        self._take_over(result, budgets)
         return result
 
-    def _take_over(self, ended: HandedBack) -> None:
+    def _take_over(self, ended: HandedBack, budgets: Sequence[Budget]) -> None:
         self.meter.count(ended.usage)
         self.request_counts.take(ended.request_counts)
         self.host.speakers.take(ended.speakers)
         self.host.permit(*ended.permits)
-        self.meter.adopt(ended.budgets)
+        self.meter.adopt(budgets, ended.budgets)
 
     def _speakers_for(self, definition: ChildDefinition | AgentDefinition) -> dict[str, bool]:
         """Return the speakers of the conversation, for a child that shares this context."""

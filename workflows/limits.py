@@ -146,12 +146,15 @@ class Meter:
         if self._outer is not None and index < len(self._outer.budgets):
             self._outer.grant(index, name, amount)
 
-    def adopt(self, budgets: Sequence[Budget]) -> None:
-        """Take over what was granted to a child that began with these budgets."""
+    def adopt(self, begun: Sequence[Budget], ended: Sequence[Budget]) -> None:
+        """Raise limits by what was granted to a child, from the budgets that it began with to those that it ended with.
+
+        A limit may have been raised here meanwhile, or by another child that ended first; each grant counts.
+        """
         # The child may have one more, of its agent's own limits; they stand behind those that it began with.
-        for index, (mine, theirs) in enumerate(zip(self.budgets, budgets, strict=False)):
-            for name, most in allowed(mine).items():
-                if (more := allowed(theirs)[name] - most) > 0:
+        for index, (before, after) in enumerate(zip(begun, ended, strict=False)):
+            for name, most in allowed(before).items():
+                if (more := allowed(after)[name] - most) > 0:
                     self.grant(index, name, more)
 
 

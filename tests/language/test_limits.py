@@ -64,6 +64,18 @@ async def test_what_was_granted_in_a_loop_that_fails_after_it_counts_for_the_run
     assert (await house.runs.standing(run)).usage.requests == 4
 
 
+async def test_what_two_loops_at_once_were_granted_counts_twice_for_the_run(house: Harness) -> None:
+    # Both begin with the same limit, and continue as new after each iteration: 3 + 3 + 3 calls are allowed, 8 are made.
+    loop = "{kind: loop, name: l, loop: {max_loops: 4, checkpoint_every: 1, body: {name: a, agent: a}}}"
+    both = f"{{kind: map, name: m, map: {{iterable_input: [1, 2], max_concurrency: 2, body: [{loop}]}}}}"
+    steps = f"[{both}, {{name: b, agent: a, input: y}}]"
+    run = await house.start(f"{SAYS}limits: {{model_calls: 3, on_limit: ask}}\nsteps: {steps}", "x")
+    for question in await house.asked(run, 2):
+        await house.answer(run, "more", question)
+    assert await house.output(run) == "y"
+    assert (await house.runs.standing(run)).usage.requests == 9
+
+
 async def test_a_person_may_end_it_at_a_limit(house: Harness) -> None:
     run = await house.start(looping("{model_calls: 1, on_limit: ask}"), "x")
     await house.answer(run, "fail", (await house.one(run)))
