@@ -36,6 +36,7 @@ from holdfast.client.replies import (
     receipts_by_history,
     refusal_of_closed,
     refusal_of_ended,
+    refused_under,
     update_id,
 )
 from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
@@ -223,10 +224,19 @@ class Answering:
                 raise
             raise unconfirmed from None  # the server keeps an update that nobody took, for the next worker
 
-    async def closed_under(self, tree: Tree, run: str, key: str, named: str | None = None) -> str | None:
-        """Return the id of the question that was answered under this key, or None; with `named`, only one so named."""
+    async def question_under(self, tree: Tree, run: str, key: str, named: str | None = None) -> str | None:
+        """Return the id of the question that an earlier answer under this key was for; None if there is none.
+
+        Args:
+            tree: The access to the run.
+            run: The id of the run.
+            key: The idempotency key.
+            named: Only a question of this id, address or step name; None: any, also where a signal was refused.
+        """
         reply = await find_reply(tree, run, has_key(key) if named is None else answered_under(named, key))
-        return None if reply is None else reply.data.id
+        if reply is not None:
+            return reply.data.id
+        return await refused_under(tree, run, key) if named is None else None
 
     # By update
 

@@ -10,7 +10,7 @@ from holdfast.client.events import chain
 from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import name_at
-from holdfast.protocol.answers import Answers, Receipt, Refusal
+from holdfast.protocol.answers import Answers, Receipt, Refusal, key_digest
 from holdfast.protocol.events import ChildStarted, QuestionCancelled, QuestionClosed, QuestionExpired, QuestionReplied
 from holdfast.protocol.runs import WorkflowView
 
@@ -92,6 +92,25 @@ def has_key(key: str) -> Callable[[EarlierReply], bool]:
 def answered_under(question: str, key: str) -> Callable[[EarlierReply], bool]:
     """Return the condition that a reply answered this question, named by id, address or step name, under this key."""
     return lambda reply: reply.data.key == key and question in (reply.data.id, reply.address, name_at(reply.address))
+
+
+async def refused_under(tree: Tree, workflow: str, key: str) -> str | None:
+    """Return the id of the question that a refused signal answered under this idempotency key; None if none did.
+
+    Each workflow is searched before its children, also those that have ended.
+    """
+    try:
+        view = await tree.view(workflow)
+        events = await chain(tree, workflow, last_iterations=100, view=view)
+    except UnknownRun:
+        return None
+    for signal in reversed(view.refused):
+        if signal.key == key_digest(key) and signal.question is not None:
+            return signal.question
+    for event in reversed(events):
+        if isinstance(event.data, ChildStarted) and (found := await refused_under(tree, event.data.workflow, key)):
+            return found
+    return None
 
 
 async def find_reply(

@@ -68,6 +68,11 @@ class Answers(Value):
         return digest_of([answer.model_dump(exclude={"digest"}) for answer in self.answers], self.by)
 
 
+def key_digest(key: str | None) -> str | None:
+    """Return the digest under which a refused signal keeps the key of its answers: keys may be long."""
+    return None if key is None else digest_of(key)
+
+
 class Receipt(Value):
     """The confirmation of an answer that was accepted."""
 

@@ -171,6 +171,9 @@ class RefusedSignal(Value):
 
     at: datetime
     question: str | None = None
+    """Id of the question, where a single answer was refused and its question is known here."""
+    key: str | None = None
+    """Digest of the idempotency key of the answers."""
     by: str | None = None
     code: str
     """One of `answers.REFUSALS`."""

@@ -55,7 +55,7 @@ class AssignmentHandlers:
         """Refuse an update that can wait. For subclasses."""
         raise NotImplementedError
 
-    def refuse_signal(self, refusal: Refusal, by: str | None = None) -> None:
+    def refuse_signal(self, refusal: Refusal, answers: Answers | None = None) -> None:
         """List a refused signal in the view. For subclasses."""
         raise NotImplementedError
 

@@ -17,7 +17,7 @@ from temporalio.common import RawValue
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
-from holdfast.protocol.answers import Receipt, Refusal
+from holdfast.protocol.answers import Answers, Receipt, Refusal, key_digest
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.door import SizeLimit, SizeLimits
 from holdfast.protocol.elicitations import ELICIT, ELICITED, Elicited, ElicitedQuery
@@ -224,6 +224,7 @@ class BaseWorkflow(Arrivals):
             answers = answers_in(payload, guard.DEPLOYMENT.limits.answer)
             verified = check_token(self.run_id, ANSWER, payload)
             check_may_answer(verified)
+            self._check_key(answers)
             self.questions.check(answers)
             self.questions.check_deadlines(answers)
             self.questions.check_allowed(answers, verified.proof if verified else guard.UNPROVED)
@@ -235,23 +236,35 @@ class BaseWorkflow(Arrivals):
     @one_argument
     def answer_signal(self, payload: RawValue = NOTHING) -> None:
         self.history.signals += 1
-        by = None
+        answers = None
         try:
             answers = answers_in(payload, self.size_limits.answer)
-            by = answers.by
             # Before the content is checked: a raw secret would only be called invalid there, and nobody be told to
             # rotate it.
             self.questions.check_signal(answers)
             self.check_claims_of_signal(answers)
+            self._check_key(answers)
             self.questions.check(answers)
             self.questions.take(answers)
         except Refusal as refusal:
-            self.refuse_signal(refusal, by)
+            self.refuse_signal(refusal, answers)
 
-    def refuse_signal(self, refusal: Refusal, by: str | None = None) -> None:
+    def refuse_signal(self, refusal: Refusal, answers: Answers | None = None) -> None:
         """List a refused signal in the view with the reason, without its content."""
-        refused = RefusedSignal(at=workflow.now(), by=by, code=refusal.code, message=unquoted(refusal))
-        self.refused = [*self.refused, refused][-KEPT_REFUSALS:]
+        signal = RefusedSignal(at=workflow.now(), code=refusal.code, message=unquoted(refusal))
+        if answers is not None:
+            named = answers.answers[0].question if len(answers.answers) == 1 else ""
+            question, key = self.questions.known_id(named), key_digest(answers.key)
+            signal = signal.model_copy(update={"question": question, "key": key, "by": answers.by})
+        self.refused = [*self.refused, signal][-KEPT_REFUSALS:]
+
+    def _check_key(self, answers: Answers) -> None:
+        """Refuse answers under the key of a refused signal to another question. Raises `Refusal`."""
+        digest = key_digest(answers.key)
+        before = {signal.question for signal in self.refused if digest and signal.key == digest and signal.question}
+        if other := before - {self.questions.known_id(answer.question) for answer in answers.answers}:
+            text = f"key {answers.key!r} came with an answer to question {min(other)}, which was refused"
+            raise Refusal("key_conflict", f"{text}; use a new key")
 
     def check_busy(self) -> None:
         """Refuse an update that can wait, to keep the remaining ones for answers, pause and resume.

@@ -27,7 +27,7 @@ UNQUOTED = {
 
 
 class _Refusing(Protocol):
-    def refuse_signal(self, refusal: Refusal, by: str | None = None) -> None: ...
+    def refuse_signal(self, refusal: Refusal, answers: Answers | None = None) -> None: ...
 
 
 def value_in(raw: RawValue, limit: SizeLimit | None) -> JSON:

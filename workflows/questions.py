@@ -339,6 +339,12 @@ class Questions:
         entry = self._open.get(self._id_of(question))
         return None if entry is None else entry.question
 
+    def known_id(self, question: str) -> str | None:
+        """Return the id of a question that is named by its id or, if it is open, its address; None if none is known."""
+        id_ = self._id_of(question)
+        closed = (closed.question for closed in self.closed if closed.question)
+        return id_ if id_ in self._open or id_ in closed else None
+
     def target(self, question: str) -> Question:
         """Return the open question with this id or address. Raises `Refusal`."""
         return self._target(question).question

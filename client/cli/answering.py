@@ -324,10 +324,10 @@ async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
 
 
 async def _named_by_key(runs: Runs, open_questions: OpenQuestions, typed: Typed, key: str | None) -> Typed:
-    """Return the arguments with the question that was answered under this key before: a retry means that one."""
+    """Return the arguments with the question that an earlier answer under this key was for: a retry means that one."""
     if key is None or open_questions.silence is not None:
         return typed
-    question = await runs.answering.closed_under(runs.tree, open_questions.run, key, typed.question)
+    question = await runs.answering.question_under(runs.tree, open_questions.run, key, typed.question)
     return typed if question is None else typed.about(question)
 
 

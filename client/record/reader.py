@@ -212,7 +212,10 @@ def _refusals(view: WorkflowView) -> Iterator[RecordEntry]:
         keys[key] += 1
         nth = f":{keys[key]}" if keys[key] > 1 else ""
         data = {"code": refused.code, "message": refused.message, "by": refused.by, "via": "signal"}
-        yield RecordEntry(view.workflow, key + nth, REFUSED, view.address, refused.at, {"data": data})
+        content: JSONObject = {"data": data}
+        yield RecordEntry(
+            view.workflow, key + nth, REFUSED, view.address, refused.at, content, question=refused.question
+        )
 
 
 def _end(outcome: Outcome, how: str, by: str | None, view: WorkflowView | None) -> JSONObject:

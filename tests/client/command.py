@@ -127,10 +127,21 @@ class Holdfast:
         """The histories of a run and its children."""
 
         async def read() -> list[WorkflowHistory]:
-            address, namespace = self.environment["TEMPORAL_ADDRESS"], self.environment["TEMPORAL_NAMESPACE"]
-            return [history async for history in histories(await Client.connect(address, namespace=namespace), run)]
+            return [history async for history in histories(await self._temporal(), run)]
 
         return asyncio.run(read())
+
+    def signal(self, workflow: str, name: str, argument: object) -> None:
+        """Send a signal to a workflow, as Temporal's own tools do."""
+
+        async def send() -> None:
+            await (await self._temporal()).get_workflow_handle(workflow).signal(name, argument)
+
+        asyncio.run(send())
+
+    async def _temporal(self) -> Client:
+        address, namespace = self.environment["TEMPORAL_ADDRESS"], self.environment["TEMPORAL_NAMESPACE"]
+        return await Client.connect(address, namespace=namespace)
 
     def command(self, words: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "holdfast", *words]

@@ -56,6 +56,20 @@ def test_an_answer_by_step_repeated_under_its_key_is_not_one_to_the_next_questio
     assert holdfast.rest(run)["questions"] == asked != []
 
 
+def test_a_refused_signal_repeated_under_its_key_is_no_answer_to_the_next_question(holdfast: Holdfast) -> None:
+    tone = "{kind: hitl, name: tone, ask: decision, message: Tone?, options: [warm, formal]}"
+    loop = f"{{kind: loop, name: l, loop: {{max_loops: 1, body: {tone}}}}}"
+    parked = holdfast.park(f"steps: [{loop}, {{kind: hitl, name: title, message: A title?}}]")
+    run, [tone_asked] = parked["run"], parked["questions"]
+    answer = {"question": tone_asked["id"], "content": "cold", "by": "user:ana", "key": "k"}
+    holdfast.signal(tone_asked["owner"], "answer", answer)
+    assert holdfast("answer", run, "warm").code == 0
+    title_asked = holdfast.rest(run)["questions"]
+    again = holdfast("answer", run, "cold", "--key", "k", "--json")
+    assert (again.code, again.json["error"]["type"]) == (4, "already_answered")
+    assert holdfast.rest(run)["questions"] == title_asked != []
+
+
 def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) -> None:
     run = holdfast.park(FORM)["run"]
     holdfast.write("answers.yaml", "[{question: nobody, content: x}]")

@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.client.errors import NothingSent
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import RefusedSignal
 from tests.conftest import Harness, until
 from tests.loops.test_loops import MORE_OR_STOP
 
@@ -123,6 +124,35 @@ async def test_the_same_key_with_other_content_is_a_conflict(house: Harness) -> 
     await house.answer(run, "more", question, key="k1")
     refusal = await refused(house, run, Answer(question=question.id, content="less"), key="k1")
     assert refusal.code == "key_conflict"
+
+
+async def refused_signals(house: Harness, run: str) -> list[RefusedSignal]:
+    return [signal for view in (await house.runs.standing(run)).views for signal in view.refused]
+
+
+@pytest.mark.parametrize("by", ["update", "signal"])
+async def test_the_key_of_a_refused_signal_answers_no_other_question(house: Harness, by: str) -> None:
+    body = "{kind: hitl, name: pick, ask: decision, message: Which?, options: [a, b]}"
+    run = await house.start(
+        f"steps: [{{kind: loop, name: l, loop: {{max_loops: 2, checkpoint_every: 1, body: {body}}}}}]"
+    )
+    first = await house.one(run)
+    owner = house.client.get_workflow_handle(first.owner)
+    await owner.signal("answer", {"question": first.address, "content": "c", "key": "k"})
+    [signal] = await until(lambda: refused_signals(house, run))
+    assert (signal.code, signal.question) == ("invalid_answer", first.id)
+    await house.answer(run, "a", first, key="k2")
+    second = await house.one(run)
+    if by == "signal":
+        await owner.signal("answer", {"question": second.id, "content": "b", "key": "k"})
+
+        async def again() -> bool:
+            return [signal.code for signal in await refused_signals(house, run)] == ["invalid_answer", "key_conflict"]
+
+        await until(again, "the second refusal")
+    else:
+        assert (await refused(house, run, Answer(question=second.id, content="b"), key="k")).code == "key_conflict"
+    assert await house.one(run) == second
 
 
 async def test_of_fifty_answers_at_the_same_instant_one_is_accepted_and_the_others_learn_who_won(

@@ -126,6 +126,14 @@ async def test_a_refused_signal_is_recorded(recording: Recording) -> None:
     assert (refused.data["code"], refused.data["via"]) == ("unknown_question", "signal")
 
 
+async def test_a_refused_signal_stands_in_the_story_with_its_question(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    question = await recording.house.one(run)
+    await recording.house.runs.handle(run).signal("answer", {"question": question.id, "content": {"a": 1}})
+    [row] = story(await recording.until_recorded(run, "answer.refused"))
+    assert (row.action, row.question, row.message) == ("refuse", question.id, question.message)
+
+
 async def test_signals_refused_in_one_activation_are_all_recorded(recording: Recording) -> None:
     client = recording.house.client
     away = Harness(client, f"test-{uuid4().hex[:8]}", recording.house.folder)
