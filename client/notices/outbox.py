@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from holdfast.client.notices.addressees import SignedIn
 from holdfast.client.notices.delivering import DeliveryFailed
 from holdfast.client.notices.notice import Contact, Notice
 from holdfast.client.notices.planning import PlannedNotice
+from holdfast.client.record.clock import database_time
 from holdfast.client.record.engine import writing
 from holdfast.client.record.entries import Recorded
 from holdfast.client.record.store import RecordStore
@@ -62,7 +63,7 @@ class Posted:
     channel: str
     state: State
     made: float
-    """Seconds since 1970."""
+    """Seconds since 1970, by the database's clock."""
     tries: int
     reason: str | None
     first_run: str
@@ -71,6 +72,8 @@ class Posted:
     """None once it is done."""
     contact: Contact | None
     user: str | None
+    is_overdue: bool = False
+    """True if it was taken after the time for which a notice is tried."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class Attempt:
 class Outbox:
     """The outbox of a namespace.
 
+    Its times are the database's: one process goes on with what another wrote, whose clock may be set otherwise.
+
     Args:
         store: The record that it lies beside.
         namespace: The namespace of the runs that are told of.
@@ -96,12 +101,15 @@ class Outbox:
         """Write what is planned for an entry; what has been written before is left as it is."""
         ids = [item.id for item in planned]
         stored = set(connection.execute(select(OUTBOX.c.id).where(OUTBOX.c.id.in_(ids))).scalars()) if ids else set()
-        rows = [self._row(entry, item) for item in planned if item.id not in stored]
+        now = database_time(connection)
+        new = [item for item in planned if item.id not in stored]
+        # A microsecond apart: they go out in this order.
+        rows = [self._row(entry, item, now + n / 1_000_000) for n, item in enumerate(new)]
         if rows:
             connection.execute(insert(OUTBOX), rows)
 
-    def _row(self, entry: Recorded, planned: PlannedNotice) -> dict[str, Any]:
-        now, notice, contact = time.time(), planned.notice, planned.contact
+    def _row(self, entry: Recorded, planned: PlannedNotice, now: float) -> dict[str, Any]:
+        notice, contact = planned.notice, planned.contact
         body = {"notice": notice.model_dump(mode="json"), "contact": None if contact is None else vars(contact)}
         return {
             "id": planned.id,
@@ -143,22 +151,21 @@ class Outbox:
             tried: What was tried meanwhile, to be marked in the same transaction.
         """
         first = OUTBOX.c.tries if is_probe else OUTBOX.c.due
-        due = self._due(channel, time.time(), is_probe=is_probe).order_by(first, OUTBOX.c.made, OUTBOX.c.id)
-        if not tried and not self._has(due):
-            return []
+        with self.store.engine.connect() as connection:
+            now = database_time(connection)
+            due = self._due(channel, now, is_probe=is_probe).order_by(first, OUTBOX.c.made, OUTBOX.c.id)
+            # Mostly there is nothing, and nothing to write.
+            if not tried and connection.execute(due.with_only_columns(OUTBOX.c.id).limit(1)).first() is None:
+                return []
         with writing(self.store.engine) as connection:
             self._mark(connection, tried)
             # Left to whoever takes them at this moment. SQLite knows no locks of rows: there writers take turns anyway.
             rows = connection.execute(due.limit(limit).with_for_update(skip_locked=True)).all()
             batches = self._gathered(connection, due, rows) if digests else [[row] for row in rows]
             taken = OUTBOX.c.id.in_([row.id for batch in batches for row in batch])
-            connection.execute(update(OUTBOX).where(taken).values(due=time.time() + HELD_FOR.total_seconds()))
-        return [[_posted(row) for row in batch] for batch in batches]
-
-    def _has(self, due: Select[*tuple[Any, ...]]) -> bool:
-        """Return whether there are rows: mostly there is nothing, and nothing to write."""
-        with self.store.engine.connect() as connection:
-            return connection.execute(due.with_only_columns(OUTBOX.c.id).limit(1)).first() is not None
+            held_until = database_time(connection) + HELD_FOR.total_seconds()
+            connection.execute(update(OUTBOX).where(taken).values(due=held_until))
+        return [[replace(_posted(row), is_overdue=_ends(row.made) < now) for row in batch] for batch in batches]
 
     def _due(self, channel: str, now: float, *, is_probe: bool) -> Select[*tuple[Any, ...]]:
         """Return the query for what may be sent now: nothing while an earlier notice of its question waits.
@@ -200,24 +207,29 @@ class Outbox:
                 self._mark(connection, tried)
 
     def _mark(self, connection: Connection, tried: Sequence[Attempt]) -> None:
+        if not tried:
+            return
+        now = database_time(connection)
         delivered = [posted.id for attempt in tried if attempt.error is None for posted in attempt.batch]
         if delivered:
-            self._change(connection, delivered, tries=OUTBOX.c.tries + 1, **_done("delivered", None))
+            self._change(connection, delivered, tries=OUTBOX.c.tries + 1, **_done("delivered", None, now))
         failed = [(posted, attempt.error) for attempt in tried if attempt.error for posted in attempt.batch]
         for posted, error in failed:
-            self._change(connection, [posted.id], tries=posted.tries + 1, **_after(posted, error))
+            self._change(connection, [posted.id], tries=posted.tries + 1, **_after(posted, error, now))
 
     def drop(self, reasons: Mapping[str, str]) -> None:
         """Mark notices that need not be sent, with the reason of each; what they told is not kept."""
         if reasons:
             with writing(self.store.engine) as connection:
+                now = database_time(connection)
                 for id_, reason in reasons.items():
-                    self._change(connection, [id_], **_done("dropped", reason))
+                    self._change(connection, [id_], **_done("dropped", reason, now))
 
     def hasten(self, channel: str) -> None:
         """Have everything sent that a channel has refused, the oldest first: it works again."""
-        refused = and_(self._waiting(channel), OUTBOX.c.reason.is_not(None), OUTBOX.c.due > time.time())
         with writing(self.store.engine) as connection:
+            late = OUTBOX.c.due > database_time(connection)
+            refused = and_(self._waiting(channel), OUTBOX.c.reason.is_not(None), late)
             connection.execute(update(OUTBOX).where(refused).values(due=OUTBOX.c.made))
 
     def _change(self, connection: Connection, ids: Sequence[str], **values: Any) -> None:
@@ -233,25 +245,30 @@ class Outbox:
 
     def prune(self) -> None:
         """Forget what was done long ago."""
-        before = time.time() - KEPT_FOR.total_seconds()
         with writing(self.store.engine) as connection:
+            before = database_time(connection) - KEPT_FOR.total_seconds()
             connection.execute(delete(OUTBOX).where(OUTBOX.c.state != "waiting", OUTBOX.c.done < before))
 
     def _waiting(self, channel: str) -> ColumnElement[bool]:
         return and_(OUTBOX.c.namespace == self.namespace, OUTBOX.c.channel == channel, OUTBOX.c.state == "waiting")
 
 
-def _after(posted: Posted, error: DeliveryFailed) -> dict[str, Any]:
+def _ends(made: float) -> float:
+    """Return the time until which a notice that was made then is tried."""
+    return made + TRIED_FOR.total_seconds()
+
+
+def _after(posted: Posted, error: DeliveryFailed, now: float) -> dict[str, Any]:
     """Return what a try that failed changes of a notice, beside the number of its tries."""
     pause = max(min(FIRST_PAUSE * 2**posted.tries, LONGEST_PAUSE), min(error.retry_after or 0.0, LONGEST_PAUSE))
-    due = time.time() + pause
-    if due > posted.made + TRIED_FOR.total_seconds():
-        return _done("dead", str(error))
+    due = now + pause
+    if due > _ends(posted.made):
+        return _done("dead", str(error), now)
     return {"reason": str(error), "due": due}
 
 
-def _done(state: State, reason: str | None) -> dict[str, Any]:
-    return {"state": state, "reason": reason, "done": time.time(), "body": None}
+def _done(state: State, reason: str | None, now: float) -> dict[str, Any]:
+    return {"state": state, "reason": reason, "done": now, "body": None}
 
 
 def _posted(row: Row[Any]) -> Posted:

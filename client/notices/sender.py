@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from holdfast.client.notices.channels import Channel
 from holdfast.client.notices.delivering import DeliveryFailed
 from holdfast.client.notices.health import Health
 from holdfast.client.notices.notice import Contact, Delivery, Notice
-from holdfast.client.notices.outbox import TRIED_FOR, Attempt, Outbox, Posted
+from holdfast.client.notices.outbox import Attempt, Outbox, Posted
 from holdfast.client.notices.standing import is_open
 from holdfast.client.troubles import LastingTrouble
 
@@ -161,7 +160,7 @@ class ChannelSender:
     def _needless(self, posted: Posted) -> str | None:
         """Return why a notice need not be sent; None if it must. Programs hear of all, people of what is still open."""
         notice = posted.notice
-        if time.time() > posted.made + TRIED_FOR.total_seconds():
+        if posted.is_overdue:
             return "its time is over"
         is_read = self.channel.way.for_people
         if not is_read or notice is None or notice.kind not in OPEN_KINDS or notice.question_id is None:

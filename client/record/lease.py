@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Float, delete, insert, or_, update
+from sqlalchemy import delete, insert, or_, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
+from holdfast.client.record.clock import DatabaseTime
 from holdfast.client.record.engine import writing
 from holdfast.client.record.store import RecordStore
 from holdfast.client.record.tables import LEASES
 
 SECONDS = 15.0
 """The time that a lease is good for: so long nobody works after its holder was killed."""
-
-
-class _DatabaseTime(FunctionElement[float]):
-    """The time of the database's machine, in seconds since 1970."""
-
-    type = Float()
-    inherit_cache = True
-
-
-@compiles(_DatabaseTime, "sqlite")
-def _in_sqlite(*_: Any, **__: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-@compiles(_DatabaseTime, "postgresql")
-def _in_postgres(*_: Any, **__: Any) -> str:
-    return "extract(epoch from clock_timestamp())"
 
 
 @dataclass
@@ -51,8 +32,8 @@ class Lease:
 
     def hold(self) -> bool:
         """Take or renew the lease; return whether it is ours. Blocks; see `RecordStore`."""
-        ours = or_(LEASES.c.holder == self.holder, LEASES.c.until < _DatabaseTime())
-        values = {"holder": self.holder, "until": _DatabaseTime() + self.seconds}
+        ours = or_(LEASES.c.holder == self.holder, LEASES.c.until < DatabaseTime())
+        values = {"holder": self.holder, "until": DatabaseTime() + self.seconds}
         try:
             with writing(self.store.engine) as connection:
                 changed = connection.execute(update(LEASES).where(LEASES.c.name == self.name, ours).values(**values))
