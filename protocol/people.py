@@ -72,7 +72,7 @@ class People(Value):
 
 EVERYBODY = People()
 SIGN_IN = "only people who have signed in may answer it: open it in the inbox (holdfast serve)"
-"""Why a question with `proof: person` does not take an answer that less proves."""
+"""Why a question with `proof: person` takes no answer, claim or delegation that less proves."""
 
 
 def user_of(by: str | None) -> str | None:

@@ -26,7 +26,8 @@ from holdfast.protocol.assignment import (
     Reassignment,
     Release,
 )
-from holdfast.protocol.people import Groups, eligible, is_excluded, names_of, user_of, why_not, with_proved
+from holdfast.protocol.guard import Verified
+from holdfast.protocol.people import SIGN_IN, Groups, eligible, is_excluded, names_of, user_of, why_not, with_proved
 from holdfast.protocol.questions import Question
 from holdfast.workflows.details import Display
 from holdfast.workflows.door import NOTHING, one_argument, refused, value_in
@@ -167,25 +168,28 @@ class AssignmentHandlers:
         try:
             payload = value_in(raw, guard.DEPLOYMENT.limits.answer)
             command = kind.read(payload)
-            self._check_sender(command, payload)
+            verified = self._check_sender(command, payload)
             if self.questions.taken_under(command.key, digest_of_command(kind.name, payload)):
                 return
             self.check_busy()
             question = self.questions.target(command.question)
             _check_open(question, self.questions.assignments_of(question))
+            if not command.steers:
+                _check_proved(verified, question)
             self._check_command(command, question)
         except Refusal as refusal:
             raise refused(refusal) from None
 
-    def _check_sender(self, command: AssignmentCommand, payload: object) -> None:
-        """Refuse a command whose token or sender is not right for it."""
+    def _check_sender(self, command: AssignmentCommand, payload: object) -> Verified | None:
+        """Return what the token proves; refuse a command whose token or sender is not right for it."""
         verified = check_payload_token(self.run_id, command.name, payload)
         if command.steers:
             check_may_steer(Steering.of(payload), verified, self.steer, self.started_by)
-            return
+            return verified
         check_may_answer(verified)
         if verified is not None and command.key is None:
             raise Refusal("not_allowed", "a command with a token needs a `key`, so that it counts once")
+        return verified
 
     def _check_command(self, command: AssignmentCommand, question: Question) -> None:
         if isinstance(command, Release):
@@ -216,6 +220,15 @@ def _check_open(question: Question, assignments: int) -> None:
     if assignments >= MOST_ASSIGNMENTS:
         text = f"question {question.id} was claimed and delegated {assignments} times, which is the limit"
         raise Refusal("not_allowed", f"{text}; answer it, or decline it")
+
+
+def _check_proved(verified: Verified | None, question: Question) -> None:
+    """Refuse a sender who has not signed in, if only such people may answer.
+
+    Otherwise a name that nothing proves could delegate the question to somebody else, who then signs in and answers.
+    """
+    if question.proof is not None and (verified is None or verified.proof != question.proof):
+        raise Refusal("not_allowed", f"question {question.id}: {SIGN_IN}")
 
 
 def _check_may_take_part(command: AssignmentCommand, question: Question) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -123,7 +124,8 @@ async def _assign(run: str, named: str | None, kind: type[AssignmentCommand], fi
     if as_json:
         print_json(receipt.model_dump(mode="json"))
     else:
-        print_text(f"{_words(receipt)}: {place(question.address)}")
+        recipients = kind.read({**fields, "question": question.id}).recipients
+        print_text(f"{_words(receipt, recipients)}: {place(question.address)}")
     return DONE
 
 
@@ -138,8 +140,8 @@ def _named(open_questions: OpenQuestions, named: str | None) -> Question:
     raise open_questions.unknown(named)
 
 
-def _words(receipt: AssignmentReceipt) -> str:
+def _words(receipt: AssignmentReceipt, recipients: Sequence[str]) -> str:
     text = f"{receipt.status} by {receipt.by}"
     if receipt.until is not None:
         return f"{text} until {when(receipt.until)}"
-    return f"{text} to {', '.join(receipt.assignees)}" if receipt.status in ("delegated", "reassigned") else text
+    return f"{text} to {', '.join(recipients)}" if recipients else text

@@ -117,6 +117,8 @@ def test_a_question_is_claimed_released_delegated_and_reassigned(office: Holdfas
         "group:editors",
         "user:zoe",
     ]
+    given = office("delegate", run, "ask", "--to", "eve", "--by", "bob")
+    assert given.out.startswith("delegated by user:bob to user:eve: editors · ask")
     moved = office("reassign", run, "ask", "--to", "max", "--to", "eve", "--comment", "on leave")
     assert moved.out.startswith("reassigned by user:zoe to user:max, user:eve: editors · ask")
     assert office("claim", run, "nothing", "--by", "max", "--json").json["error"]["type"] == "unknown_question"

@@ -295,3 +295,23 @@ async def test_history_and_trace_say_what_is_proved(house: Harness) -> None:
 @pytest.mark.parametrize("token", [None, "", "inbox.1.ab", "nonsense"])
 def test_what_is_no_token_proves_nothing(token: str | None) -> None:
     assert proof_in(token) == "nothing"
+
+
+@pytest.mark.parametrize("proof", ["client", "link", None])
+async def test_nobody_takes_or_gives_away_a_step_with_proof_without_a_sign_in(
+    house: Harness, proof: Proof | None
+) -> None:
+    run = await house.start(SIGNED.replace("Go?", "Go?, assignees: ['user:ana']"))
+    question = (await house.one(run)).id
+    runs = house.runs if proof is None else of_inbox(house, Sender("user:ana", proof=proof))
+    with pytest.raises(Refusal, match="signed in"):
+        await runs.delegate(run, question, "user:eve", by="user:ana")
+    with pytest.raises(Refusal, match="signed in"):
+        await runs.claim(run, question, by="user:ana")
+    signed_in = of_inbox(house, ANA)
+    await signed_in.claim(run, question, by="user:forged")
+    with pytest.raises(Refusal, match="signed in"):
+        await runs.release(run, question, by="user:ana")
+    await signed_in.delegate(run, question, "user:eve", by="user:forged")
+    assert (await house.one(run)).assignees == ["user:eve"]
+    await house.runs.cancel(run)
