@@ -31,6 +31,22 @@ def test_a_number_is_compared_as_python_reads_it(written: str, holds: bool) -> N
     assert parse_condition(f"RESULT_FROM_1 {written}").holds(7) is holds
 
 
+@pytest.mark.parametrize(
+    ("written", "value", "holds"),
+    [
+        ("[1, 2]", [1.0, 2], True),
+        ("[1]", [True], False),
+        ('{"paid": true}', {"paid": True}, True),
+        ('{"paid": true}', {"paid": 1}, False),
+        ('{"paid": [0]}', {"paid": [False]}, False),
+    ],
+)
+def test_lists_and_objects_are_compared_as_json_where_true_is_no_number(
+    written: str, value: object, holds: bool
+) -> None:
+    assert parse_condition(f"RESULT_FROM_1 equals {written}").holds(value) is holds
+
+
 def test_a_condition_in_thousands_of_negations_is_read() -> None:
     even = "NOT(" * 2000 + "RESULT_FROM_1 equals a" + ")" * 2000
     assert parse_condition(even).expression == f'{VALUE} is alike("a")'
