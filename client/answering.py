@@ -579,12 +579,16 @@ def _check_signal(question: Question, by: str | None) -> None:
     """Raise `NothingSent` if the workflow would refuse a signal: it could not report that later."""
     if refusal := question.asked.signal_refusal:
         reason = f"question {question.id}: {refusal}"
-        raise NothingSent(f"{reason}; nothing was sent. Start a worker, and answer it without --signal.")
+        raise NothingSent(
+            f"{reason}; nothing was sent. Start a worker and answer again, as an update (without --signal)."
+        )
     if question.proof is not None:
         raise NothingSent(f"question {question.id}: {SIGN_IN}; nothing was sent.")
     if question.people.restricted:
         reason = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
-        raise NothingSent(f"{reason}; nothing was sent. Start a worker, and answer it without --signal.")
+        raise NothingSent(
+            f"{reason}; nothing was sent. Start a worker and answer again, as an update (without --signal)."
+        )
     claimant = question.claimant(datetime.now(UTC))
     if claimant is not None and claimant != user_of(by):
         raise NothingSent(f"question {question.id} is claimed by {claimant}; nothing was sent.")

@@ -202,7 +202,7 @@ def _choice_misfit(value: object, step: HitlFields) -> str | None:
         return None
     accepted = {_folded(text) for option in options for text in (option.id, option.label)}
     ids = ", ".join(option.id for option in options)
-    return None if _folded(value) in accepted else f"{value!r} is none of {ids}"
+    return None if _folded(value) in accepted else f"{value!r} is not one of the options: {ids}"
 
 
 def _folded(text: str) -> str:

@@ -169,4 +169,4 @@ def _check_default(step: PlanStep, language: Language | None) -> Iterator[Mistak
         yield "default", "missing_key", "on_timeout: default needs a 'default'", "say which answer counts then"
     offered = [folded(option.text) for option in options_of(step, language)]
     if step.default is not None and offered and folded(step.default) not in offered:
-        yield "default", "bad_value", f"{step.default!r} is none of the options", "write one of them"
+        yield "default", "bad_value", f"{step.default!r} is not one of the options", "write one of them"

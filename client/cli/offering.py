@@ -73,7 +73,7 @@ async def _chosen(questions: list[Question]) -> Question | None:
             return None
         if (question := _named(text.strip() or "1", questions)) is not None:
             return question
-        say(f"{text.strip()!r} is none of them: type a number, or the beginning of an id or of a step's name")
+        say(f"{text.strip()!r} is not one of them: type a number, or the beginning of an id or of a step's name")
 
 
 def _named(text: str, questions: list[Question]) -> Question | None:

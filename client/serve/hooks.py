@@ -129,7 +129,7 @@ def _problems_of_input(name: str, settings: HookSection, blueprint: Blueprint) -
         for key in settings.input:
             if key not in known:
                 hint = did_you_mean(key, known) or f"there are: {', '.join(known) or 'none'}"
-                yield f"{name}.input: {key!r} is none of the inputs of {blueprint.name} ({hint})"
+                yield f"{name}.input: {key!r} is not one of the inputs of {blueprint.name} ({hint})"
 
 
 def _problems_of_secret(config: Config, name: str, settings: HookSection) -> Iterator[str]:

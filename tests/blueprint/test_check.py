@@ -244,7 +244,7 @@ def test_a_mapper_beside_a_conversation_is_no_conflict_with_what_nobody_wrote() 
         ("default: x", "conflict", "default", "a default needs a deadline"),
         ("on_timeout: skip", "conflict", "on_timeout", "'on_timeout' needs a deadline"),
         ("timeout: 1h, on_timeout: default", "missing_key", "on_timeout", "needs a 'default'"),
-        ("timeout: 1h, options: [a, b], default: c", "bad_value", "default", "'c' is none of a, b"),
+        ("timeout: 1h, options: [a, b], default: c", "bad_value", "default", "'c' is not one of the options: a, b"),
         ("timeout: 1h, options: [a, b], multiple: true, default: a", "bad_value", "default", "a list of options"),
         ("timeout: 1h, options: [a, b, c], multiple: 2, default: [a, b, c]", "bad_value", "default", "at most 2"),
         ("timeout: 1h, input_schema: {type: integer}, default: x", "bad_value", "default", "must be a whole number"),

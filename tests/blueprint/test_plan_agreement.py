@@ -100,5 +100,5 @@ def test_a_language_without_a_table_is_refused() -> None:
 def test_a_default_answer_is_one_of_the_options_in_the_language_of_the_plan() -> None:
     asks = '{"id": "1", "instruction": "CONFIRM_ACTION: y", "timeout": "1h", "on_timeout": "default", "default": "%s"}'
     loads('{"goal": "x", "language": "fr", "steps": [%s]}' % asks % "refuser", file="p.json")  # noqa: UP031
-    with pytest.raises(BlueprintError, match="none of the options"):
+    with pytest.raises(BlueprintError, match="not one of the options"):
         loads('{"goal": "x", "language": "fr", "steps": [%s]}' % asks % "refuse", file="p.json")  # noqa: UP031

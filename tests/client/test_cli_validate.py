@@ -141,7 +141,7 @@ def test_a_hook_that_starts_the_blueprint_is_checked(holdfast: Holdfast) -> None
     assert [line.partition(" hooks.bills.input: ")[2] for line in ran.err.splitlines()] == [
         "unknown name 'bdy'; there are: body, headers",
         "'number' is missing, which the inputs of flow require",
-        "'nummer' is none of the inputs of flow (did you mean 'number'?)",
+        "'nummer' is not one of the inputs of flow (did you mean 'number'?)",
     ]
     assert holdfast("validate", file, "--no-check").code == 0
 

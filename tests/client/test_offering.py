@@ -25,7 +25,7 @@ def test_answer_alone_offers_what_waits_for_the_person(holdfast: Holdfast) -> No
     try:
         screen.until("Which one? (1-")
         screen.type("999\r")
-        screen.until("is none of them")
+        screen.until("is not one of them")
         number = re.search(rf"(\d+) +{runs[1]}\b", screen.text)  # others wait for anyone, which Kim may answer, too
         assert number is not None
         screen.type(f"{number[1]}\r")
