@@ -12,7 +12,7 @@ from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation
-from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS
+from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS
 from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.events import LoopCompleted, LoopIteration
@@ -206,13 +206,13 @@ class LoopWorkflow(ChildWorkflow):
         self.advance(idle=0 if waits > self.state.questions else self.state.idle + 1, questions=waits)
         limit = self.block.max_loops
         if limit is None:
-            return "no_progress" if self.state.idle >= MOST_IDLE_ROUNDS else None
+            return "no_progress" if self.state.idle >= MOST_IDLE_ITERATIONS else None
         return "max_loops" if self.state.iteration >= limit + self.state.granted else None
 
     async def _may_go_on(self, frame: Frame, reached: str) -> bool:
         """Return whether a loop at its limit goes on: it finishes, asks a person, or fails."""
         name, rounds = self.step.name, self._rounds(reached)
-        amount = self.block.max_loops or MOST_IDLE_ROUNDS
+        amount = self.block.max_loops or MOST_IDLE_ITERATIONS
         hint = "; if it needs more, set max_loops" if reached == "no_progress" else ""
         limit = ExhaustedLimit(
             type=reached,

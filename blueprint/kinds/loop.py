@@ -17,7 +17,7 @@ from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Draw
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import hint_of_block
-from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ROUNDS, LoopBlock, check_block
+from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS, LoopBlock, check_block
 from holdfast.blueprint.kinds.loop_forms import expanded_block
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
 from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
@@ -32,7 +32,7 @@ from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, filled
 
-MOST_ROUNDS_KEPT = 50
+MOST_ITERATIONS_KEPT = 50
 """Rounds of a conversation whose turns are few enough to keep them all."""
 
 
@@ -117,19 +117,21 @@ class Loop(Step):
         until = self._until(names)
         sentences = [
             f"repeats these steps {until}",
-            *writes_sentences(block.init, "Before the first round", inside),
+            *writes_sentences(block.init, "Before the first iteration", inside),
         ]
         if self.input != PREVIOUS:
-            sentences.append(as_sentence(f"The first round begins with {input_text}"))
+            sentences.append(as_sentence(f"The first iteration begins with {input_text}"))
         if block.initial_input_mapper is not None:
-            sentences.append(f"The first round begins with the result of the function {block.initial_input_mapper}.")
+            sentences.append(
+                f"The first iteration begins with the result of the function {block.initial_input_mapper}."
+            )
         if block.conversation:
             sentences.append(conversation_sentence(block))
-        after = self._after_round(names)
-        sentences += writes_sentences(block.state, "Between two rounds", after)
+        after = self._after_iteration(names)
+        sentences += writes_sentences(block.state, "Between two iterations", after)
         sentences += next_input_sentences(block, after)
         sentences += result_sentences(block.output_template, block.output, block.loop_output_mapper, after)
-        inner = replace(names.after("the input of the round"), conversing=block.conversation)
+        inner = replace(names.after("the input of the iteration"), conversing=block.conversation)
         body = NestedSteps("", block.body, inner)
         ask = Ask("decision", f"{self.name} has not reached its exit. Go on?", MORE)
         more = (ask,) if block.at_the_limit == "ask" else ()
@@ -137,7 +139,13 @@ class Loop(Step):
 
     def draw(self, names: Vocabulary) -> Drawing:
         return Drawing(
-            "condition", self._ends(names), framed=True, counts="round", repeats="body", enters="again", skips="done"
+            "condition",
+            self._ends(names),
+            framed=True,
+            counts="iteration",
+            repeats="body",
+            enters="again",
+            skips="done",
         )
 
     def cost(self) -> Cost:
@@ -150,8 +158,8 @@ class Loop(Step):
             return Cost(own, None, f"{self.name} goes on for as long as a person wants")
         return Cost(own, block.max_loops)
 
-    def _after_round(self, names: Vocabulary) -> Vocabulary:
-        """Return the vocabulary after a round."""
+    def _after_iteration(self, names: Vocabulary) -> Vocabulary:
+        """Return the vocabulary after an iteration."""
         last = self.loop.body[-1]
         seen = names.after(last.result(names))
         plain = last.when is None and last.gives_plain_answer
@@ -162,12 +170,12 @@ class Loop(Step):
         block = self.loop
         exits: list[str] = []
         if block.exit_expression is not None:
-            exits = [f"until {condition(block.exit_expression, self._after_round(names))}"]
+            exits = [f"until {condition(block.exit_expression, self._after_iteration(names))}"]
         elif block.exit_condition is not None:
             exits = [f"until the function {block.exit_condition} returns true"]
         if block.max_loops is None:
-            rounds = f"at most {MOST_IDLE_ROUNDS} rounds in a row without asking anybody"
-            return [*exits, rounds, AT_MOST[block.at_the_limit]]
+            idle = f"at most {MOST_IDLE_ITERATIONS} iterations in a row without asking anybody"
+            return [*exits, idle, AT_MOST[block.at_the_limit]]
         if not exits and block.at_the_limit == "finish":
             return [counted(block.max_loops, "time")]
         return [*exits, f"at most {counted(block.max_loops, 'time')}", AT_MOST[block.at_the_limit]]
@@ -188,15 +196,16 @@ def _limit(step: Loop, path: str, blueprint: Blueprint, findings: Findings) -> N
         and not any(inner.stops for inner in steps_within(step.loop.body))
     ):
         then = {"fail": "fails", "finish": "finishes", "ask": "asks"}[step.loop.at_the_limit]
-        message = f"if its exit never holds, this loop {then} after {MOST_IDLE_ROUNDS} rounds in which nobody was asked"
+        idle = f"{MOST_IDLE_ITERATIONS} iterations in which nobody was asked"
+        message = f"if its exit never holds, this loop {then} after {idle}"
         findings.add_key(f"{path}.loop", "unlimited_loop", message, "add max_loops, or limits to the blueprint")
 
 
 def _growing(step: Loop, path: str, findings: Findings) -> None:
-    """Warn of a conversation that keeps all its turns, over many rounds."""
+    """Warn of a conversation that keeps all its turns, over many iterations."""
     block = step.loop
-    rounds = block.max_loops
-    if block.conversation and block.history_management is None and (rounds is None or rounds > MOST_ROUNDS_KEPT):
-        message = "the list of turns grows with every round, and all of it goes to the model"
-        hint = f"add history_management, or a max_loops of at most {MOST_ROUNDS_KEPT}"
+    most = block.max_loops
+    if block.conversation and block.history_management is None and (most is None or most > MOST_ITERATIONS_KEPT):
+        message = "the list of turns grows with every iteration, and all of it goes to the model"
+        hint = f"add history_management, or a max_loops of at most {MOST_ITERATIONS_KEPT}"
         findings.add_key(f"{path}.loop.conversation", "unlimited_history", message, hint)

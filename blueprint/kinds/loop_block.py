@@ -17,7 +17,7 @@ from holdfast.blueprint.kinds.parts import Name, Part, Requirement, Template
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
 
-MOST_IDLE_ROUNDS = 100
+MOST_IDLE_ITERATIONS = 100
 """Consecutive iterations without a question, hold or timer that a loop without `max_loops` may make."""
 
 _MAPPERS = {
@@ -65,7 +65,7 @@ class LoopBlock(Part):
         None,
         ge=1,
         description="Iterations in all; required unless an exit is given. Without it the loop ends after "
-        f"{MOST_IDLE_ROUNDS} iterations in a row in which nobody was asked and no timer ran.",
+        f"{MOST_IDLE_ITERATIONS} iterations in a row in which nobody was asked and no timer ran.",
         examples=[5],
     )
     exit_expression: str | None = Field(

@@ -1,4 +1,4 @@
-"""The words for what stands under `loop:`: its conversation, and the input of its rounds."""
+"""The words for what stands under `loop:`: its conversation, and the input of its iterations."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def conversation_sentence(block: LoopBlock) -> str:
 
 
 def next_input_sentences(block: LoopBlock, names: Vocabulary) -> list[str]:
-    """Return the sentence about the input of later rounds, unless it is the previous result."""
+    """Return the sentence about the input of later iterations, unless it is the previous result."""
     if block.iteration_input_mapper is not None:
-        return [f"Each further round begins with the result of the function {block.iteration_input_mapper}."]
+        return [f"Each further iteration begins with the result of the function {block.iteration_input_mapper}."]
     match block.propagation.next_input:
         case "previous_output":
             return []
         case "context":
-            return ["Each further round begins with the context."]
+            return ["Each further iteration begins with the context."]
         case "auto":
-            return ["Each further round begins with the context if a step writes it, else with the last result."]
+            return ["Each further iteration begins with the context if a step writes it, else with the last result."]
         case template:
-            return [f"Each further round begins with {filled(template, names)}."]
+            return [f"Each further iteration begins with {filled(template, names)}."]

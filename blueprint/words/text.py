@@ -65,7 +65,7 @@ RUN = Vocabulary(
         "previous_step": "the input",
         "output": "the input",
         "resume_input": "the last answer",
-        "iteration": "the number of the round",
+        "iteration": "the number of the iteration",
         "history": "the conversation",
         "item": "the item",
         "index": "the number of the item, from 0",

@@ -198,8 +198,8 @@ def test_a_loop_says_what_ends_it_how_often_at_most_and_what_then() -> None:
         "repeats these steps until the output of round is 'stop', at most 9 times; then a person decides whether to go"
     )
     assert loop(ends) == (
-        "repeats these steps until the output of round is 'stop', at most 100 rounds in a row without asking anybody; "
-        "if that is not enough, it fails."
+        "repeats these steps until the output of round is 'stop', at most 100 iterations in a row without asking "
+        "anybody; if that is not enough, it fails."
     )
     assert loop("max_loops: 3") == "repeats these steps 3 times."
     assert loop("max_loops: 1, on_max_loops: fail").endswith("steps at most 1 time; if that is not enough, it fails.")
@@ -212,9 +212,9 @@ def test_a_loop_says_what_it_writes_hands_on_and_gives() -> None:
         " output: {notes: '{{ context.notes }}'}"
     )
     assert said == (
-        "repeats these steps 3 times. Before the first round it sets notes in the context to []. Between two rounds it"
-        " adds the output of round to notes in the context. Each further round begins with the context. It returns"
-        " notes (notes from the context)."
+        "repeats these steps 3 times. Before the first iteration it sets notes in the context to []. Between two "
+        "iterations it adds the output of round to notes in the context. Each further iteration begins with the "
+        "context. It returns notes (notes from the context)."
     )
 
 
@@ -887,7 +887,7 @@ def test_the_bounds_are_those_of_the_workflows() -> None:
         ("input.x == null", "the input's x is null"),
         ("input.name.startswith('A')", "`input.name.startswith('A')` holds"),
         ("len(context.notes) > 2", "the length of notes from the context is more than 2"),
-        ("context.notes | length == iteration", "the length of notes from the context is the number of the round"),
+        ("context.notes | length == iteration", "the length of notes from the context is the number of the iteration"),
         ("context.scratchpad.last_agent_command.action == 'finish'", "the agent's last command is 'finish'"),
         ("true", "always"),
         ("input.n + 2 > 3", "the input's n plus 2 is more than 3"),

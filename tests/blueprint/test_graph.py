@@ -387,7 +387,7 @@ def test_a_run_colours_what_it_has_done_where_it_is_and_where_it_waits() -> None
         "pay": "failed",
         "ask": "waiting",
     }
-    assert drawn.labels[drawn.id("again")] == "again\nround 3"
+    assert drawn.labels[drawn.id("again")] == "again\niteration 3"
 
 
 def test_a_question_without_a_node_of_its_own_waits_at_the_nearest() -> None:

@@ -37,7 +37,7 @@ def test_graph_draws_a_file_and_where_a_run_of_it_stands(holdfast: Holdfast) -> 
     assert holdfast("run", file, "--id", "graph-waits", typed="one\n").code == 3
     holdfast.listed("graph-waits")
     chart = read_flowchart(holdfast("graph", file, "--run", "graph-w").out)
-    assert (chart.state("more"), chart.labels[chart.id("clarify")]) == ("waiting", "clarify\nround 2")
+    assert (chart.state("more"), chart.labels[chart.id("clarify")]) == ("waiting", "clarify\niteration 2")
     other = holdfast("graph", holdfast.write("tone.yaml", TONE), "--run", "graph-waits")
     assert other.code == 0 and "is of blueprint talk, not brief" in other.err
     assert holdfast("graph", file, "--run", "graph-nobody").code == 2

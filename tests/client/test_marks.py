@@ -89,7 +89,7 @@ async def test_a_loop_shows_its_last_iteration_and_where_it_waits(house: Harness
     await house.answered(run, "one", "two")
     await house.one(run)
     chart = await drawn(house, run, NESTED)
-    assert chart.labels[chart.id("again")] == "again\nround 3"
+    assert chart.labels[chart.id("again")] == "again\niteration 3"
     states = {name: chart.state(name) for name in ("first", "again", "way", "early", "late", "more", "last", "end")}
     assert states == {
         "first": "done",

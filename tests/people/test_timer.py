@@ -74,7 +74,7 @@ async def test_a_timer_of_each_iteration_survives_a_continue_as_new(later: Harne
 
 
 async def test_a_loop_that_waits_for_a_timer_makes_progress(later: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "MOST_IDLE_ROUNDS", 2)
+    monkeypatch.setattr(loop, "MOST_IDLE_ITERATIONS", 2)
     assert (await later.result(await later.start(IDLE % "for: 1h"))).status == "completed"
 
 
