@@ -6,13 +6,14 @@ by identity. Values are replaced, never merged by guess.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.reducers import NOT_REDUCED, reduced
+from holdfast.protocol.values import Value
 
 
 class BadWrite(ValueError):
@@ -108,6 +109,32 @@ def _put(value: object, keys: list[str], leaf: object, path: str) -> JSONObject:
 Path = tuple[str, ...]
 GONE: Any = object()
 """Value of a change that removes its key."""
+
+
+class Change(Value):
+    """A change of the context as it crosses a process: an item of a map made it, or a cached step."""
+
+    path: list[str]
+    value: JSON = None
+    gone: bool = False
+    """True if the key was removed."""
+
+
+def listed_changes(changed: Mapping[Path, JSON]) -> list[Change]:
+    """Return changes by path as a list, which JSON can hold."""
+    return [
+        Change(path=list(path), gone=True) if value is GONE else Change(path=list(path), value=value)
+        for path, value in changed.items()
+    ]
+
+
+def changes_by_path(listed: Sequence[Change]) -> dict[Path, JSON]:
+    """Return a list of changes by path, as `with_changes` takes them.
+
+    >>> changes_by_path(listed_changes({("a", "b"): 1, ("c",): GONE})) == {("a", "b"): 1, ("c",): GONE}
+    True
+    """
+    return {tuple(change.path): GONE if change.gone else change.value for change in listed}
 
 
 class Conflict(ValueError):

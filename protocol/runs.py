@@ -14,6 +14,7 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.agents import Message, ToolSpec, Usage
 from holdfast.protocol.answers import Closed
+from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
 from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.incoming import KeptHint
@@ -244,15 +245,6 @@ class MapState(Carried):
 
     context: JSONObject = {}
     resume_input: JSON = None
-
-
-class Change(Value):
-    """A change of the context by an item."""
-
-    path: list[str]
-    value: JSON = None
-    gone: bool = False
-    """True if the key was removed."""
 
 
 class MapResult(ChildResult):

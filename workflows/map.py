@@ -15,8 +15,8 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
-from holdfast.protocol.context import GONE, Path, changes
-from holdfast.protocol.runs import MAP_WORKFLOW, Change, MapDefinition, MapResult, MapState
+from holdfast.protocol.context import Path, changes, changes_by_path, listed_changes
+from holdfast.protocol.runs import MAP_WORKFLOW, MapDefinition, MapResult, MapState
 from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import context_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
@@ -95,7 +95,7 @@ class MapWorkflow(ChildWorkflow):
             if self._alone:
                 frame.write(result.context)
             else:
-                self.changed[f"items {begin} to {begin + len(page) - 1}"] = _changes(result.changes)
+                self.changed[f"items {begin} to {begin + len(page) - 1}"] = changes_by_path(result.changes)
         return outputs
 
     def _result(self, outputs: list[JSON]) -> MapResult:
@@ -111,7 +111,7 @@ class MapWorkflow(ChildWorkflow):
         return MapResult(
             outputs=outputs,
             context={} if is_page and not self._alone else self.store.value,
-            changes=_entries_of(joint) if is_page else [],
+            changes=listed_changes(joint) if is_page else [],
             **self.handed_back(),
         )
 
@@ -126,14 +126,3 @@ def _size_of_a_page(items: int, most: int) -> int:
     while size * most < items:
         size *= most
     return size
-
-
-def _entries_of(changed: dict[Path, JSON]) -> list[Change]:
-    return [
-        Change(path=list(path), gone=True) if value is GONE else Change(path=list(path), value=value)
-        for path, value in changed.items()
-    ]
-
-
-def _changes(entries: list[Change]) -> dict[Path, JSON]:
-    return {tuple(entry.path): GONE if entry.gone else entry.value for entry in entries}

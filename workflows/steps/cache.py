@@ -15,7 +15,16 @@ from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import CacheEntry
-from holdfast.protocol.context import GONE, Path, changes, keys_of, read, with_changes
+from holdfast.protocol.context import (
+    Change,
+    Path,
+    changes,
+    changes_by_path,
+    keys_of,
+    listed_changes,
+    read,
+    with_changes,
+)
 from holdfast.protocol.events import CacheFailed, CacheWasHit
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.child_definition import reads_of
@@ -23,7 +32,7 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure_of
 from holdfast.workflows.frame import Frame, history_of
 
-FORMAT = 2
+FORMAT = 3
 """Version of the stored values, part of each key: another version does not find them."""
 
 
@@ -39,7 +48,8 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
     if _has_failed(step.wrapped_step, inside):
         return output
     changed = _changed(step.wrapped_step, before, inside)
-    entry = {"output": output, "changes": _entries_of(changed), "answer": _answer(inside)}
+    listed = [change.model_dump(mode="json", exclude_defaults=True) for change in listed_changes(changed)]
+    entry = {"output": output, "changes": listed, "answer": _answer(inside)}
     try:
         await frame.host.activities.keep(CacheEntry(key=key, value=entry, ttl=step.ttl))
     except ActivityError as error:
@@ -53,8 +63,8 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
 def _replayed(entry: dict[str, Any], key: str, frame: Frame) -> Any:
     """Return the stored output, and repeat the step's writes to the context and its answer."""
     frame.note(CacheWasHit(key=key))
-    changed = {tuple(path): GONE if removed else value for path, value, removed in entry["changes"]}
-    frame.write(with_changes(frame.store.value, changed))
+    changed = [Change.model_validate(change) for change in entry["changes"]]
+    frame.write(with_changes(frame.store.value, changes_by_path(changed)))
     for content in entry["answer"]:
         frame.scope.answered(content)
     return entry["output"]
@@ -130,7 +140,3 @@ def _value(seen: dict[str, Any], path: Path) -> list[Any]:
             return []
         value = value[name]
     return [value]
-
-
-def _entries_of(changed: dict[Path, Any]) -> list[Any]:
-    return [[list(path), None if value is GONE else value, value is GONE] for path, value in changed.items()]
