@@ -26,7 +26,7 @@ from holdfast.activities.registry import Tool, find, nearest_tool, wrong
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.jsonschemas import BadSchema, validator
+from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, validator
 from holdfast.protocol import guard
 from holdfast.protocol.agents import (
     Completed,
@@ -47,9 +47,6 @@ _FOREIGN = {
     "pydantic_ai.exceptions.CallDeferred": False,
 }
 """Exceptions of libraries that mean an interrupt; True if they request approval. By name, as none need be installed."""
-
-SOMETHING = {"type": ["object", "array", "string", "number", "boolean"]}
-"""JSON Schema of a result that a person enters: anything but null, which is the content of a plain resume."""
 
 
 class ToolActivities:
@@ -320,7 +317,7 @@ def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool, metadat
     info = {"tool": tool.name, "args": request.input, **({"metadata": metadata} if metadata else {})}
     if not approval:
         message = f"{tool.name} is done elsewhere: what was its result?"
-        deferred = Interrupt(Input(message=message, form=SOMETHING, info={"message": message, **info}))
+        deferred = Interrupt(Input(message=message, form=NOT_NULL, info={"message": message, **info}))
         deferred.ends = "answered"
         return deferred
     if has_approval(request):

@@ -47,6 +47,9 @@ PATTERNS_IN_WORDS = {
 }
 """What the patterns of the wizard's questions allow, for people who do not read regular expressions."""
 
+NOT_NULL: JSONObject = {"type": ["object", "array", "string", "number", "boolean"]}
+"""Schema of a result that a person enters: anything but null, which is the content of a plain resume."""
+
 _NAMES = {
     "object": "an object",
     "array": "a list",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import NOT_NULL
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.protocol.address import Address
@@ -22,8 +23,6 @@ from holdfast.workflows.imports import run_import
 from holdfast.workflows.tools import call_tool
 
 ASK_PERSON = "request_user_info"
-SOMETHING = {"type": ["object", "array", "string", "number", "boolean"]}
-"""JSON Schema of a result from elsewhere: anything but null, which is the content of a plain resume."""
 _INPUT = {"type": "string", "description": "What it is asked to do, with all that it must know."}
 _TASK = {"type": "object", "properties": {"input": _INPUT}, "required": ["input"], "additionalProperties": False}
 _QUESTION = {
@@ -155,7 +154,7 @@ async def ask_result(call: ToolCall, frame: Frame) -> JSON:
     """Ask for the result of a call that is done elsewhere; without an answer return a text that says so."""
     message = f"{call.name} is done elsewhere: what was its result?"
     frame.note(ToolCalled(tool=call.name))
-    asked = Input(message=message, form=SOMETHING, info={"message": message, "tool": call.name, "args": call.args})
+    asked = Input(message=message, form=NOT_NULL, info={"message": message, "tool": call.name, "args": call.args})
     reply = await frame.ask(asked)
     frame.note(ToolReturned(tool=call.name, result=reply.content))
     if reply.status != "answered":
