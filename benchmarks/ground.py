@@ -12,7 +12,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint import Blueprint, loads
 from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.embedded.server import UNTHROTTLED, temporal_binary
 from holdfast.protocol.runs import VIEW, WorkflowView
 from tests.conftest import ATTRIBUTES
 
@@ -50,6 +50,6 @@ async def server() -> AsyncIterator[Client]:
         dev_server_existing_path=temporal_binary(),
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
-        dev_server_extra_args=["--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"],
+        dev_server_extra_args=["--dynamic-config-value", UNTHROTTLED],
     ) as environment:
         yield environment.client

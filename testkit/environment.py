@@ -23,7 +23,7 @@ from holdfast.activities import McpServers
 from holdfast.client.answering import Answering
 from holdfast.client.config import Config, SecretsSection
 from holdfast.client.connection import converter
-from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.embedded.server import UNTHROTTLED, temporal_binary
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.namespace import ATTRIBUTE_KEYS
 from holdfast.client.runs import Runs
@@ -38,9 +38,7 @@ from holdfast.workflows.calls import CALL_TOOL
 INBOX = Key("inbox", token_hex(32), "person")
 """The key that signs for the people of tests where a question takes only answers of people who have signed in."""
 DYNAMIC_CONFIG = (
-    # The dev server throttles itself: without it, an answer took 44 ms to the next question in a tight loop, with it 11
-    # ms.
-    "history.transferProcessorMaxPollRPS=1000",  # as for the embedded server
+    UNTHROTTLED,
     "frontend.WorkflowTimeSkippingEnabled=true",
     'history.timerProcessorMaxTimeShift="10ms"',  # else a clock that was moved is looked at once a second
     'history.workflowIdReuseMinimalInterval="1ms"',  # else a workflow younger than a second continues as new after one

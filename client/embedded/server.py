@@ -32,11 +32,12 @@ START_PATIENCE = 20.0
 REPLY_PATIENCE = 8.0
 """Seconds a running server may take to answer: a command that was killed may just have started it."""
 START = ("server", "start-dev")
+UNTHROTTLED = "history.transferProcessorMaxPollRPS=1000"
+"""Dynamic configuration: without it the server throttles itself, 44 ms from an answer to the next question, not 11."""
 OPTIONS = (
     *("--log-level", "error", "--ui-disable-news-fetch"),
     *(word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")),
-    # The server throttles itself otherwise: 44 ms from an answer to the next question instead of 11 ms.
-    *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=1000"),
+    *("--dynamic-config-value", UNTHROTTLED),
     # A worker that refuses an update of over 2 MiB must send it back, which its SDK does not do: the workflow task
     # would fail until the server forgets the update. So the server refuses it.
     *("--dynamic-config-value", "history.maxInFlightUpdatePayloads=2000000"),

@@ -16,7 +16,7 @@ from temporalio.client import Client
 
 from holdfast.client.answering import Answering
 from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
+from holdfast.client.embedded.server import UNTHROTTLED, temporal_binary
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question
@@ -35,10 +35,9 @@ class Machines:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start_server(self) -> None:
-        dynamic = "history.transferProcessorMaxPollRPS=1000"
         ports = ["--port", str(self.port), "--headless"]
         flags = [word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")]
-        file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", dynamic]
+        file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", UNTHROTTLED]
         self._start("server", [temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
     def start_worker(self, *arguments: str, **environment: str) -> None:
