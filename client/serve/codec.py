@@ -20,6 +20,7 @@ from holdfast.client.errors import ServerUnreachable
 from holdfast.client.serve.identity import Identity, identity_of
 from holdfast.client.serve.problems import problem_of
 from holdfast.client.serve.questions import groups_of
+from holdfast.client.serve.request_body import at_most, read_body
 from holdfast.client.serve.security import CODEC
 from holdfast.client.serve.site import Site, site_of
 
@@ -33,7 +34,7 @@ async def decode(request: Request) -> Response:
     try:
         site = site_of(request)
         _check_reader(site, identity_of(request))
-        payloads = Parse(await _body(request), Payloads())
+        payloads = Parse(await read_body(request.receive, at_most(LARGEST, "a request")), Payloads())
         converter = site.runs.client.data_converter
         # Raw, so that each keeps the encoding that it was written with: the UI reads it.
         values = await converter.decode(payloads.payloads, [RawValue] * len(payloads.payloads))
@@ -49,15 +50,6 @@ def _check_reader(site: Site, identity: Identity) -> None:
     names = {identity.user, *groups_of(site.runs_of(identity), identity.user)}
     if names.isdisjoint(site.config.encryption.readers):
         raise HTTPException(403, f"{identity.user} may not decrypt payloads: readers in [encryption] name who may")
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise HTTPException(413, f"a request may have at most {LARGEST:,} bytes")
-    return body
 
 
 class CodecOrigin:

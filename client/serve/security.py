@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.client.serve.gate import Gate, cookie_text
 from holdfast.client.serve.identity import Identity
+from holdfast.client.serve.request_body import at_most, read_body
 
 POLICY = "; ".join(
     (
@@ -173,7 +174,7 @@ async def _checked(connection: HTTPConnection, receive: Receive, expected: str |
     _check_origin(connection)
     sent = connection.headers.get(FIELD_HEADER)
     if sent is None:
-        receive = _Replayed(await _body(receive))
+        receive = _Replayed(await read_body(receive, at_most(LARGEST_FORM, "a form")))
         sent = await _field(connection.scope, receive)
     # As bytes: of texts it takes ASCII only, and raises for what anybody may send.
     if expected is None or not hmac.compare_digest(sent.encode(), expected.encode()):
@@ -199,17 +200,6 @@ async def _field(scope: Scope, receive: Receive) -> str:
     async with Request(scope, receive).form() as form:
         value = form.get(FIELD)
         return value if isinstance(value, str) else ""
-
-
-async def _body(receive: Receive) -> bytes:
-    """Return the body of a request. Raises `HTTPException` if it is too large."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-        if len(body) > LARGEST_FORM:
-            raise HTTPException(413, f"a form may have at most {LARGEST_FORM:,} bytes")
-    return body
 
 
 class _Replayed:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import shown_path
 from holdfast.client.serve.problems import Unfit
+from holdfast.client.serve.request_body import read_body
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_bytes, check_value, read_json
 
@@ -27,11 +28,7 @@ async def measured(request: Request, limit: SizeLimit) -> bytes:
     """Return the body of a request. Raises `Refusal` (`too_large`) as soon as it exceeds the limit."""
     length = request.headers.get("content-length", "")
     check_bytes(int(length) if length.isdecimal() else 0, limit)
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        check_bytes(len(data), limit)
-    return bytes(data)
+    return await read_body(request.receive, lambda count: check_bytes(count, limit))
 
 
 async def body_of(request: Request, model: type[Read], limit: SizeLimit) -> Read:
