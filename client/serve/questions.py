@@ -93,8 +93,14 @@ class _Kept:
     questions: list[Question] | None
     """None: no worker answered."""
     at: float
+    seen: list[Question]
+    """The questions when a worker answered last."""
+    is_stale: bool = False
+    """True if something was sent to the workflow since."""
 
     def is_fresh(self, row: Waiting, now: float) -> bool:
+        if self.is_stale:
+            return False
         age = now - self.at
         if self.questions is None:
             return age < SILENT_SECONDS
@@ -135,12 +141,16 @@ class OpenQuestionCache:
         return kept.questions
 
     def forget(self, owner: str) -> None:
-        """Query a workflow anew next time: something was sent to it."""
-        self._kept.pop(owner, None)
+        """Query a workflow anew next time: something was sent to it.
+
+        Its questions stay `known`: if nobody answers the query, a form of one comes back with what was typed.
+        """
+        if (kept := self._kept.get(owner)) is not None:
+            kept.is_stale = True
 
     def known(self, run: str, id: str) -> Question | None:
         """Return a question as it was seen last, by its run and id; None if it was not seen, or is closed."""
-        open_ = [question for kept in self._kept.values() if kept.row.run == run for question in kept.questions or ()]
+        open_ = [question for kept in self._kept.values() if kept.row.run == run for question in kept.seen]
         return next((question for question in open_ if question.id == id), None)
 
     async def _queried_once(self, row: Waiting) -> _Kept:
@@ -152,7 +162,10 @@ class OpenQuestionCache:
 
     async def _query(self, row: Waiting) -> _Kept:
         async with self._turns:
-            kept = _Kept(row, await self.tree.open_questions(row.owner), time.monotonic())
+            found = await self.tree.open_questions(row.owner)
+        before = self._kept.get(row.owner)
+        seen = found if found is not None else before.seen if before is not None else []
+        kept = _Kept(row, found, time.monotonic(), seen)
         self._kept[row.owner] = kept
         self._kept.move_to_end(row.owner)
         while len(self._kept) > MOST_CACHED:

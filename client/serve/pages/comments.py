@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
+from temporalio.service import RPCError
 
 from holdfast.client.record.comments import RecordedComment
 from holdfast.client.record.record import LONGEST_COMMENT
@@ -51,7 +52,7 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
     if record is not None:
         try:
             comments = await record.comments(request.path_params["run"], request.path_params["id"])
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, RPCError) as error:  # the record asks Temporal for a run that it does not have yet
             log.warning("the comments beside a question could not be read: %s", type(error).__name__)
     can_write = comments is not None and "answer" in identity.scopes
     return CommentBox(address, comments, record is not None, can_write, text, problem)

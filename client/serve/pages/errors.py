@@ -41,7 +41,10 @@ async def fault_page(request: Request, error: Exception) -> Response:
 
 
 def _page(request: Request, status: int, message: str, sign_in: str = "", retry: str = "") -> Response:
-    return render(request, "error.html", status, status=status, message=message, sign_in=sign_in, retry=retry)
+    typed = getattr(request.state, "typed", [])
+    return render(
+        request, "error.html", status, status=status, message=message, sign_in=sign_in, retry=retry, typed=typed
+    )
 
 
 def page_of(path: str) -> str:

@@ -37,6 +37,12 @@ class FilledForm:
         return [control.item(index) for index in range(item_count(control, self.texts))]
 
 
+def typed_texts(texts: Texts) -> list[str]:
+    """Return what a person has typed into the form of a question, without secrets."""
+    typed = (values for name, values in texts.items() if name.startswith(("f:", "own", "reason", "comment")))
+    return [text for values in typed for text in values if text.strip()]
+
+
 def texts_of_form(data: FormData) -> dict[str, list[str]]:
     """Return what a browser has sent as texts by name; files are left out."""
     texts: dict[str, list[str]] = {}

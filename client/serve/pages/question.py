@@ -37,7 +37,7 @@ from holdfast.client.serve.pages.answer_form import (
 )
 from holdfast.client.serve.pages.comments import CommentBox, comment_box
 from holdfast.client.serve.pages.errors import server_message
-from holdfast.client.serve.pages.filled_form import texts_of_form
+from holdfast.client.serve.pages.filled_form import texts_of_form, typed_texts
 from holdfast.client.serve.pages.inbox import is_near, list_beside, list_from_start
 from holdfast.client.serve.pages.story import StoryLine, story_of
 from holdfast.client.serve.pages.templating import render, texts_of
@@ -137,6 +137,7 @@ async def send_answer(request: Request) -> Response:
     """Take what the form of a question sends: an answer, a claim, or a change of the form itself."""
     identity = identity_of(request, "answer")
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
+    request.state.typed = typed_texts(texts)
     asked = await _find_for(request, texts)
     if asked is None:
         return await _closed_page(request, texts, 409)
@@ -362,9 +363,6 @@ async def _closed_page(
         return RedirectResponse(_back(request), 303)
     since = story_of(site.runs.tree, run, since=reply.at, view=own)
     view, story = await asyncio.gather(list_from_start(request), since)
-    typed = {
-        name: value for name, value in (texts or {}).items() if name.startswith(("f:", "own", "reason", "comment"))
-    }
     return render(
         request,
         "closed.html",
@@ -373,7 +371,7 @@ async def _closed_page(
         reply=reply,
         run=run,
         state=state,
-        typed=[text for values in typed.values() for text in values if text.strip()],
+        typed=typed_texts(texts or {}),
         story=story,
         next_here=[] if identity_of(request).only is not None else state.questions,
         next_mine=_next_of(view.page.questions, run),
