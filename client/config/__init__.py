@@ -118,23 +118,30 @@ class Config(File):
         external = self.payloads.external
         if external is None:
             return f"dir:{self.home / 'payloads'}" if embedded else ""
-        return f"dir:{self._resolved(external, 'payloads.external')}" if external.startswith("dir:") else external
+        return f"dir:{self._resolved(external)}" if external.startswith("dir:") else external
 
     def secret_folder(self, *, embedded: bool) -> Path | None:
         """Return the folder for answers to `ask: secret`; None if none is configured."""
         if self.secrets.store is None:
             return self.home / "secrets" if embedded else None
-        return self._resolved(self.secrets.store, "secrets.store")
+        return self._resolved(self.secrets.store)
 
     def attachment_folders(self) -> list[Path]:
         """Return the folders whose files questions may show, absolute."""
-        return [self._resolved(folder, "worker.attachments") for folder in self.worker.attachments]
+        return [self._resolved(folder) for folder in self.worker.attachments]
 
-    def _resolved(self, place: str, key: str) -> Path:
-        """Return the absolute path of a setting that names a folder. Raises `ConfigError` for a file."""
-        path = (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
-        _check_folder(path, f"{self.path or FILE_NAME}: {key}: {place}")
-        return path
+    def check_folders(self) -> None:
+        """Raise `ConfigError` if a setting that names a folder names a file, or something below one."""
+        external, store = self.payloads.external, self.secrets.store
+        named = [("worker.attachments", folder) for folder in self.worker.attachments]
+        named += [("payloads.external", external)] if external is not None and external.startswith("dir:") else []
+        named += [("secrets.store", store)] if store is not None else []
+        for key, place in named:
+            _check_folder(self._resolved(place), f"{self.path or FILE_NAME}: {key}: {place}")
+
+    def _resolved(self, place: str) -> Path:
+        """Return the absolute path of a setting that names a folder."""
+        return (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
 
 
 def load_config(start: Path | None = None) -> Config:
@@ -146,7 +153,9 @@ def load_config(start: Path | None = None) -> Config:
     folder = path.parent if path else start
     home = Path(variables.home).expanduser().resolve() if variables.home else folder / ".holdfast"
     _check_folder(home, f"HOLDFAST_HOME={variables.home}" if variables.home else f"{home}")
-    return Config(home=home, folder=folder, path=path, **_sections(file, variables))
+    config = Config(home=home, folder=folder, path=path, **_sections(file, variables))
+    config.check_folders()
+    return config
 
 
 def _check_folder(path: Path, place: str) -> None:

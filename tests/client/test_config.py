@@ -253,11 +253,14 @@ def test_a_state_folder_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: p
         load_config(tmp_path)
 
 
-def test_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('[payloads]\nexternal = "dir:taken"', "payloads.external: dir:taken"),
+        ('[secrets]\nstore = "dir:taken/x"', "secrets.store: dir:taken/x"),
+        ('[worker]\nattachments = ["files", "taken"]', "worker.attachments: taken"),
+    ],
+)
+def test_a_folder_that_is_a_file_is_refused_when_the_file_is_read(tmp_path: Path, text: str, place: str) -> None:
     (tmp_path / "taken").touch()
-    (tmp_path / "holdfast.toml").write_text('[payloads]\nexternal = "dir:taken"\n[secrets]\nstore = "dir:taken/x"\n')
-    config = load_config(tmp_path)
-    with pytest.raises(ConfigError, match=r"payloads.external: dir:taken: .*/taken is a file"):
-        config.place(embedded=False)
-    with pytest.raises(ConfigError, match=r"secrets.store: dir:taken/x: .*/taken is a file"):
-        config.secret_folder(embedded=False)
+    assert re.search(rf"holdfast.toml: {place}: .*/taken is a file, and no folder", refusal(tmp_path, text))
