@@ -24,7 +24,7 @@ from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.render import ago, asker, cell, console, place, print_table, receipt_text, room, waiting_text
 from holdfast.client.reports import question_json, waiting_rows
-from holdfast.client.runs import Runs
+from holdfast.client.runs import PAGE, Runs
 from holdfast.client.states import Waiting
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal
@@ -72,7 +72,10 @@ def questions(
         str | None, typer.Option("--for", metavar="USER", help="Only questions that wait for this person.")
     ] = None,
     page: Annotated[
-        int, typer.Option("--page", metavar="N", min=1, help="The page of the list: a hundred workflows each.")
+        int,
+        typer.Option(
+            "--page", metavar="N", min=1, help="The page of the list: a hundred workflows each; counted anew each time."
+        ),
     ] = 1,
     follow: Annotated[
         bool, typer.Option("--watch", help="Print the list again whenever it changes, until Ctrl-C.")
@@ -124,6 +127,9 @@ def answer(
 
 
 # Questions
+
+
+_PAGES_MOVE = "Pages are counted anew: as questions are answered, later ones move to an earlier page."
 
 
 @dataclass(frozen=True)
@@ -186,8 +192,10 @@ def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
     elif any(open_ is None or open_ for _, open_ in listed.rows):
         lines = [line for row, open_ in listed.rows for line in _rows_text(row, open_)]
         print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
+        if wanted.page > 1 or len(listed.rows) >= PAGE:
+            say(f"This is page {wanted.page}. {_PAGES_MOVE}")
     else:
-        say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty.")
+        say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty. {_PAGES_MOVE}")
 
 
 def _show_anew(listed: _OpenList, wanted: _QuestionFilter) -> None:

@@ -14,10 +14,16 @@ WEB_PAGE = 50
 """Rows of a page."""
 
 
+_NUMBERED = (
+    "The number of the page, counted anew by each call: those before it are read, and rows that have left the list "
+    "move others to an earlier page. `after` skips none."
+)
+
+
 class PageQuery(WebInput):
     """Which page of a list: by its number, or behind the one before it."""
 
-    page: int | None = Field(None, ge=1, le=10_000, description="The number of the page; those before it are read.")
+    page: int | None = Field(None, ge=1, le=10_000, description=_NUMBERED)
     after: str | None = Field(
         None,
         min_length=1,
