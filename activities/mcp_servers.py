@@ -223,7 +223,7 @@ class _Session:
         _check_encodable(name, args)
         async with self._request() as client:
             try:
-                with self._callers.one(ask):
+                with self._callers.holding(ask):
                     result = await self._sent(client, tool, args, continuation)
             except self._sdk.mcp.MCPError as error:
                 if (required := _url_required(error)) is not None:

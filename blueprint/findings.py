@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.positions import Parts, parts_of, place_of, shown
+from holdfast.blueprint.positions import Parts, parts_of, path_text, place_of
 from holdfast.blueprint.source import PlacedDict, Position
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -39,7 +39,7 @@ class Findings:
         self.add_at(place_of(self.tree, parts_of(self.tree, path), key=True), path, code, message, hint)
 
     def add_at(self, place: Position, path: str, code: str, message: str, hint: str | None) -> None:
-        before = shown(self.prefix)
+        before = path_text(self.prefix)
         self.problems.append(place.problem(f"{before}.{path}" if before else path, code, message, hint))
 
     def was_repaired(self, *parts: str | int) -> bool:

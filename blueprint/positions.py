@@ -8,10 +8,10 @@ from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 Parts = tuple[str | int, ...]
 
 
-def shown(parts: Parts) -> str:
+def path_text(parts: Parts) -> str:
     """Return a path as text.
 
-    >>> shown(("steps", 2, "branches", "a.b", 0))
+    >>> path_text(("steps", 2, "branches", "a.b", 0))
     'steps[2].branches.a.b[0]'
     """
     text = ""

@@ -17,7 +17,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
 from holdfast.blueprint.kinds.keys import meant_key, meant_kind, unknown_key
 from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.positions import Parts, inside, place_of, shown
+from holdfast.blueprint.positions import Parts, inside, path_text, place_of
 from holdfast.blueprint.recover import Repair, readable_name, repair_tree, stub_of
 from holdfast.blueprint.source import PlacedDict, plain
 
@@ -102,7 +102,7 @@ class _Finding:
         code, message, hint = self._describe()
         parts = (*self.parts, "kind") if self.error == "union_tag_invalid" else self.parts
         place = place_of(tree, parts, key=self.error in ("extra_forbidden", "bad_key"))
-        return place.problem(shown((*prefix, *parts)), code, message, hint)
+        return place.problem(path_text((*prefix, *parts)), code, message, hint)
 
     def _describe(self) -> tuple[str, str, str | None]:
         match self.error:

@@ -26,7 +26,7 @@ from holdfast.blueprint import Blueprint
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.load import Parsed
-from holdfast.blueprint.positions import Parts, shown
+from holdfast.blueprint.positions import Parts, path_text
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.workers import last_poll
@@ -101,7 +101,7 @@ def _wanted(requirement: Requirement) -> Wanted:
 
 
 def _unplaced(blueprint: Blueprint) -> Placed:
-    return lambda path, code, message: Problem(blueprint.name, 0, 0, shown(path), code, message)
+    return lambda path, code, message: Problem(blueprint.name, 0, 0, path_text(path), code, message)
 
 
 class Unchecked(Exception):

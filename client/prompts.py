@@ -70,8 +70,8 @@ class AnswerFile:
         """Return the entries that were not used as often as they say, each with its place in the file."""
         unused = []
         for index, entry in enumerate(self.entries):
-            if entry.left:
-                count = f", {entry.left} of {entry.times} times" if entry.times > 1 else ""
+            if entry.remaining:
+                count = f", {entry.remaining} of {entry.times} times" if entry.times > 1 else ""
                 unused.append(f"[{index}] {entry.pattern}{count}")
         return unused
 

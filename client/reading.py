@@ -254,10 +254,10 @@ class Entry:
     def fits(self, question: Question) -> bool:
         """Return whether it can be used for the question: the pattern is a glob over id, address and step name."""
         names = (question.id, question.address, name_of(question))
-        return self.left > 0 and any(fnmatchcase(name, self.pattern) for name in names)
+        return self.remaining > 0 and any(fnmatchcase(name, self.pattern) for name in names)
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Return how many questions it could still answer."""
         return self.times - len(self.tried)
 

@@ -129,7 +129,7 @@ def cell(value: object, limit: int = 100) -> str:
     return preview(value, limit if sys.stdout.isatty() else None)
 
 
-def shown(value: object) -> str:
+def result_text(value: object) -> str:
     """Return a value as results are printed: text as it is, else indented JSON."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
@@ -229,7 +229,7 @@ def _further_info(question: Question) -> JSON:
 def _info_text(info: object, limit: int | None) -> str:
     """Return the details of a question: an object with a line for each key."""
     if not isinstance(info, dict):
-        return clean(shown(info))
+        return clean(result_text(info))
     return "\n".join(f"{one_line(key)}: {preview(value, limit).strip(QUOTES)}" for key, value in info.items())
 
 

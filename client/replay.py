@@ -108,8 +108,8 @@ def _reason(failure: Exception | None) -> str | None:
     if failure is None:
         return None
     text = str(failure)
-    known = _UNREADABLE.search(text) or _NOT_FOLLOWED.search(text)
-    return known[1] if known else text
+    cause = _UNREADABLE.search(text) or _NOT_FOLLOWED.search(text)
+    return cause[1] if cause else text
 
 
 def _histories(path: Path) -> list[WorkflowHistory]:

@@ -108,8 +108,8 @@ async def refused_under(tree: Tree, workflow: str, key: str) -> str | None:
         if signal.key == key_digest(key) and signal.question is not None:
             return signal.question
     for event in reversed(events):
-        if isinstance(event.data, ChildStarted) and (found := await refused_under(tree, event.data.workflow, key)):
-            return found
+        if isinstance(event.data, ChildStarted) and (question := await refused_under(tree, event.data.workflow, key)):
+            return question
     return None
 
 

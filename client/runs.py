@@ -63,7 +63,7 @@ from holdfast.protocol.assignment import (
     Release,
 )
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
-from holdfast.protocol.context import BadWrite, written
+from holdfast.protocol.context import BadWrite, with_value
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.incoming import EventReceipt, read_event
 from holdfast.protocol.people import ANYONE, MANY, names_of
@@ -772,7 +772,7 @@ class Runs:
         held = [question for question in state.questions if question.asked.needs_no_data]
         if held:
             answers = [Answer(question=question.id) for question in held]
-            await self.answer(state.run, answers, by=by, open_questions=state.found)
+            await self.answer(state.run, answers, by=by, open_questions=state.open_questions)
         return held
 
     async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
@@ -802,7 +802,7 @@ class Runs:
         for path, value in changes.items():
             context = _set(context, path, value)
         answer = Answer(question=stops[0].id, content=context, digest=digest or stops[0].digest)
-        return await self.answer(run, [answer], by=by, open_questions=state.found)
+        return await self.answer(run, [answer], by=by, open_questions=state.open_questions)
 
     async def plan(self, run: str, address: str | None = None, *, last: int | None = 100) -> Planned:
         """Return a plan of a run with the status of each of its steps, also when the plan is over.
@@ -990,6 +990,6 @@ def _trace(state: RunState, events: Sequence[Event], last: int | None) -> Span:
 
 def _set(context: JSON, path: str, value: JSON) -> JSON:
     try:
-        return written(context, path, value)
+        return with_value(context, path, value)
     except BadWrite as error:
         raise BadInput(str(error)) from None

@@ -76,7 +76,7 @@ class RunState:
         return sorted((moment, view.workflow) for view in self.views for moment in view.timers)
 
     @property
-    def found(self) -> OpenQuestions:
+    def open_questions(self) -> OpenQuestions:
         """Return the open questions, for `Runs.answer`."""
         return OpenQuestions(self.run, self.questions, self.status in CLOSED, events=self.events)
 

@@ -99,10 +99,10 @@ def _check_address(address: str) -> None:
     if problem is None:
         return
     # What stands before an @ may be a password.
-    shown = "the address" if "@" in address else repr(address)
+    named = "the address" if "@" in address else repr(address)
     way = f"write HOST:PORT: {suggestion}" if suggestion else f"write HOST:PORT, such as {DEFAULT_ADDRESS}"
     tls = f", and {TLS}=true for TLS" if address.strip().partition("://")[0].lower() in _SCHEMES_WITH_TLS else ""
-    raise ConfigError(f"{origin_of(ADDRESS, 'address')}: {shown} {problem}; {way}{tls}")
+    raise ConfigError(f"{origin_of(ADDRESS, 'address')}: {named} {problem}; {way}{tls}")
 
 
 def _problem_with(address: str) -> tuple[str | None, str]:
@@ -115,16 +115,16 @@ def _problem_with(address: str) -> tuple[str | None, str]:
     """
     _, separator, rest = address.strip().rpartition("://")
     authority = re.split(r"[/?#]", rest.lstrip("/"), maxsplit=1)[0]
-    meant, fault = _host_and_port(authority.rpartition("@")[2].strip())
+    suggestion, fault = _host_and_port(authority.rpartition("@")[2].strip())
     if separator:
-        return "is a URL", meant
+        return "is a URL", suggestion
     if "@" in rest:
-        return "has a user name", meant
+        return "has a user name", suggestion
     if authority != rest:
-        return "has a path", meant
+        return "has a path", suggestion
     if address != address.strip():
-        return "has spaces around it", meant
-    return fault, meant
+        return "has spaces around it", suggestion
+    return fault, suggestion
 
 
 def _host_and_port(text: str) -> tuple[str, str | None]:

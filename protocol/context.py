@@ -29,12 +29,12 @@ def keys_of(path: str) -> list[str]:
     return path.removeprefix("context.").split(".")
 
 
-def written(context: JSONObject, path: str, value: object) -> JSONObject:
+def with_value(context: JSONObject, path: str, value: object) -> JSONObject:
     """Return the context with the value at the path, and with missing objects on the way created.
 
     Raises `BadWrite` where something that is not an object stands in the way.
 
-    >>> written({"a": {"b": 1}}, "a.c", [])
+    >>> with_value({"a": {"b": 1}}, "a.c", [])
     {'a': {'b': 1, 'c': []}}
     """
     return _put(context, keys_of(path), value, path)
@@ -61,12 +61,12 @@ def applied(context: JSONObject, verb: Literal["set", "append", "merge"], path: 
     """
     match verb:
         case "set":
-            return written(context, path, value)
+            return with_value(context, path, value)
         case "append":
             items = read(context, path)
             if items is not None and not isinstance(items, list):
                 raise BadWrite(f"cannot append to {path}: it does not hold a list")
-            return written(context, path, [*(items or []), value])
+            return with_value(context, path, [*(items or []), value])
         case "merge":
             return merged(context, path, value)
 
@@ -79,7 +79,7 @@ def merged(context: JSONObject, path: str, value: object) -> JSONObject:
     current = read(context, path)
     if current is not None and not isinstance(current, dict):
         raise BadWrite(f"cannot merge into {path}: it does not hold an object")
-    return written(context, path, {**(current or {}), **value})
+    return with_value(context, path, {**(current or {}), **value})
 
 
 def updated(context: JSONObject, output: object) -> JSONObject:

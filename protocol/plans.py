@@ -332,7 +332,7 @@ def fitting(output: JSONObject) -> JSONObject:
     return {"status": output["status"], "steps": ends, "loops": {}}
 
 
-def said(value: JSON) -> str:
+def text_of_result(value: JSON) -> str:
     """Return the result of a tool as text; None is empty."""
     return "" if value is None else text_of(value)
 

@@ -434,11 +434,11 @@ class Failure(HandedBack):
             case [Failure() as failure, *_]:
                 return failure
             case [dict() as values, *_] if values.get("type", "") == type_:
-                known = {key: value for key, value in values.items() if key in Failure.model_fields}
+                fields = {key: value for key, value in values.items() if key in Failure.model_fields}
             case _:
                 return None
         try:
-            return Failure.model_validate(known)
+            return Failure.model_validate(fields)
         except ValidationError:
             return None
 

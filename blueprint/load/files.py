@@ -12,7 +12,7 @@ from holdfast.blueprint.check.advice import advise
 from holdfast.blueprint.errors import BlueprintError, Problem, in_order
 from holdfast.blueprint.kinds import KINDS, Blueprint, PlainStep
 from holdfast.blueprint.plan.document import blueprint_of, is_plan, path_in_plan, plan_inside, unfenced
-from holdfast.blueprint.positions import Parts, place_of, shown
+from holdfast.blueprint.positions import Parts, path_text, place_of
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
 from holdfast.blueprint.sugar import DocumentExpansion, core_form
 from holdfast.blueprint.suppress import apply_suppressions
@@ -50,10 +50,10 @@ class Parsed:
         match path:
             case ("imports", str(alias), *inner) if alias in self.imports and self.imports[alias].core is not None:
                 problem = self.imports[alias].problem(tuple(inner), code, message)
-                return replace(problem, path=shown(path))
+                return replace(problem, path=path_text(path))
         if self.core is None:
             raise ValueError("nothing was read")
-        place = shown(path)
+        place = path_text(path)
         return place_of(self.core, path).problem(path_in_plan(place) if self.is_plan else place, code, message)
 
 
@@ -154,7 +154,7 @@ class _Loading:
 
     def _blueprint(self, document: PlacedDict, folder: Path | None, name: str, prefix: Parts) -> Parsed:
         expansion = DocumentExpansion(KINDS, folder)
-        core = core_form(document, expansion, name, shown(prefix))
+        core = core_form(document, expansion, name, path_text(prefix))
         imported, size = self._imports(core, folder, prefix)
         import_problems = [problem for parsed in imported.values() for problem in parsed.problems]
         placeholder = Blueprint(name="unreadable", steps=[*_PLACEHOLDER_STEPS])
@@ -162,7 +162,7 @@ class _Loading:
         size += _size(core)
         if size > MAX_VALUES:
             message = f"more than {MAX_VALUES:,} values with all imports"
-            import_problems.append(core.place.problem(shown(prefix), "bad_value", message, "import less often"))
+            import_problems.append(core.place.problem(path_text(prefix), "bad_value", message, "import less often"))
             return Parsed(None, [*expansion.problems, *import_problems])
         validated = validate(core, imports, prefix)
         problems = [*expansion.problems, *import_problems, *validated.problems]
@@ -183,7 +183,7 @@ class _Loading:
         }
         for alias, parsed in imported.items():
             if parsed.blueprint is not None and parsed.blueprint.access is not None:
-                self._warn_of_access(definitions.value_place(alias), shown((*prefix, "imports", alias)))
+                self._warn_of_access(definitions.value_place(alias), path_text((*prefix, "imports", alias)))
         return imported, sum(parsed.size for parsed in imported.values())
 
     def _warn_of_access(self, place: Position, path: str) -> None:
@@ -195,16 +195,16 @@ class _Loading:
         match value:
             case str() if value and folder is not None:
                 file = os.path.normpath(os.path.join(os.path.dirname(place.source.file), value))
-                return self.file(folder / value, file, (place, shown(path)))
+                return self.file(folder / value, file, (place, path_text(path)))
             case str() if value:
                 message = f"cannot read {value!r}: this blueprint has no folder"
                 return _failed(
-                    (place, shown(path)), value, "unreadable_file", message, "read the blueprint from a file"
+                    (place, path_text(path)), value, "unreadable_file", message, "read the blueprint from a file"
                 )
             case PlacedDict():
                 return self._blueprint(value, folder, str(path[-1]), path)
         message, hint = "an import is the path of a blueprint", "such as ./review.yaml"
-        return _failed((place, shown(path)), "", "bad_value", message, hint)
+        return _failed((place, path_text(path)), "", "bad_value", message, hint)
 
 
 def _failed(place: tuple[Position, str] | None, file: str, code: str, message: str, hint: str | None) -> Parsed:

@@ -95,8 +95,8 @@ def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:
         return []
     # Imported here, as a machine of authors alone has no library of pages.
     hooks = importlib.import_module("holdfast.client.serve.hooks")
-    found: list[tuple[str, str, str]] = [problem.partition(": ") for problem in hooks.problems_with(config, file)]
-    return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in found]
+    parted: list[tuple[str, str, str]] = [problem.partition(": ") for problem in hooks.problems_with(config, file)]
+    return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in parted]
 
 
 async def _looked_up(config: Config, parsed: Parsed, connect: bool, *, on_server: bool) -> Checked:

@@ -33,8 +33,8 @@ from holdfast.client.render import (
     events_text,
     failure_text,
     print_table,
+    result_text,
     room,
-    shown,
     tree_text,
     usage_text,
     waiting_text,
@@ -163,7 +163,7 @@ def _print_report(report: RunReport, every: bool) -> None:
     if state.usage.requests:
         out.print(usage_text(state.usage))
     if state.status == "completed":
-        out.print(f"result  {shown(report.outcome.output)}")
+        out.print(f"result  {result_text(report.outcome.output)}")
     elif state.status in CLOSED:
         out.print(failure_text(state.run, state.status, report.outcome.error), style="red")
 

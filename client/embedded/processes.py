@@ -72,7 +72,7 @@ def ending(code: int) -> str:
     >>> ending(1), ending(-9)
     ('stopped at once with exit code 1', 'was killed at once by SIGKILL')
     """
-    killed_by = {-int(one): one.name for one in signal.Signals}
+    killed_by = {-int(number): number.name for number in signal.Signals}
     return f"was killed at once by {killed_by[code]}" if code in killed_by else f"stopped at once with exit code {code}"
 
 

@@ -36,7 +36,7 @@ class Channel:
         """Return whether it tells people that they are asked, so that it is a way to reach them."""
         return "asked" in self.events
 
-    def told(self, asked: Sequence[Assignee], book: AddressBook, *, by_name: bool) -> list[Contact | None]:
+    def recipients(self, asked: Sequence[Assignee], book: AddressBook, *, by_name: bool) -> list[Contact | None]:
         """Return who is told of a question: one person after the other, or [None] for all at once; [] for nobody.
 
         Args:
@@ -53,7 +53,7 @@ class Channel:
         return [None] if any(self._concerns(assignee, book, by_name=by_name) for assignee in asked) else []
 
     def reaches(self, assignee: Assignee, book: AddressBook, *, by_name: bool) -> bool:
-        """Return whether an assignee who is there learns of a question by this channel; arguments as in `told`."""
+        """Return whether an assignee who is there learns of a question by this channel; see `recipients`."""
         if not self.asks:
             return False
         if not self.way.is_personal:

@@ -61,7 +61,7 @@ def plan(
         return
     asked = _asked(notice, book, now, only=entry.data.get("to"))
     if notice.kind in channel.events and _is_named(channel.name, notice):
-        contacts = channel.told(asked, book, by_name=_names(notice) is not None)
+        contacts = channel.recipients(asked, book, by_name=_names(notice) is not None)
         yield from (_planned(entry, channel.name, contact, notice) for contact in contacts)
     if notice.kind in CALLING and (channel.name == channels.fallback or "unreachable" in channel.events):
         yield from _unreached(entry, notice, channel, channels, book, asked)

@@ -125,10 +125,10 @@ def _problems_of_input(name: str, settings: HookSection, blueprint: Blueprint) -
         if key not in settings.input:
             yield f"{name}.input: {key!r} is missing, which the inputs of {blueprint.name} require"
     if schema.get("additionalProperties") is False:
-        known = list(schema.get("properties", {}))
+        inputs = list(schema.get("properties", {}))
         for key in settings.input:
-            if key not in known:
-                hint = did_you_mean(key, known) or f"there are: {', '.join(known) or 'none'}"
+            if key not in inputs:
+                hint = did_you_mean(key, inputs) or f"there are: {', '.join(inputs) or 'none'}"
                 yield f"{name}.input: {key!r} is not one of the inputs of {blueprint.name} ({hint})"
 
 

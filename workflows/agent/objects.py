@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.blueprint.kinds import Agent, AgentTool
-from holdfast.blueprint.positions import Parts, shown
+from holdfast.blueprint.positions import Parts, path_text
 from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.agents import Message, ModelReply, ObjectTool, ToolCall, ToolSpec
 from holdfast.protocol.tool_rules import OwnerRule
@@ -20,7 +20,7 @@ NOT_TAKEN = "not taken: other calls of this turn have to be made again first"
 def named_tools(agent: Agent, name: str | None) -> dict[str, str]:
     """Return the names of tools that the blueprint has settings or rules for, by their places in it."""
     start: Parts = ("agent",) if name is None else ("agents", name)
-    return {shown((*start, *path)): tool for path, tool in agent.named_tools}
+    return {path_text((*start, *path)): tool for path, tool in agent.named_tools}
 
 
 def with_reply(use: ObjectUse, reply: ModelReply) -> ObjectUse:

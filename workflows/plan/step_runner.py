@@ -11,7 +11,7 @@ from holdfast.blueprint.plan import asks
 from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
 from holdfast.protocol.events import StepRetrying
-from holdfast.protocol.plans import UnitResult, said
+from holdfast.protocol.plans import UnitResult, text_of_result
 from holdfast.workflows.agents import AgentCall, ask_model, misfit_told, run_agent, within_own_limits
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
@@ -62,7 +62,7 @@ async def _agents_work(run: StepRun) -> UnitResult:
         output = cause.output  # still no list: the loop asks a person for its items, or fails, or has one item
     if isinstance(output, str):
         return UnitResult(status="completed", response=output)
-    return UnitResult(status="completed", response=said(output), data=output)
+    return UnitResult(status="completed", response=text_of_result(output), data=output)
 
 
 def _asking_for_list(call: AgentCall) -> AgentCall:
@@ -130,7 +130,7 @@ class _ToolStep:
         except Ended as end:
             return end.result
         data = self.tools.returned[-1]["data"]
-        return UnitResult(status="completed", response=self.text or said(data), data=data)
+        return UnitResult(status="completed", response=self.text or text_of_result(data), data=data)
 
     async def _turn(self) -> None:
         """Ask the model for calls, and make them."""

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from holdfast.client.render import preview, shown
+from holdfast.client.render import preview, result_text
 from holdfast.client.serve.addresses import question_address, run_address
 from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.markdown import plain_of
@@ -85,7 +85,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "clean": clean,
         "name": name_of_person,
         "preview": _preview,
-        "whole": shown,
+        "whole": result_text,
         "element_id": element_id,
         "words": plain_of,
     }
