@@ -43,7 +43,7 @@ from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
 from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
 from holdfast.client.workers import Busy, NoWorker, Unconfirmed, last_poll
-from holdfast.protocol.address import name_at
+from holdfast.protocol.address import name_at, names_at
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
 from holdfast.protocol.door import SizeLimits, check_value
@@ -532,12 +532,15 @@ def _batch_of(event: SystemEvent, question: str) -> Answers:
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
     """Return the question with this id, address or step name, or whose id starts so; None if there is none.
 
+    What a tool or a graph asks has a name of its own; the name of its step stands for it, too.
+
     Raises `Ambiguous` if there are several.
     """
     exact = [question for question in questions if wanted in (question.id, question.address)]
     by_name = [question for question in questions if name_at(question.address) == wanted]
+    by_step = [question for question in questions if wanted in names_at(question.address)]
     by_prefix = [question for question in questions if question.id.startswith(wanted)]
-    matches = exact or by_name or by_prefix
+    matches = exact or by_name or by_step or by_prefix
     if len(matches) > 1:
         names = ", ".join(f"{question.id} ({question.address})" for question in matches)
         raise Ambiguous(f"{wanted!r} could be any of {names}; give an id")

@@ -9,7 +9,7 @@ from datetime import datetime
 from holdfast.client.events import chain
 from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.protocol.address import name_at
+from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answers, Receipt, Refusal, key_digest
 from holdfast.protocol.events import ChildStarted, QuestionCancelled, QuestionClosed, QuestionExpired, QuestionReplied
 from holdfast.protocol.runs import WorkflowView
@@ -91,7 +91,7 @@ def has_key(key: str) -> Callable[[EarlierReply], bool]:
 
 def answered_under(question: str, key: str) -> Callable[[EarlierReply], bool]:
     """Return the condition that a reply answered this question, named by id, address or step name, under this key."""
-    return lambda reply: reply.data.key == key and question in (reply.data.id, reply.address, name_at(reply.address))
+    return lambda reply: reply.data.key == key and question in (reply.data.id, reply.address, *names_at(reply.address))
 
 
 async def refused_under(tree: Tree, workflow: str, key: str) -> str | None:

@@ -12,6 +12,8 @@ Address = NewType("Address", str)
 _COUNTERS = re.compile(r"([0-9]{1,18})")
 LONGEST_WORKFLOW_ID = 200
 """Bytes. Temporal takes 1,000, but some of its SQL schemas allow only 255."""
+INSIDE = ("level", "elicitation")
+"""The types of the segments that a tool, a graph or an MCP server adds to the address of its step or call."""
 
 
 def root(blueprint: str) -> Address:
@@ -93,6 +95,18 @@ def name_at(address: str) -> str:
     'clarify'
     """
     return _part(address.rpartition(";")[2])[1]
+
+
+def names_at(address: str) -> list[str]:
+    """Return the names of what stands at an address: its own, and that of the step or tool inside which it asks.
+
+    >>> names_at("pipeline:pay;loop:each:1;step:send;level:owner-approval"), names_at("pipeline:pay;hitl:ask")
+    (['owner-approval', 'send'], ['ask'])
+    """
+    segments = parts(address)
+    outer = next((name for type_, name, _ in reversed(segments) if type_ not in INSIDE), None)
+    names = [segments[-1][1], outer]
+    return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def _part(text: str) -> tuple[str, str, str | None]:

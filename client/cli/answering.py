@@ -26,7 +26,7 @@ from holdfast.client.render import ago, asker, cell, console, place, print_table
 from holdfast.client.reports import question_json, waiting_rows
 from holdfast.client.runs import PAGE, Runs
 from holdfast.client.states import Waiting
-from holdfast.protocol.address import name_at
+from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question
@@ -293,7 +293,7 @@ class Typed:
 
 
 def _names(word: str, question: Question) -> bool:
-    return word in (question.id, question.address, name_at(question.address))
+    return word in (question.id, question.address, *names_at(question.address))
 
 
 async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: bool) -> int:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from holdfast import tool
+from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from tests.agents.test_turns import agent, call, turn
 from tests.conftest import Harness
@@ -34,6 +35,15 @@ async def test_a_step_is_held_until_a_person_agrees(house: Harness) -> None:
     assert (question.kind, question.message) == ("permission", "May the money go?")
     assert question.info == {"tool": "transfer", "risk": "high", "args": args}
     assert (await house.output(run), calls(house.folder, "transfer")) == ("500 EUR", 1)
+
+
+async def test_the_name_of_the_step_stands_for_the_question_about_its_call(house: Harness) -> None:
+    run = await house.start(step(house, "transfer", amount=500))
+    address = (await house.one(run)).address
+    given = [Answer(question="s", content={"granted": True})]
+    receipts = [await house.runs.answer(run, given, key="once"), await house.runs.answer(run, given, key="once")]
+    assert address.endswith(";level:owner-approval") and receipts[0] == receipts[1]
+    assert await house.output(run) == "500 EUR"
 
 
 async def test_a_call_for_which_the_expression_does_not_hold_is_made_at_once(house: Harness) -> None:
