@@ -76,6 +76,19 @@ async def test_what_two_loops_at_once_were_granted_counts_twice_for_the_run(hous
     assert (await house.runs.standing(run)).usage.requests == 9
 
 
+async def test_a_limit_that_is_raised_in_a_run_and_in_its_loop_counts_both_grants(house: Harness) -> None:
+    loop = "{kind: loop, name: l, loop: {max_loops: 4, checkpoint_every: 1, body: {name: a, agent: a}}}"
+    agents = ", ".join(f"{{name: a{n}, agent: a}}" for n in range(4))
+    which = f"{{kind: conditional, name: c, condition_expression: item, branches: {{in: [{loop}], out: [{agents}]}}}}"
+    both = f"{{kind: map, name: m, map: {{iterable_input: [in, out], max_concurrency: 2, body: [{which}]}}}}"
+    steps = f"[{both}, {{name: b, agent: a, input: y}}]"
+    run = await house.start(f"{SAYS}limits: {{model_calls: 3, on_limit: ask}}\nsteps: {steps}", "x")
+    for question in sorted(await house.asked(run, 2), key=lambda asked: asked.owner != run):
+        await house.answer(run, "more", question)
+    assert await house.output(run) == "y"
+    assert (await house.runs.standing(run)).usage.requests == 9
+
+
 async def test_a_person_may_end_it_at_a_limit(house: Harness) -> None:
     run = await house.start(looping("{model_calls: 1, on_limit: ask}"), "x")
     await house.answer(run, "fail", (await house.one(run)))
