@@ -45,6 +45,21 @@ async def test_a_form_that_is_sent_again_counts_once_and_says_the_same(house: Ha
     assert (twice, other.status_code) == ([303, 303], 409)
 
 
+@pytest.mark.parametrize("reason", ["", "stop, please"])
+async def test_a_form_that_was_changed_and_sent_again_is_told_that_it_came_too_late(
+    house: Harness, reason: str
+) -> None:
+    question = await started(house, "permit")
+    address = question_address(question)
+    async with desk(house) as ana:
+        form = {**await ana.hidden(question), "do": "grant:once", "reason": ""}
+        granted = await ana.client.post(address, data=form)
+        denied = await ana.client.post(address, data={**form, "do": "no", "reason": reason})
+    assert (granted.status_code, denied.status_code) == (303, 409)
+    assert "came too late" in denied.text and reason in denied.text
+    assert (await house.output(question.run))["granted"] is True
+
+
 async def test_an_answer_that_no_worker_has_received_is_not_called_accepted(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

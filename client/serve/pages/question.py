@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +57,8 @@ from holdfast.protocol.runs import WorkflowView
 MOST_FIELDS = 5_000
 ANSWER_DO = {"decline": "decline", "cancel": "cancel"}
 MOVES = ("claim", "release", "delegate")
+UNTYPED = ("csrf", "digest", "key", "to")
+"""The fields of a form that are no part of the answer."""
 CLOSED_CODES = ("already_answered", "expired", "run_closed", "unknown_question")
 HEADING = 140
 """A first paragraph of one line up to so many characters is the heading of its page."""
@@ -168,7 +172,7 @@ async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do
     reason = "" if action == "accept" else first_text(texts, "reason").strip()
     comment = first_text(texts, "comment").strip() or reason
     try:
-        is_accepted = await send(site_of(request), identity, question, answer, first_text(texts, "key"), comment)
+        is_accepted = await send(site_of(request), identity, question, answer, _key_of(texts), comment)
     except Refusal as refusal:
         return await _after_refusal(request, asked, texts, refusal, do)
     except (NoWorker, NothingSent, ConfigError, RPCError) as error:
@@ -176,6 +180,17 @@ async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do
     if not is_accepted:
         return await _question_page(request, asked, replace(typed_form(question, texts), is_sent=True), 202)
     return RedirectResponse(_back(request), 303)
+
+
+def _key_of(texts: Texts) -> str:
+    """Return the idempotency key of a filled form: sent again unchanged it counts once, changed it is another answer.
+
+    A digest of the page's own key, which nobody else knows, since keys are readable in Temporal. Secrets are left out.
+    """
+    key = first_text(texts, "key")
+    typed = {name: value for name, value in texts.items() if name not in UNTYPED and not name.startswith("s:")}
+    text = json.dumps([key, typed], sort_keys=True)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] if key else ""
 
 
 async def send(site: Site, identity: Identity, question: Question, answer: Answer, key: str, comment: str) -> bool:
@@ -358,7 +373,7 @@ async def _closed_page(
     reply = await _reply(site.runs.tree, run, id_, own)
     if reply is None:
         raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
-    key = first_text(texts or {}, "key")
+    key = _key_of(texts or {})
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
         return RedirectResponse(_back(request), 303)
     since = story_of(site.runs.tree, run, since=reply.at, view=own)
@@ -371,6 +386,7 @@ async def _closed_page(
         reply=reply,
         run=run,
         state=state,
+        is_late=texts is not None and first_text(texts, "do") not in MOVES,
         typed=typed_texts(texts or {}),
         story=story,
         next_here=[] if identity_of(request).only is not None else state.questions,
