@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 
@@ -13,12 +14,12 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_record_installed
 from holdfast.client.cli.output import say
-from holdfast.client.config import Config, WorkerVariables, load_config
+from holdfast.client.config import Config, ConfigError, WorkerVariables, load_config
 from holdfast.client.connection import Connection, connect
 from holdfast.client.embedded import ensure_inbox
 from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.client.encryption import key_ring
-from holdfast.client.errors import ServerUnreachable
+from holdfast.client.errors import RecordError, ServerUnreachable
 from holdfast.client.lookup import Placed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
@@ -119,29 +120,41 @@ class LaterRecord:
     async def note_refusal(
         self, run: str, answers: Answers, refusal: Refusal, user: str | None, proof: str | None
     ) -> None:
-        """See `Archive`."""
-        archive = self._open()
-        if archive is not None:
-            await archive.note_refusal(run, answers, refusal, user, proof)
+        """See `Archive`; it makes the record where nothing has been recorded yet: a refusal is kept nowhere else."""
+        try:
+            self._opened = self._open() or self._module().Record.open(self._config, self._client)
+        except (RecordError, ConfigError) as error:
+            say(f"the refused answer was not recorded: {error}")
+        else:
+            await self._opened.note_refusal(run, answers, refusal, user, proof)
 
     def _open(self) -> Archive | None:
         """Return the record; None if nothing has been recorded yet. Raises `RecordError`."""
         if self._opened is None:
-            module = importlib.import_module("holdfast.client.record.record")
-            self._opened = module.Record.read(self._config, self._client)
+            self._opened = self._module().Record.read(self._config, self._client)
         return self._opened
+
+    @staticmethod
+    def _module() -> Any:
+        return importlib.import_module("holdfast.client.record.record")
 
 
 def record_of(config: Config, connection: Connection) -> LaterRecord | None:
-    """Return the record, to read runs from; None where nothing was recorded."""
-    place = config.record_place() if can_record(config, connection) else ""
-    is_there = bool(place) and (not place.startswith("sqlite:") or Path(place.removeprefix("sqlite:")).exists())
-    return LaterRecord(config, connection.client) if is_there else None
+    """Return the record, to read runs from; None where nothing was recorded, unless the configuration names one."""
+    if not can_record(config, connection):
+        return None
+    place = config.record_place()
+    is_there = not place.startswith("sqlite:") or Path(place.removeprefix("sqlite:")).exists()
+    return LaterRecord(config, connection.client) if is_there or is_record_named(config) else None
 
 
 def can_record(config: Config, connection: Connection) -> bool:
     """Return whether this machine has a record: that of the embedded server, one that is configured, or a file."""
     if not is_record_installed():
         return False
-    is_named = config.record.store is not None or config.record.url_env is not None
-    return connection.embedded or is_named or (config.home / "record.sqlite").exists()
+    return connection.embedded or is_record_named(config) or (config.home / "record.sqlite").exists()
+
+
+def is_record_named(config: Config) -> bool:
+    """Return whether the configuration names a record."""
+    return config.record.store is not None or config.record.url_env is not None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, and_, func, insert, inspect, select, update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.encryption import KeyRing
@@ -266,7 +266,7 @@ def open_store(place: str, ring: KeyRing | None = None) -> RecordStore:
                 # The number is "hold" in ASCII: any would do that no other program takes in this database.
                 connection.execute(select(func.pg_advisory_xact_lock(0x686F6C64)))
             migrate(connection)
-    except OperationalError as error:
+    except DatabaseError as error:
         raise _not_opened(engine, error.orig) from None
     except RecordError as error:
         raise _not_opened(engine, error) from None
@@ -291,7 +291,7 @@ def read_store(place: str, ring: KeyRing | None = None) -> RecordStore | None:
             if not inspect(connection).has_table(ENTRIES.name):
                 return None
             newest = is_newest(connection)
-    except OperationalError as error:
+    except DatabaseError as error:
         raise _not_opened(engine, error.orig) from None
     except RecordError as error:
         raise _not_opened(engine, error) from None

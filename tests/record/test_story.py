@@ -30,6 +30,7 @@ def answered(holdfast: Holdfast) -> str:
     return str(run)
 
 
+@pytest.mark.slow
 def test_the_history_names_steps_and_questions(recorded: Holdfast) -> None:
     run = answered(recorded)
     rows = recorded("history", run, "--json").json
@@ -47,6 +48,17 @@ def test_a_refused_answer_stands_in_the_history(recorded: Holdfast) -> None:
     assert (row["by"], row["content"].partition(":")[0]) == ("user:eve", "invalid_answer")
 
 
+def test_a_refusal_is_told_though_the_record_cannot_be_written(recorded: Holdfast, tmp_path: Path) -> None:
+    run = recorded.park(TONE)["run"]
+    (tmp_path / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
+    (tmp_path / "record.sqlite").write_text("no database, whatever its name says")
+    broken = recorded.having()
+    broken.folder = tmp_path
+    answer = broken("answer", run, "purple", "--by", "eve")
+    assert answer.code == 4
+    assert "the refused answer was not recorded" in answer.err
+
+
 def test_a_comment_stands_in_the_history_with_its_question(recorded: Holdfast) -> None:
     run = recorded.park(TONE)["run"]
     assert recorded("comment", run, "tone", "Bob knows", "--by", "ana").code == 0
@@ -54,6 +66,7 @@ def test_a_comment_stands_in_the_history_with_its_question(recorded: Holdfast) -
     assert (row["action"], row["message"], row["comment"]) == ("comment", "Which tone?", "Bob knows")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "action"), [([], "cancel run"), (["--force"], "terminate run")])
 def test_who_ended_a_run_stands_in_its_history(recorded: Holdfast, option: list[str], action: str) -> None:
     run = recorded.park(TONE)["run"]
@@ -62,6 +75,7 @@ def test_who_ended_a_run_stands_in_its_history(recorded: Holdfast, option: list[
     assert (row["action"], row["by"], row["proved_by"]) == (action, "user:ana", None)
 
 
+@pytest.mark.slow
 def test_pausing_and_resuming_take_who_does_it(recorded: Holdfast) -> None:
     run = recorded.park(TONE)["run"]
     assert recorded("pause", run, "--by", "ana").code == 0
@@ -74,6 +88,7 @@ def test_a_comment_on_no_question_is_refused(recorded: Holdfast) -> None:
     assert (ran.code, "no question 'nonsense'" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_is_exported_as_lines_and_as_a_table(recorded: Holdfast) -> None:
     run = answered(recorded)
     lines = recorded("history", run, "--jsonl").lines
@@ -82,6 +97,7 @@ def test_a_run_is_exported_as_lines_and_as_a_table(recorded: Holdfast) -> None:
     assert [json.loads(row["content"]) for row in rows] == [line["content"] for line in lines]
 
 
+@pytest.mark.slow
 def test_a_record_is_verified_and_its_checkpoint_kept_elsewhere(recorded: Holdfast, tmp_path: Path) -> None:
     answered_run = answered(recorded)
     recorded("history", answered_run)
@@ -90,6 +106,7 @@ def test_a_record_is_verified_and_its_checkpoint_kept_elsewhere(recorded: Holdfa
     assert (ran.code, ran.json["ok"], ran.json["faults"]) == (0, True, [])
 
 
+@pytest.mark.slow
 def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
     run = answered(recorded)
     recorded("history", run)
