@@ -34,6 +34,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.testkit.plugin import CaseItem
 from holdfast.worker import create_worker
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.crashes import note_threads, pytest_handlecrashitem  # noqa: F401 - pytest finds the hook here
@@ -73,11 +74,25 @@ gc.disable()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: at the end, one process would be alone with them. Inside a matrix is slow."""
+    """Put the longest first, as one process would be alone with them at the end; mark what is slow by its row."""
     items.sort(key=lambda item: "crash" not in item.path.parts)
     for item in items:
-        if item.get_closest_marker("matrix") and not is_edge(item):
+        if is_slow_by_its_row(item):
             item.add_marker(pytest.mark.slow)
+
+
+def is_slow_by_its_row(item: pytest.Item) -> bool:
+    """Return whether other rows of a test, or other tests of an example, are those for `make test`."""
+    if isinstance(item, CaseItem):
+        return item.case is not item.file.cases[0]
+    if item.get_closest_marker("first_row"):
+        return not is_first(item)
+    return item.get_closest_marker("matrix") is not None and not is_edge(item)
+
+
+def is_first(item: Any) -> bool:
+    """Return whether each of a test's parameters is its first."""
+    return not any(item.callspec.indices.values())
 
 
 def is_edge(item: Any) -> bool:
@@ -131,6 +146,7 @@ class Harness:
         self.client, self.folder = client, folder
         self.runs = Runs(client, queue, Answering())
         self.started: list[str] = []
+        self.unique = uuid.uuid4().hex[:8]
 
     def load(self, text: str) -> Blueprint:
         return loads(text, file="test.yaml", folder=self.folder, name="test")
@@ -280,16 +296,22 @@ def worker_for(client: Client, queue: str, *, activities: Sequence[Any] | None =
     return create_worker(client, task_queue=queue, activities=activities, **how)
 
 
+@pytest_asyncio.fixture(scope="module")
+async def worker_queue(temporal: Client) -> AsyncIterator[str]:
+    """The task queue of a worker that the tests of a module share; it starts in 20 ms, which each test would take."""
+    queue = f"test-{uuid.uuid4().hex[:8]}"
+    async with worker_for(temporal, queue):
+        yield queue
+
+
 @pytest_asyncio.fixture
 async def house(
-    temporal: Client, replays: Replays, tmp_path: Path, request: pytest.FixtureRequest
+    temporal: Client, worker_queue: str, replays: Replays, tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[Harness]:
-    """A worker on a queue of its own, and a harness on it."""
-    queue = f"test-{uuid.uuid4().hex[:8]}"
-    harness = Harness(temporal, queue, tmp_path)
-    async with worker_for(temporal, queue):
-        yield harness
-        await harness.close(replays, request.node.nodeid)
+    """A harness on the worker of the module."""
+    harness = Harness(temporal, worker_queue, tmp_path)
+    yield harness
+    await harness.close(replays, request.node.nodeid)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit"
 FILES = [*(path for room in ROOMS for path in sorted((HOME / room).rglob("*.py"))), HOME / "worker.py"]
 
 
+@pytest.mark.slow
 def test_the_import_contracts_hold() -> None:
     """In a process of its own: the linter's logging would silence every logger that is there already."""
     command = Path(sys.executable).parent / "lint-imports"

@@ -74,6 +74,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.slow
 def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> None:
     found = []
     for room in ("blueprint", "protocol", "workflows", "activities", "client", "testkit", "worker.py"):
@@ -86,6 +87,7 @@ def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> Non
     assert found == []
 
 
+@pytest.mark.slow
 def test_the_reference_is_what_the_kinds_say(monkeypatch) -> None:
     """If it is not: `python docs/reference.py` writes it anew."""
     monkeypatch.syspath_prepend(str(HOME / "docs"))

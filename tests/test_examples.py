@@ -29,6 +29,7 @@ def test_an_example_loads_and_its_core_form_is_the_same_blueprint(path) -> None:
     assert loads(expand(blueprint)) == blueprint
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_fits_the_schema_for_editors(path) -> None:
     jsonschema_rs.validate(language_schema(), plain(read(path.read_text(), path.name)[0]))
@@ -46,6 +47,7 @@ async def start(house: Harness, name: str, input: object) -> str:
     return run
 
 
+@pytest.mark.slow
 async def test_the_conversation_asks_three_times_and_writes_the_brief(house: Harness) -> None:
     run = await start(house, "conversation", "A poem")
     asked = await house.answered(run, "my team", "short and warm", "the merger")
@@ -55,6 +57,7 @@ async def test_the_conversation_asks_three_times_and_writes_the_brief(house: Har
     assert "User: short and warm" in output["brief"]
 
 
+@pytest.mark.slow
 async def test_the_clarification_writes_what_was_agreed_on(house: Harness, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     run = await start(house, "clarify", "A poem for the party")
@@ -64,6 +67,7 @@ async def test_the_clarification_writes_what_was_agreed_on(house: Harness, monke
     assert "- **tone**: warm" in (tmp_path / "briefs" / "a-poem-for-the-party.md").read_text()
 
 
+@pytest.mark.slow
 async def test_large_expenses_are_decided_on_and_rates_are_looked_up_once(house: Harness) -> None:
     rows = [("Train", 40, "EUR"), ("Flight", 400, "USD"), ("Hotel", 300, "EUR"), ("Taxi", 20, "CHF")]
     expenses = [{"what": what, "amount": amount, "currency": currency} for what, amount, currency in rows]
@@ -84,6 +88,7 @@ async def test_the_payment_is_refused_unless_a_person_says_pay(house: Harness) -
     assert await house.output(run) == "Not paid: Ana, 12 EUR."
 
 
+@pytest.mark.slow
 async def test_the_text_is_revised_until_it_is_good(house: Harness) -> None:
     run = await start(house, "feedback", "Tea")
     messages = await house.answered(run, "warmer please", "good")
@@ -92,6 +97,7 @@ async def test_the_text_is_revised_until_it_is_good(house: Harness) -> None:
     assert (await house.output(run)).startswith("Second draft.")
 
 
+@pytest.mark.slow
 async def test_a_payment_above_the_limit_needs_a_yes(house: Harness, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     run = await start(house, "payment", "Invoice of Ana")
@@ -111,12 +117,14 @@ async def test_a_booking_is_looked_at_and_changed(house: Harness) -> None:
     assert "02 December 2026" in await house.output(run)
 
 
+@pytest.mark.slow
 async def test_follow_up_questions_are_asked_until_enough_is_known(house: Harness) -> None:
     run = await start(house, "followup", "A holiday")
     assert await house.answered(run, "Crete", "sea") == ["Where do you want to go?", "Sea or mountains?"]
     assert await house.output(run) == "A week in Crete, by the sea."
 
 
+@pytest.mark.slow
 async def test_the_tool_of_an_inner_agent_asks_through_its_supervisor(house: Harness) -> None:
     run = await start(house, "supervisor", "Rome")
     question = await house.one(run)
@@ -125,6 +133,7 @@ async def test_the_tool_of_an_inner_agent_asks_through_its_supervisor(house: Har
     assert await house.output(run) == "All set: seat 14C on OS 501."
 
 
+@pytest.mark.slow
 async def test_three_inquiries_are_answered_in_any_order(house: Harness) -> None:
     run = await start(house, "research", "Tea")
     for side in ("taste", "history", "price"):
@@ -144,6 +153,7 @@ def test_a_pattern_takes_at_most_fifteen_lines_beyond_the_agent(name: str) -> No
     assert len(beyond) + len(patterns) <= 16  # `steps:` itself is the sixteenth
 
 
+@pytest.mark.slow
 async def test_a_contract_is_sent_when_two_editors_approve_it_and_not_the_one_who_asks(
     house: Harness, monkeypatch
 ) -> None:

@@ -83,6 +83,7 @@ async def desk(
         own_replays.add(request.node.nodeid, [history async for history in histories(temporal, id_)])
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("asks", "content", "answered"),
     [
@@ -235,6 +236,7 @@ async def test_the_trace_of_a_blueprint_stands_below_the_workflow_that_ran_it(de
     await handle.result()
 
 
+@pytest.mark.slow
 async def test_a_pause_holds_the_blueprint_and_the_next_question_of_an_own_workflow(desk: Desk) -> None:
     handle = await desk.start(Agency.run, loads(BRIEF, name="brief"), "Tea")
     await desk.question(handle, "Is it right?")
@@ -247,6 +249,7 @@ async def test_a_pause_holds_the_blueprint_and_the_next_question_of_an_own_workf
     assert (await handle.result())[2] == "now"
 
 
+@pytest.mark.slow
 async def test_a_cancel_reaches_a_loop_that_has_continued_as_new_in_a_blueprint_of_an_own_workflow(desk: Desk) -> None:
     handle = await desk.start(Agency.run, loads(written(repeat(ASK, every=1)), name="brief"), None)
     loop = f"{handle.id}/child:brief;loop:l"
@@ -270,6 +273,7 @@ async def test_a_blueprint_that_fails_fails_the_call_with_its_reason(desk: Desk)
     assert "the run's input does not fit" in str(failed.value.cause.cause)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_lists_know_an_own_workflow_that_has_asked_and_not_what_it_runs(desk: Desk) -> None:
     handle = await desk.start(Agency.run, loads(BRIEF, name="brief"), "Tea")
     await desk.answer(handle, "yes")
@@ -286,6 +290,7 @@ async def listed(desk: Desk, run: str) -> bool:
     return ("waiting", "Agency") in {(row.status, row.blueprint) for row in await desk.runs.runs() if row.run == run}
 
 
+@pytest.mark.slow
 async def test_a_blueprint_with_an_agent_of_the_team_runs_under_it(desk: Desk, tmp_path: Path) -> None:
     calls = "{tool_calls: [{name: ask_office, args: {about: rain}}]}"
     (tmp_path / "replies.yaml").write_text(f"[{calls}, 'It rains.']")

@@ -64,6 +64,7 @@ async def test_an_own_workflow_tells_its_outcome_through_the_client(party: Party
     assert (outcome.status, outcome.output) == ("completed", "not sent")
 
 
+@pytest.mark.slow
 async def test_a_workflow_that_is_thrown_away_while_it_asks_leaves_no_error_behind(temporal: Client) -> None:
     queue = f"own-{uuid.uuid4().hex[:8]}"
     async with Worker(temporal, task_queue=queue, workflows=[Approvals], workflow_runner=RUNNER):
@@ -73,6 +74,7 @@ async def test_a_workflow_that_is_thrown_away_while_it_asks_leaves_no_error_behi
     gc.collect()  # what a destructor raises fails the test
 
 
+@pytest.mark.slow
 async def test_a_child_of_an_own_workflow_is_paused_and_cancelled_behind_a_boundary(temporal: Client) -> None:
     queue = f"own-{uuid.uuid4().hex[:8]}"
     runs = Runs(temporal, queue)

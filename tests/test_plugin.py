@@ -73,6 +73,7 @@ async def guest(temporal: Client, tmp_path: Path, request: pytest.FixtureRequest
             await replayer.replay_workflow(history)
 
 
+@pytest.mark.slow
 async def test_a_blueprint_runs_on_a_worker_of_the_teams_own(guest: Guest) -> None:
     run = await guest.runs.start(loads(AGENT_ASKS, name="letter"))
     await guest.answer(run, "fine")
@@ -80,6 +81,7 @@ async def test_a_blueprint_runs_on_a_worker_of_the_teams_own(guest: Guest) -> No
     assert guest.interceptor.names == ["call_model"]
 
 
+@pytest.mark.slow
 async def test_the_teams_workflow_asks_through_its_own_codec(guest: Guest) -> None:
     handle = await guest.client.start_workflow(Booking.run, "Room 4", id=guest.queue, task_queue=guest.queue)
     await guest.answer(guest.queue, "yes")

@@ -63,6 +63,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 async def test_it_answers_health_checks_while_it_polls_and_leaves_on_sigterm(address: str, tmp_path: Path) -> None:
     port = str(free_port())
     worker = start(tmp_path, TEMPORAL_ADDRESS=address, HOLDFAST_HEALTH_PORT=port)
@@ -79,6 +80,7 @@ async def test_it_answers_health_checks_while_it_polls_and_leaves_on_sigterm(add
     assert (await end(start(tmp_path, "--health", HOLDFAST_HEALTH_PORT=port)))[0] == 1
 
 
+@pytest.mark.slow
 async def test_a_build_id_makes_it_a_version_of_the_deployment(
     server: WorkflowEnvironment, address: str, tmp_path: Path
 ) -> None:
@@ -105,12 +107,14 @@ async def test_missing_search_attributes_are_told_with_the_command_that_register
     assert f"{', '.join(ATTRIBUTES)} are not registered in namespace 'default'; run: holdfast setup" in told
 
 
+@pytest.mark.slow
 async def test_no_server_is_exit_5(tmp_path: Path) -> None:
     code, told = await end(start(tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1"))
     assert code == 5
     assert "no Temporal server at 127.0.0.1:1" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -218,6 +222,7 @@ async def test_a_worker_of_a_namespace_that_has_gone_says_so(server: WorkflowEnv
         await polled_by_a_worker(client)
 
 
+@pytest.mark.slow
 async def test_a_worker_of_a_server_that_has_gone_says_so() -> None:
     async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
         client = await Client.connect(

@@ -38,8 +38,9 @@ def _marked(value: str) -> list[psutil.Process]:
 
 
 def end(value: str, spared: set[int]) -> None:
-    for process in _marked(value):
-        if process.pid not in spared:
+    """Kill the processes that carry the mark, and what these have started meanwhile, until there are none."""
+    while processes := [process for process in _marked(value) if process.pid not in spared]:
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 

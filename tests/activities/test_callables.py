@@ -133,6 +133,7 @@ def test_annotations_that_cannot_be_read_are_a_bad_tool() -> None:
     assert caught.value.type == "bad_tool"
 
 
+@pytest.mark.slow
 async def test_they_are_reported_before_a_run_starts(house: Harness) -> None:
     with pytest.raises(BlueprintError) as caught:
         await house.start(

@@ -64,6 +64,7 @@ async def test_a_declined_interrupt_fails_the_step(house: Harness) -> None:
     assert error is not None and error.type == "question_declined"
 
 
+@pytest.mark.slow
 async def test_parallel_nodes_ask_at_once_at_places_of_their_own_and_in_rounds(house: Harness) -> None:
     run = await started(house, "parallel")
     questions = {question.message: question for question in await house.asked(run, 5)}
@@ -140,6 +141,7 @@ async def test_checkpoints_are_encoded_as_payloads_are(tmp_path: Path) -> None:
     assert (await again.aget_state(config)).next == ("ask",)
 
 
+@pytest.mark.slow
 async def test_a_graph_is_a_tool_of_an_agent(house: Harness) -> None:
     args = f"{{folder: '{house.folder}', log: []}}"
     house.script(f"a: [{{tool_calls: [{{name: asking, args: {args}}}]}}, '{{{{ messages[-1].content.log | last }}}}']")
@@ -289,6 +291,7 @@ async def test_a_cancelled_graph_does_not_wait_for_a_coroutine(house: Harness) -
     assert calls(house.folder, "last") == 0
 
 
+@pytest.mark.slow
 async def test_a_cancelled_graph_waits_for_a_node_in_a_thread_and_starts_no_other(house: Harness) -> None:
     run = await cancelled_in_a_node(house, "hanging_in_a_thread")
     await until(lambda: called(house.folder, "cancelled"), "the cancellation")
@@ -297,6 +300,7 @@ async def test_a_cancelled_graph_waits_for_a_node_in_a_thread_and_starts_no_othe
     assert [calls(house.folder, name) for name in ("ended", "last")] == [1, 0]
 
 
+@pytest.mark.slow
 async def test_langgraph_is_imported_by_a_teams_module_alone() -> None:
     check = "import sys, holdfast.worker; print([name for name in sys.modules if name.startswith('lang')])"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", check, cwd=HOME, stdout=PIPE)
@@ -304,6 +308,7 @@ async def test_langgraph_is_imported_by_a_teams_module_alone() -> None:
     assert (process.returncode, output.decode().strip()) == (0, "[]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_every", [50, 1])
 async def test_a_graph_in_a_loop_begins_anew_in_each_iteration(house: Harness, checkpoint_every: int) -> None:
     inner = step('"tests.graphs:asking"', house.folder).removeprefix("steps: ")

@@ -164,6 +164,7 @@ def waiting(folder: Path) -> dict[str, Any]:
     return {"started": str(folder / "started"), "until": str(folder / "until")}
 
 
+@pytest.mark.slow
 async def test_a_tool_is_listed_with_its_schema_and_a_name_that_models_take(each: McpServers) -> None:
     tools = {tool.reference: tool for tool in await each.tools("little")}
     echo = tools["mcp:little/echo"]
@@ -218,6 +219,7 @@ async def test_output_that_is_no_text_does_not_end_a_session(raw: McpServers) ->
     assert len(raw._sessions) == 1
 
 
+@pytest.mark.slow
 async def test_many_calls_at_once_share_one_process(little: McpServers) -> None:
     pids = await asyncio.gather(*(little.call("little", "process.id", {}) for _ in range(20)))
     assert len({*pids, await little.call("little", "process.id", {})}) == 1
@@ -312,6 +314,7 @@ async def test_a_server_that_is_down_is_unreachable_until_it_is_up_again() -> No
                 assert await servers.call("little", "echo", {"text": "hi"}) == "hi"
 
 
+@pytest.mark.slow
 async def test_a_request_that_finds_no_connection_does_no_harm_to_another(tmp_path: Path) -> None:
     port = free_port()
     async with serving(port), forwarding(port) as door, pool(little=at(port_of(door))) as servers:
@@ -356,6 +359,7 @@ async def test_a_header_that_cannot_be_sent_names_its_variable(
     assert "cret" not in error.message
 
 
+@pytest.mark.slow
 async def test_a_process_gets_the_variables_that_are_named_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "k3y")
     monkeypatch.setenv("MY_OTHER_KEY", "k3y")
@@ -475,6 +479,7 @@ def test_servers_are_read_from_the_file(tmp_path: Path) -> None:
     assert (mcp["web"].url, mcp["web"].headers_env) == ("https://example.com/@us/mcp", {"Authorization": "WEB_TOKEN"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -90,6 +90,7 @@ def answered(request: ModelRequest, reply: ModelReply, *more: Message) -> ModelR
 # What is asked, and what comes back
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_text_is_the_output_with_its_usage(provider: Provider, api: str) -> None:
     provider.text("hi there")
@@ -365,6 +366,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.first_row
 @BOTH
 @pytest.mark.parametrize(("status", "message", "code", "type_", "final"), FAILURES)
 async def test_a_failure_is_typed_and_costs_one_request(
@@ -542,6 +544,7 @@ async def test_a_provider_that_nobody_knows_is_an_unknown_model() -> None:
     assert "no provider 'opnai'" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "variable"),
     [
@@ -612,6 +615,7 @@ GEMINI = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "body", "id_"),
     [("anthropic:claude-sonnet-4-6", CLAUDE, "toolu_1"), ("google:gemini-2.5-pro", GEMINI, "")],
@@ -638,6 +642,7 @@ async def test_an_option_that_a_provider_does_not_take_is_refused() -> None:
     assert error.type == "unknown_model" and "deepseek takes no base_url" in str(error)
 
 
+@pytest.mark.slow
 def test_a_worker_does_without_the_library_until_a_real_model_is_asked_for() -> None:
     code = "import sys, worker; sys.exit('pydantic_ai' in sys.modules)"
     home = Path(__file__).parent.parent.parent

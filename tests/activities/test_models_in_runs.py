@@ -73,6 +73,7 @@ BAD = [
 ]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("with_tools", [False, True])
 @pytest.mark.parametrize(("bad", "finish"), BAD)
 async def test_a_reply_that_is_not_whole_is_asked_for_again(
@@ -89,6 +90,7 @@ async def test_a_reply_that_is_not_whole_is_asked_for_again(
     assert again[1]["content"].startswith(first[1]["content"]) and again[1]["content"] != first[1]["content"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("with_tools", [False, True])
 @pytest.mark.parametrize(("bad", "finish"), BAD)
 async def test_one_that_never_is_fails_the_step_after_three(
@@ -131,6 +133,7 @@ async def test_the_end_of_a_reply_stands_in_the_trace(house: Harness, provider: 
     assert draft.replies == {"empty": 3}
 
 
+@pytest.mark.slow
 async def test_a_script_may_end_a_reply_as_a_model_may(house: Harness) -> None:
     house.script("[{output: Half, finish: cut_off}]")
     run = await house.start("steps: [{name: draft, agent: {model: 'scripted:replies.yaml'}}]")

@@ -108,6 +108,7 @@ UNFIT: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("unfit", UNFIT)
 async def test_what_does_not_fit_strict_mode_is_not_strict(provider: Provider, unfit: dict[str, Any]) -> None:
     tool = (await sent(provider, "chat", spec(value=unfit)))["tool"]

@@ -67,6 +67,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model_and_nobody_is_ask
     assert await house.output(run) == ADVICE["output"]
 
 
+@pytest.mark.slow
 async def test_a_tool_may_ask_for_approval_by_itself(house: Harness) -> None:
     calls_made = turn(call("transfer", "a", amount=5), call("transfer", "b", amount=500))
     run = await house.start(agent(house, [calls_made, {"expect": "transferred 500", **ADVICE}]), customer(house))
@@ -96,6 +97,7 @@ async def test_an_external_tool_waits_for_its_result(house: Harness) -> None:
     assert await house.output(run) == "fine"
 
 
+@pytest.mark.slow
 async def test_a_tool_that_asks_for_another_call_counts_its_retries(house: Harness) -> None:
     script = [turn(call("guess", number=n)) for n in (1, 2, 7)]
     assert await said(house, [*script, ADVICE]) == ["not 1, try 0", "not 2, try 1", "right after 2"]
@@ -113,6 +115,7 @@ async def test_an_unknown_tool_is_told_by_the_library(house: Harness) -> None:
     assert await house.output(run) == ADVICE["output"]
 
 
+@pytest.mark.slow
 async def test_functions_see_the_run_as_it_is(house: Harness) -> None:
     script = [turn(call("balance", pending=False)), turn(call("look", "a"), call("look", "b")), ADVICE]
     results = await said(house, script)
@@ -152,6 +155,7 @@ async def test_an_output_is_not_taken_while_a_call_is_to_be_made_again(house: Ha
     assert await house.output(run) == ADVICE["output"]
 
 
+@pytest.mark.slow
 async def test_toolsets_give_results_with_more_than_a_value(house: Harness) -> None:
     script = [turn(call("t_plain_add", "a", a=1, b=2), call("t_shown", "s", url="x:y")), "done"]
     assert await said(house, script, "plain") == [3, "shown"]
@@ -163,6 +167,7 @@ async def test_dependencies_are_closed_after_each_activity(house: Harness) -> No
     assert calls(house.folder, "closed") == 4  # two requests, a call, the check of the output
 
 
+@pytest.mark.slow
 async def test_the_blueprint_says_more_of_its_tools_and_more_instructions(house: Harness) -> None:
     more = {"tools": [{"name": "balance", "approve": "always"}], "human": ["ask"], "instructions": "Be kind."}
     ask = turn(call("request_user_info", question="Which one?"))
@@ -183,6 +188,7 @@ async def test_a_run_goes_on_across_continue_as_new(house: Harness, rounds: int)
     assert len(await house.histories(run)) > 2
 
 
+@pytest.mark.slow
 async def test_limits_and_turns_count_for_it(house: Harness) -> None:
     script = [turn(call("balance", pending=bool(n))) for n in (0, 1)]
     run = await house.start(agent(house, script, max_turns=2), customer(house))
@@ -198,6 +204,7 @@ async def test_a_function_that_is_an_agent_is_called_once(house: Harness) -> Non
     assert await house.output(run) == "42 is the answer to 42 is the answer to all"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 50])
 async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harness, rounds: int) -> None:
     script = [turn(call("refund", amount=1)), turn(call("refund", amount=2)), ADVICE]
@@ -212,6 +219,7 @@ async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harnes
     assert calls(house.folder, "refund") == 2
 
 
+@pytest.mark.slow
 async def test_a_cancel_reaches_it_behind_a_continue_as_new(house: Harness) -> None:
     script = [turn(call("balance", pending=True)), turn(call("refund", amount=2)), ADVICE]
     run = await house.start(agent(house, script), customer(house), history_limits=HistoryLimits(rounds=1))
@@ -238,6 +246,7 @@ async def test_a_tool_that_cancels_its_run_ends_the_agent(house: Harness) -> Non
     assert (await house.result(run)).error.type == "agent_cancelled"
 
 
+@pytest.mark.slow
 async def test_what_is_not_carried_fails_the_call_and_a_tool_may_interrupt(house: Harness) -> None:
     script = [turn(call("add_note")), {"expect": "is not carried", **turn(call("pick"))}, {"expect": "blue", **ADVICE}]
     run = await house.start(agent(house, script), customer(house))

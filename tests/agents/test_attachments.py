@@ -45,6 +45,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("attachment", FAILURES)
 async def test_what_no_model_takes_fails_with_its_place(house: Harness, attachment: str) -> None:
     house.script("look: [seen]")

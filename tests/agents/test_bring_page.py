@@ -48,6 +48,7 @@ async def page(
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 async def test_the_page_runs_as_it_is_printed(page: Harness) -> None:
     page.script(REPLIES)
     blueprint = with_model(page.load(BLUEPRINTS["bring"]), f"scripted:{page.folder}/replies.yaml")
@@ -78,6 +79,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("agent", MISTAKES)
 async def test_what_the_worker_does_not_have_is_told_before_a_start(house: Harness, agent: str) -> None:
     blueprint = loads(f"agents: {{boss: {{{agent}}}}}\nsteps: [{{name: a, agent: boss}}]", name="x")

@@ -93,6 +93,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_a_loop_that_is_a_conversation_is_stored_about_once(temporal: Client, tmp_path: Path) -> None:
     turns, said = 12, 9_000
     folder = PayloadDirectory(tmp_path / "payloads")

@@ -115,6 +115,7 @@ async def stdio(temporal: Client, replays: Replays, tmp_path: Path, request: Any
         yield house
 
 
+@pytest.mark.slow
 async def test_a_server_asks_by_a_question_and_hears_the_answer(new: House) -> None:
     run = await new.orders()
     question = await new.one(run)
@@ -150,6 +151,7 @@ async def test_declining_and_cancelling_reach_the_server(new: House, action: Any
     assert await new.output(run) == f"shirt: {{'action': '{action}'}}"
 
 
+@pytest.mark.slow
 async def test_a_server_gets_all_that_it_needs_at_once(stdio: House) -> None:
     run = await stdio.calls("paint")
     colour, size = await stdio.asked(run, 2)
@@ -198,6 +200,7 @@ async def test_a_question_outlives_the_worker_and_histories(stdio: House) -> Non
     assert await stdio.output(run) == "red in 3"
 
 
+@pytest.mark.slow
 async def test_a_page_is_shown_as_a_link_that_a_person_has_opened(stdio: House) -> None:
     run = await stdio.calls("pay", url="https://pay.example/?a=1")
     question = await stdio.one(run)
@@ -224,6 +227,7 @@ async def test_what_people_cannot_be_given_fails_the_call_with_its_place(stdio: 
     assert "elicitation 'form': requestedSchema.properties.password: it asks for a secret in a form" in said
 
 
+@pytest.mark.slow
 @EITHER
 async def test_an_older_server_hears_the_answer_in_the_middle_of_its_call(old: House) -> None:
     run = await old.orders()
@@ -267,6 +271,7 @@ async def test_a_run_that_is_cancelled_while_an_older_server_asks_ends(old: Hous
     assert old.ordered() == []
 
 
+@pytest.mark.slow
 async def test_an_older_server_that_needs_a_page_first_is_called_again(old: House) -> None:
     run = await old.calls("connect", folder=str(old.folder))
     question = await old.one(run)

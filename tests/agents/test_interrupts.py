@@ -106,6 +106,7 @@ async def test_data_of_the_wrong_type_is_no_data(house: Harness) -> None:
     assert await house.output(run) == "paid 3"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("tool", "arguments", "message", "kind", "answer", "output"),
     [
@@ -220,6 +221,7 @@ async def test_a_group_of_tasks_with_a_failure_tells_it(house: Harness) -> None:
     assert (error.type, error.message) == ("tool_error", "leave_in_a_group: OSError: no such account")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("what", "type_", "reason"),
     [
@@ -295,6 +297,7 @@ async def test_a_paused_run_starts_no_call_whose_leave_is_given(house: Harness) 
     assert await house.output(run) == "did it"
 
 
+@pytest.mark.slow
 async def test_the_current_details_show_a_question_as_it_is_worded_now(house: Harness) -> None:
     run = await house.start(plain("asks_in_other_words"))
     first, second = await house.asked(run, 2)

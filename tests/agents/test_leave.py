@@ -44,6 +44,7 @@ def ordering(house: Harness, approve: str | None = None, **more: Any) -> str:
     return agent(house, turns, tools=[{"name": "order", "approve": approve}], **more)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("approve", ["args.m.urgent", "args.m.amount > 100", "args.m.at > 1e99", "args.m.nothing"])
 async def test_what_a_model_leaves_out_inside_an_argument_asks_as_if_it_were_given(
     house: Harness, approve: str
@@ -56,6 +57,7 @@ async def test_what_a_model_leaves_out_inside_an_argument_asks_as_if_it_were_giv
     assert calls(house.folder, "order") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approve", ["not args.m.urgent", "args.m.get('at', 0) > 1"])
 async def test_an_expression_that_knows_what_is_left_out_does_not_ask(house: Harness, approve: str) -> None:
     assert await house.output(await house.start(ordering(house, approve), "Go")) == "done: ordered"
@@ -76,6 +78,7 @@ async def test_defaults_are_known_in_lists_and_of_the_form_that_a_value_has(hous
     assert await house.output(run) == "done: not approved"
 
 
+@pytest.mark.slow
 async def test_leave_for_the_run_is_not_for_another_agent_of_the_same_name(house: Harness) -> None:
     model = "scripted:replies.yaml"
     tools = [{"name": "agent:helper", "approve": "always"}]

@@ -70,6 +70,7 @@ async def test_an_agent_is_told_by_the_name_of_its_step_and_the_names_are_said(h
     assert await house.output(run)
 
 
+@pytest.mark.slow
 async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) -> None:
     turns = [*(look(house, f"w{n}") for n in range(6)), turn(call("request_user_info", question="Enough?")), DONE]
     text = agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99)
@@ -134,6 +135,7 @@ def test_no_conversation_is_too_large_to_be_sent(messages: list[Message]) -> Non
     assert talk.size_of(talk.bounded(messages)) <= talk.MOST_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "kept"),
     [
@@ -228,6 +230,7 @@ async def test_commands_behind_finish_are_not_done(house: Harness) -> None:
     assert calls(house.folder, "look_up-late") == 0
 
 
+@pytest.mark.slow
 async def test_pausing_a_run_pauses_its_agents(house: Harness) -> None:
     turns = [turn(call("request_user_info", question="Go?")), look(house, "w"), DONE]
     run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"]), "Go")
@@ -254,6 +257,7 @@ async def test_what_is_told_before_finish_is_heard(house: Harness) -> None:
     assert await house.output(run) == "Use the train. after 2"
 
 
+@pytest.mark.slow
 async def test_what_people_said_stays_when_old_turns_are_dropped(house: Harness) -> None:
     rule = {"strategy": "truncate_turns", "max_turns": 1, "keep_turns": 1}
     ask = turn(call("request_user_info", question="Go?"))

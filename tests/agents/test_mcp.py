@@ -58,6 +58,7 @@ async def test_a_server_that_is_not_configured_fails_the_agent_with_the_way_out(
     assert "holdfast.toml" in error.message
 
 
+@pytest.mark.slow
 async def test_a_rule_that_names_no_tool_of_the_server_fails_before_the_first_request(house: Harness) -> None:
     rules = [{"tool": "files_ad", "action": "deny"}]
     run = await house.start(agent(house, ["never said"], tools=["mcp:files"], permissions=rules), "Go")
@@ -68,6 +69,7 @@ async def test_a_rule_that_names_no_tool_of_the_server_fails_before_the_first_re
     assert "model.replied" not in [event.type for event in await house.runs.events(run)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["agents.boss", "planner"])
 async def test_so_does_one_of_a_planner(house: Harness, place: str) -> None:
     house.script(yaml.safe_dump({"lead": ["never said"]}))

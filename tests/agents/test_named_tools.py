@@ -18,6 +18,7 @@ MISSPELT: list[tuple[dict[str, Any], str]] = [
 LATE = [turn(call("d_plain_add", a=1, b=2)), turn(call("d_admin_reset", reason="x"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("more", "place"), MISSPELT)
 async def test_a_misspelt_tool_is_told_before_the_first_request(house: Harness, more: Any, place: str) -> None:
     run = await house.start(agent(house, ["never said"], "changing", **more), "Go")
@@ -28,6 +29,7 @@ async def test_a_misspelt_tool_is_told_before_the_first_request(house: Harness, 
     assert "model.replied" not in [event.type for event in await house.runs.events(run)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d_admin_reset", "tests.team_agents:changing/d_admin_reset"])
 async def test_a_rule_for_a_tool_that_is_offered_later_is_kept(house: Harness, name: str) -> None:
     text = agent(house, [*LATE, "done"], "changing", permissions=[{"tool": name, "action": "deny"}])
@@ -36,6 +38,7 @@ async def test_a_rule_for_a_tool_that_is_offered_later_is_kept(house: Harness, n
     assert [event.type for event in await house.runs.events(run)].count("tool.denied") == 1
 
 
+@pytest.mark.slow
 async def test_a_tool_of_a_function_of_the_run_may_be_named(house: Harness) -> None:
     script = [turn(call("shown", url="x:y")), "done"]
     run = await house.start(agent(house, script, "changing", tools=[{"name": "shown", "approve": "always"}]), "Go")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
 import tests.interrupting  # noqa: F401 registers the tools
@@ -42,12 +43,14 @@ BOSS = {"name": "boss", "agent": "boss"}
 TOOLS = {"tools": ["agent:helper"]}
 
 
+@pytest.mark.slow
 async def test_an_agent_with_tools_goes_on_in_the_next_iteration(house: Harness) -> None:
     replies = {"boss": [hands_to("helper"), "w1", "w2", hands_to("helper"), "w3"], "helper": ["h1", "h2"]}
     loop = looped(3, BOSS, keeps("boss"), checkpoint_every=1)
     assert await output(house, replies, {"boss": TOOLS, "helper": {}}, loop) == "w1 w2 w3"
 
 
+@pytest.mark.slow
 async def test_a_nested_agent_counts_on_over_iterations_and_calls(house: Harness) -> None:
     last = "{{ messages[-1].content }}"
     replies = {"boss": [hands_to("helper"), last] * 3, "helper": ["h1", "h2", "h3"]}
@@ -63,6 +66,7 @@ async def test_calls_of_one_turn_begin_with_the_same_reply(house: Harness) -> No
     assert await output(house, replies, {"boss": TOOLS, "helper": {}}, loop) == "h1h1 h2"
 
 
+@pytest.mark.slow
 async def test_the_run_counts_on_after_a_loop_and_in_the_next(house: Harness) -> None:
     replies = {"say": ["a", "b", "c", "d", "e"]}
     say = {"name": "say", "agent": "boss"}
@@ -78,6 +82,7 @@ async def test_each_branch_counts_by_itself_and_over_iterations(house: Harness) 
     assert await output(house, {"say": ["a", "b"]}, {"boss": {}}, loop) == [["a", "a"], ["b", "b"]]
 
 
+@pytest.mark.slow
 async def test_each_item_counts_by_itself_in_pages_and_over_iterations(house: Harness) -> None:
     say = {"name": "say", "agent": "boss"}
     each = {"kind": "map", "name": "each", "map": {"iterable_input": "range(51)", "max_concurrency": 5, "body": [say]}}
@@ -85,6 +90,7 @@ async def test_each_item_counts_by_itself_in_pages_and_over_iterations(house: Ha
     assert await output(house, {"say": ["a", "b"]}, {"boss": {}}, loop) == [["a"] * 51, ["b"] * 51]
 
 
+@pytest.mark.slow
 async def test_what_failed_is_counted_when_it_is_run_again(house: Harness) -> None:
     replies = {"boss": [{"expect": "never said"}, {"expect": "never said"}, "third"]}
     house.script(yaml.safe_dump(replies))
@@ -95,6 +101,7 @@ async def test_what_failed_is_counted_when_it_is_run_again(house: Harness) -> No
     assert await house.output(run) == "third"
 
 
+@pytest.mark.slow
 async def test_an_import_counts_by_itself(house: Harness) -> None:
     house.script(yaml.safe_dump({"steps": [{"name": "say", "agent": {"model": MODEL}}]}), "inner.yaml")
     house.script(yaml.safe_dump({"say": ["a", "b", "c"]}))

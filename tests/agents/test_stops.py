@@ -124,6 +124,7 @@ async def test_a_hold_as_the_last_step_of_a_body_begins_the_next_iteration(house
     assert await house.output(run) == 3
 
 
+@pytest.mark.slow
 async def test_resuming_answers_what_takes_no_data_and_never_an_approval(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: may, ask: permission, message: May I?}]")
     await house.one(run)
@@ -148,6 +149,7 @@ async def test_a_hold_that_is_declined_fails_the_run(house: Harness) -> None:
 # Permissions and reviews as steps
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("wrong", [None, {}, "yes", {"granted": "yes"}, {"granted": True, "more": 1}])
 async def test_a_permission_takes_nothing_but_an_explicit_word(house: Harness, wrong: Any) -> None:
     run = await house.start(

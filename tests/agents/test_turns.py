@@ -92,6 +92,7 @@ async def test_surplus_calls_of_a_turn_use_nothing_up(house: Harness) -> None:
     assert results[5].startswith("error: no calls are left of 2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "more"),
     [
@@ -123,6 +124,7 @@ async def test_the_same_call_again_and_again_stops_an_agent_even_with_others_bet
     assert calls(house.folder, "look_up-a") == 2
 
 
+@pytest.mark.slow
 async def test_a_person_may_let_a_repeated_call_go_on_and_it_counts_anew(house: Harness) -> None:
     a = turn(call("look_up", folder=str(house.folder), word="a"))
     run = await house.start(agent(house, [a, a, a, a, a, DONE], tools=["look_up"], human=["ask"]), "Go")
@@ -161,6 +163,7 @@ async def test_a_no_is_a_result_with_the_reason_and_the_agent_goes_on(house: Har
     assert "tool.denied" in await house.types(run)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "answer", [None, {}, "", "yes", True, [], {"granted": None}, {"granted": "true"}, {"granted": 1}, {"grant": True}]
 )
@@ -174,6 +177,7 @@ async def test_an_approval_fails_closed(house: Harness, answer: Any) -> None:
     assert calls(house.folder, "pay") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["run", "always"])
 async def test_leave_for_the_run_is_asked_once(house: Harness, scope: str) -> None:
     run = await house.start(paying(house, rounds=2), "Go")
@@ -193,6 +197,7 @@ async def test_leave_for_the_run_counts_for_agents_that_start_later(house: Harne
     assert calls(house.folder, "pay") == 2
 
 
+@pytest.mark.slow
 async def test_leave_for_the_run_outlasts_the_agent_that_fails_after_it(house: Harness) -> None:
     pays = turn(call("pay_out", folder=str(house.folder), **PAY))
     house.script(yaml.safe_dump({"first": [pays], "second": [pays, "done"]}))
@@ -205,6 +210,7 @@ async def test_leave_for_the_run_outlasts_the_agent_that_fails_after_it(house: H
     assert calls(house.folder, "pay") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("approve", "asks"), [("args.amount > 100", True), ("args.amount > 200", False)])
 async def test_an_expression_on_the_arguments_says_who_is_asked(house: Harness, approve: str, asks: bool) -> None:
     run = await house.start(paying(house, tools=[{"name": "pay_out", "approve": approve}]), "Go")
@@ -213,6 +219,7 @@ async def test_an_expression_on_the_arguments_says_who_is_asked(house: Harness, 
     assert (await house.output(run)).startswith('done: {"paid"')
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("rules", "result"),
     [
@@ -242,6 +249,7 @@ async def test_an_agent_whose_every_call_is_approved_asks_for_tools_without_a_ru
     assert await house.output(run) == "done: not approved"
 
 
+@pytest.mark.slow
 async def test_edited_arguments_are_checked_again_and_the_model_is_told(house: Harness) -> None:
     run = await house.start(paying(house, tools=[{"name": "pay_out", "review": True}]), "Go")
     question = await house.one(run)
@@ -314,6 +322,7 @@ async def test_two_questions_of_one_turn_are_asked_one_after_the_other(house: Ha
     assert await house.output(run) == "Rome|Some day|"
 
 
+@pytest.mark.slow
 async def test_five_questions_in_a_row_get_their_own_answers(house: Harness) -> None:
     said = "{% for m in messages if m.role == 'tool' %}{{ m.content }}|{% endfor %}"
     turns = [*[turn(call("request_user_info", question=f"Q{n}?")) for n in range(5)], said]
@@ -340,6 +349,7 @@ async def test_a_question_that_is_declined_is_a_result(house: Harness) -> None:
 # Agents and blueprints as tools
 
 
+@pytest.mark.slow
 async def test_a_tool_three_levels_deep_asks_and_no_model_is_asked_again(house: Harness) -> None:
     house.script(
         yaml.safe_dump(
@@ -385,6 +395,7 @@ async def test_several_interrupts_of_a_turn_are_open_together_and_taken_in_a_bat
     assert await house.output(run) == "F1 F1 40|F2 F2 40|"
 
 
+@pytest.mark.slow
 async def test_an_imported_blueprint_is_a_tool_whose_loop_asks(house: Harness) -> None:
     (house.folder / "inner.yaml").write_text(
         """
@@ -411,6 +422,7 @@ steps:
     assert await house.output(run) == "done: good"
 
 
+@pytest.mark.slow
 async def test_an_agent_in_a_loop_works_in_every_iteration(house: Harness) -> None:
     house.script(
         yaml.safe_dump({"boss": [turn(call("request_user_info", question="More?")), "{{ messages[-1].content }}"] * 2})
@@ -475,6 +487,7 @@ async def test_a_batch_reaches_every_workflow_and_one_bad_answer_refuses_it(hous
 # What the model leaves out, misspells, says twice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -503,6 +516,7 @@ async def test_a_rule_names_a_tool_as_the_author_does(house: Harness) -> None:
     assert await house.output(run) == "done: inner is not permitted here"
 
 
+@pytest.mark.slow
 async def test_letting_a_repeated_call_go_on_is_no_leave_for_others(house: Harness) -> None:
     same = turn(call("pay_out", folder=str(house.folder), payee="A", amount=1))
     other = turn(call("pay_out", folder=str(house.folder), payee="B", amount=2))
@@ -528,6 +542,7 @@ async def test_blank_options_of_a_model_are_left_out(house: Harness) -> None:
     assert await house.output(run) == "done: a"
 
 
+@pytest.mark.slow
 async def test_instructions_of_an_agent_that_is_a_tool_see_what_its_caller_sees(house: Harness) -> None:
     house.script(yaml.safe_dump({"boss": [turn(call("inner", input="x")), DONE], "inner": ["{{ instructions }}"]}))
     model = "scripted:replies.yaml"

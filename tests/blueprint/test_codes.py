@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from benchmarks.measure import nodes_of
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.protocol import lookup
@@ -58,6 +60,7 @@ def is_code(value: object) -> bool:
     return isinstance(value, str) and ("_" in value or value in CODES) and bool(CODE.fullmatch(value))
 
 
+@pytest.mark.slow
 def test_every_code_that_is_used_is_in_the_table_and_the_reverse() -> None:
     assert sorted({*used(), *lookup.CODES}) == sorted(CODES)
 

@@ -127,6 +127,7 @@ def places(path: Path) -> Iterator[tuple[tuple[Any, ...], str]]:
             yield at, "{{ ''.__class__ }}"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_place_of_an_example_refuses_an_escape(path: Path) -> None:
     """The examples have every key of the language: tests/test_examples_language.py."""
@@ -141,6 +142,7 @@ def test_the_examples_have_many_such_places() -> None:
     assert sum(1 for path in EXAMPLES for _ in places(path)) > 100
 
 
+@pytest.mark.slow
 def test_expressions_texts_pages_and_notices_have_the_only_environments() -> None:
     """Another environment of jinja2 would need a corpus of its own. That of texts renders templates of ours alone."""
     files = [path for path in HOME.glob("*/**/*.py") if path.relative_to(HOME).parts[0] in ROOMS]
@@ -222,6 +224,7 @@ def _deeper(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.recursive(_ROOTS, _deeper, max_leaves=8))
 def test_no_chain_of_attributes_reaches_python(expression: str) -> None:

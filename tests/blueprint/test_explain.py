@@ -924,6 +924,7 @@ def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
     assert filled(written, Vocabulary(RUN.roots, {"ask": "input"}, RUN.keys)) == words
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_whatever_stands_in_an_expression_or_a_template_there_are_words(text: str) -> None:

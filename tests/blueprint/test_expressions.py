@@ -464,6 +464,7 @@ def heavy() -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "expression",
     [
@@ -486,6 +487,7 @@ def test_a_bomb_is_stopped_before_it_goes_off(expression: str, heavy: dict[str, 
     assert effort(go_off) < 2 * SECOND
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "template",
     [
@@ -515,6 +517,7 @@ def test_a_template_bomb_is_stopped(template: str) -> None:
     assert effort(go_off) < 2 * SECOND
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "expression",
     [
@@ -547,6 +550,7 @@ def test_a_key_in_a_message_is_no_longer_than_it_can_be_read() -> None:
     assert len(error_of("tree.missing[big] + 1", missing).message) < 80
 
 
+@pytest.mark.slow
 def test_names_of_many_branches_take_little_memory() -> None:
     template = (
         "".join(f"{{% set a{n} = 1 %}}" for n in range(1500)) + "{% if b %}" + "{% elif b %}" * 2500 + "{% endif %}"
@@ -595,6 +599,7 @@ def test_the_steps_of_a_whole_render_are_counted_together() -> None:
         render([template, template, template], {})
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "expression",
     [
@@ -688,6 +693,7 @@ _WORLD = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(_EXPRESSIONS)
 def test_a_well_formed_expression_gives_json_or_an_expression_error(expression: str) -> None:
@@ -699,6 +705,7 @@ def test_a_well_formed_expression_gives_json_or_an_expression_error(expression: 
         assert json.loads(json.dumps(value, allow_nan=False)) == value
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(_EXPRESSIONS, _EXPRESSIONS)
 def test_a_well_formed_template_gives_text_or_an_expression_error(first: str, second: str) -> None:
@@ -717,6 +724,7 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.text(), st.lists(st.one_of(_PIECES, st.text(max_size=3))).map(" ".join)))
 def test_any_text_at_all_gives_a_value_or_an_expression_error(text: str) -> None:

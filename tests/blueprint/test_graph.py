@@ -276,6 +276,7 @@ def test_a_label_holds_any_text_and_shows_it(text: str) -> None:
         assert shown.startswith(kept)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ODD, ODD, ODD, ODD)
 def test_whatever_an_author_writes_the_graph_is_well_formed(message: str, key: str, tool: str, when: str) -> None:

@@ -389,6 +389,7 @@ leaves = keys({"kind": st.just("step")}, {})
 documents = st.lists(st.recursive(leaves, steps), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(documents, st.dictionaries(texts, values, max_size=3))
 def test_any_core_form_loads_again_to_an_equal_blueprint(steps: list[Any], context: dict[str, Any]) -> None:

@@ -96,6 +96,7 @@ def test_every_key_of_every_object_has_an_example() -> None:
     assert not bare, f"no example: {', '.join(bare)}"
 
 
+@pytest.mark.slow
 def test_every_example_fits_the_schema_of_its_key() -> None:
     wrong = [
         f"{key}: {example}: {error.message}"

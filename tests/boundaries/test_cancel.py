@@ -69,6 +69,7 @@ async def test_a_loop_that_waits_for_a_person(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_loop_that_is_paused(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await house.answered(run, "1", "2")
@@ -86,12 +87,14 @@ async def test_a_loop_at_work_calls_nothing_any_more(house: Harness) -> None:
     assert calls(house.folder, "calls") == before
 
 
+@pytest.mark.slow
 async def test_a_loop_that_never_waits_for_anything(house: Harness) -> None:
     run = await house.start(written(repeat(NOTHING, every=20)))
     await until(lambda: has_continued(house, f"{run}/loop:l"), "a boundary")
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_loops_nested_four_deep(house: Harness) -> None:
     inner = ASK
     for level in ("d", "c", "b", "a"):
@@ -113,6 +116,7 @@ async def test_an_agent(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [[ASK], [repeat(NOTHING, name="other", every=20)]])
 async def test_loops_in_branches(house: Harness, beside: list[dict[str, Any]]) -> None:
     branches = {"one": [repeat(ASK)], "two": beside}
@@ -128,6 +132,7 @@ async def test_before_the_child_has_started(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_twice_and_after_the_end(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await house.one(run)
@@ -136,6 +141,7 @@ async def test_twice_and_after_the_end(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_loop_in_an_imported_blueprint(house: Harness) -> None:
     (house.folder / "child.yaml").write_text(written(repeat(ASK)))
     run = await house.start(written({"name": "import", "uses": "imports.child"}, imports={"child": "./child.yaml"}))
@@ -146,6 +152,7 @@ async def test_a_loop_in_an_imported_blueprint(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_loop_around_an_imported_blueprint(house: Harness) -> None:
     (house.folder / "child.yaml").write_text(written(repeat(ASK, name="inner", most=1)))
     step = {"name": "import", "uses": "imports.child"}
@@ -155,6 +162,7 @@ async def test_a_loop_around_an_imported_blueprint(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_plan_that_has_continued_as_new_with_a_question_below_it(plans: Plans) -> None:  # noqa: F811
     ids = ["a", "b", "c", "d"]
     steps = [*(step(id_, f"Say {id_}") for id_ in ids), step("e", "ASK_INFO: Which CURRENT_ITEM?", dependencies=["d"])]

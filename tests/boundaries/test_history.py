@@ -41,6 +41,7 @@ def looping() -> str:
     return yaml.safe_dump({"steps": [{"kind": "loop", "name": "l", "loop": block}], "output": "{{ context.said }}"})
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("bounded", BOUNDED, ids=lambda one: next(iter(one)))
 async def test_an_agent_continues_by_whatever_limit_is_reached_first(house: Harness, bounded: dict[str, int]) -> None:
     run = await house.start(asking(house), "Go", history_limits=limits(**bounded))
@@ -49,6 +50,7 @@ async def test_an_agent_continues_by_whatever_limit_is_reached_first(house: Harn
     assert await chain(house, run, "agent:boss") > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bounded", [{"events": 12}, {"bytes": 2_000}, {"commands": 2}], ids=lambda one: next(iter(one))
 )
@@ -60,6 +62,7 @@ async def test_a_loop_continues_by_whatever_limit_is_reached_first(house: Harnes
     assert await chain(house, run, "loop:l") > 1
 
 
+@pytest.mark.slow
 async def test_a_workflow_whose_state_alone_is_over_a_limit_still_gets_on(house: Harness) -> None:
     run = await house.start(asking(house), "Go", history_limits=limits(bytes=1))
     await house.answered(run, "a", "b", "c", "d")
@@ -67,6 +70,7 @@ async def test_a_workflow_whose_state_alone_is_over_a_limit_still_gets_on(house:
     assert await chain(house, run, "agent:boss") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounded", [{"events": 20}, {"bytes": 3_000}], ids=lambda one: next(iter(one)))
 async def test_a_plan_continues_between_its_steps(plans: Plans, bounded: dict[str, int]) -> None:  # noqa: F811
     ids = ["a", "b", "c", "d"]
@@ -95,6 +99,7 @@ async def test_a_plan_that_an_agent_drives_continues_between_its_turns(plans: Pl
     assert await chain(plans.harness, run, "plan:plan") == 3
 
 
+@pytest.mark.slow
 async def test_a_map_runs_in_pages_of_the_items_that_one_history_holds(house: Harness) -> None:
     block = {"iterable_input": "input", "body": [{"name": "say", "input": "{{ item }}"}]}
     document = json.dumps({"steps": [{"kind": "map", "name": "m", "map": block}]})

@@ -17,6 +17,7 @@ from tests.boundaries.test_cancel import ASK, repeat, still_running, written
 from tests.conftest import Harness, until
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [ASK, repeat(ASK)], ids=["in the run", "in a child"])
 async def test_a_run_that_was_terminated_shows_no_open_question(house: Harness, steps: dict[str, object]) -> None:
     run = await house.start(written(steps))

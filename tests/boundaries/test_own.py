@@ -65,6 +65,7 @@ async def own(temporal: Client) -> AsyncIterator[Own]:
         await temporal.get_workflow_handle(queue).terminate()
 
 
+@pytest.mark.slow
 async def test_an_answer_sent_again_behind_a_boundary_gets_its_receipt_and_no_other_question(own: Own) -> None:
     await own.start(Payments.run, 1, 9)
     first = await own.asked()
@@ -88,6 +89,7 @@ async def test_an_answer_to_an_earlier_run_of_the_same_id_reaches_no_later_one(o
     assert (await own.asked()).id == second.id
 
 
+@pytest.mark.slow
 async def test_a_pause_holds_behind_a_boundary(own: Own) -> None:
     handle = await own.start(Gate.run, "continue")
     await own.runs.pause(own.id)
@@ -104,6 +106,7 @@ async def test_a_pause_holds_behind_a_boundary(own: Own) -> None:
     assert (await own.runs.standing(own.id)).status == "running"
 
 
+@pytest.mark.slow
 async def test_a_paused_workflow_runs_no_other_until_it_is_resumed(own: Own) -> None:
     handle = await own.start(Gate.run, "run")
     await own.runs.pause(own.id)
@@ -114,6 +117,7 @@ async def test_a_paused_workflow_runs_no_other_until_it_is_resumed(own: Own) -> 
     assert (await own.asked()).owner == f"{own.id}/payments"
 
 
+@pytest.mark.slow
 async def test_events_are_numbered_and_recorded_over_boundaries(own: Own, store: RecordStore) -> None:  # noqa: F811
     recorder = Recorder(own.runs.tree, store, KEY, own.id)
     await own.start(Payments.run, 1, 9)

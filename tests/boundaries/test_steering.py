@@ -47,6 +47,7 @@ async def test_a_pause_holds_over_boundaries_until_it_is_resumed(house: Harness)
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_paused_run_takes_an_answer_and_goes_on_behind_the_boundary_when_resumed(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await house.answered(run, "1")
@@ -59,6 +60,7 @@ async def test_a_paused_run_takes_an_answer_and_goes_on_behind_the_boundary_when
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_permit_for_the_run_counts_behind_the_boundary(house: Harness) -> None:
     pay = turn(call("pay_out", folder=str(house.folder), payee="Ana", amount=1))
     house.script(yaml.safe_dump({"boss": [pay, "done"] * 3}))
@@ -81,6 +83,7 @@ async def test_what_a_limit_was_raised_to_counts_behind_the_boundary(house: Harn
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_an_edit_at_a_stop_is_seen_behind_the_boundary(house: Harness) -> None:
     shown = {
         "name": "shown",
@@ -113,6 +116,7 @@ async def test_an_answer_that_makes_a_loop_continue_as_new_is_taken_once(house: 
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_clarification_in_a_loop_that_has_continued_as_new_ends(house: Harness) -> None:
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}
     clarify = {"kind": "clarify", "name": "c", "goal": "Why?", "schema": schema, "confirm": False}
@@ -122,6 +126,7 @@ async def test_a_clarification_in_a_loop_that_has_continued_as_new_ends(house: H
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_plan_ends_in_a_loop_that_has_continued_as_new(house: Harness) -> None:
     house.script(json.dumps({"1": {"output": [f"i{n}" for n in range(500)]}, "2": "done"}))
     steps = [{"id": "1", "instruction": "list"}, {"id": "2", "instruction": "CURRENT_ITEM"}]
@@ -137,6 +142,7 @@ async def test_a_plan_ends_in_a_loop_that_has_continued_as_new(house: Harness) -
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_question_that_is_asked_again_behind_a_boundary_has_another_id(house: Harness) -> None:
     """An answer that comes late must not reach it."""
     looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(24)]
@@ -152,6 +158,7 @@ async def test_a_question_that_is_asked_again_behind_a_boundary_has_another_id(h
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_plan_that_an_agent_drives_ends_after_it_has_continued_as_new(house: Harness) -> None:
     turns = [turn(call("update_state", **{f"vars.v{n}": n})) for n in range(7)]
     house.script(yaml.safe_dump({"plan": [*turns, turn(call("request_user_info", question="Go on?"))]}))
@@ -167,6 +174,7 @@ async def listed(house: Harness, run: str) -> str:
     return next((one.status for one in await house.runs.runs() if one.run == run), "none")
 
 
+@pytest.mark.slow
 async def test_a_list_says_that_a_run_is_paused_until_it_is_resumed(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await house.one(run)
@@ -191,6 +199,7 @@ async def test_a_list_says_that_a_run_is_paused_until_it_is_resumed(house: Harne
     await until(cancelled, "the list")
 
 
+@pytest.mark.slow
 async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Client, tmp_path: Path) -> None:
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
     async with worker_for(temporal, away.runs.task_queue):
@@ -207,6 +216,7 @@ async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Clie
     await away.replay()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 async def test_a_pause_just_after_the_worker_was_lost_waits_for_the_next_one(temporal: Client, tmp_path: Path) -> None:
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
@@ -224,6 +234,7 @@ async def test_a_pause_just_after_the_worker_was_lost_waits_for_the_next_one(tem
     await away.replay()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 async def test_a_pause_that_takes_no_signal_says_that_it_waits_for_nobody(temporal: Client, tmp_path: Path) -> None:
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
@@ -253,6 +264,7 @@ async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_pa
         await away.runs.cancel(run, force=True)
 
 
+@pytest.mark.slow
 async def test_a_run_whose_only_child_at_work_is_paused_by_itself_is_paused_and_can_be_resumed(house: Harness) -> None:
     run = await house.start(written(repeat(ASK, counting(house))))
     question = await house.one(run)

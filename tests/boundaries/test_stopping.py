@@ -64,6 +64,7 @@ async def at_work(house: Harness) -> None:
     await until(called, "the tool")
 
 
+@pytest.mark.slow
 async def test_without_a_worker_it_says_what_waits_and_ends_once_one_comes(away: Harness) -> None:
     async with worker_for(away.client, away.runs.task_queue):
         run = await away.start(written(repeat(ASK)))
@@ -100,6 +101,7 @@ async def has_child(house: Harness, run: str) -> bool:
     return any(child.run_id for child in described.raw_description.pending_children)  # it has none before it starts
 
 
+@pytest.mark.slow
 async def test_a_tool_at_work_is_named_and_waited_for(house: Harness, hang: Path) -> None:
     run = await house.start(written(repeat(hanging(house))))
     await at_work(house)
@@ -137,6 +139,7 @@ def approving(house: Harness) -> str:
     return agent(house, [pay, "done"], tools=[{"name": "pay_out", "approve": "always"}])
 
 
+@pytest.mark.slow
 async def test_a_stop_before_the_approval_lets_nobody_approve(house: Harness) -> None:
     run = await house.start(approving(house), "Go")
     question = await house.one(run)
@@ -161,6 +164,7 @@ async def test_a_stop_after_the_approval_and_before_the_call_prevents_the_call(a
     assert calls(away.folder, "pay") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["answer", "cancel"])
 async def test_a_cancel_that_comes_with_the_answer_before_a_new_history_is_obeyed(away: Harness, first: str) -> None:
     async with worker_for(away.client, away.runs.task_queue):

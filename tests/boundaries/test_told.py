@@ -51,6 +51,7 @@ async def test_a_text_beside_the_answer_behind_which_the_agent_continues(house: 
     assert await has_continued(house, question.owner)
 
 
+@pytest.mark.slow
 async def test_texts_in_the_activation_that_continues_as_new_are_heard(temporal: Client, tmp_path: Path) -> None:
     """They come with the answer that ends the round, since all are sent while no worker is there."""
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.client.command import Holdfast, Screen
 
 Terminal = Callable[..., Screen]
@@ -32,6 +34,7 @@ def park(holdfast: Holdfast) -> dict:
     return holdfast.park(CLERK)
 
 
+@pytest.mark.slow
 def test_an_approval_is_printed_with_the_command_that_gives_it(holdfast: Holdfast) -> None:
     parked = park(holdfast)
     run, question = parked["run"], parked["questions"][0]["id"]
@@ -55,6 +58,7 @@ def test_an_approval_is_printed_with_the_command_that_gives_it(holdfast: Holdfas
     assert holdfast("tell", run, "too late").code == 4
 
 
+@pytest.mark.slow
 def test_the_calls_of_an_agent_are_shown_with_what_became_of_them(holdfast: Holdfast) -> None:
     calls = ", ".join(f"{{name: {name}, args: {{input: x}}}}" for name in ("payer", "broken", "clown"))
     holdfast.write("clerk-replies.yaml", f"- {{tool_calls: [{calls}]}}\n- {{tool_calls: [{calls}]}}\n- done\n")
@@ -93,6 +97,7 @@ def test_resuming_goes_on_from_a_stop(holdfast: Holdfast) -> None:
     assert "did you mean 'second'" in holdfast("run", "parked.yaml", "--interrupt-before", "secnd").err
 
 
+@pytest.mark.slow
 def test_of_two_stops_at_once_each_is_named_and_goes_on_by_itself(holdfast: Holdfast) -> None:
     branches = "branches: {a: [{name: one, input: x}], b: [{name: two, input: y}]}"
     text = f"context: {{n: 1}}\nsteps: [{{kind: parallel, name: both, {branches}}}]"
@@ -119,6 +124,7 @@ def test_another_model_may_be_asked(holdfast: Holdfast) -> None:
     assert (ran.code, ran.json["output"]) == (0, "hello")
 
 
+@pytest.mark.slow
 def test_a_person_at_a_terminal_approves_and_lets_a_stop_go_on(holdfast: Holdfast, at_terminal: Terminal) -> None:
     holdfast.write("clerk-replies.yaml", REPLIES)
     file = holdfast.write("clerk.yaml", CLERK)

@@ -36,6 +36,7 @@ def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) ->
     assert (history[2]["question"], history[2]["comment"]) == (asked["id"], "enough")
 
 
+@pytest.mark.slow
 def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdfast: Holdfast) -> None:
     parked = holdfast.park(LOOP)
     run, asked = parked["run"], parked["questions"][0]["id"]
@@ -47,6 +48,7 @@ def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdf
     assert "user:ana" in late.err
 
 
+@pytest.mark.slow
 def test_an_answer_by_step_repeated_under_its_key_is_not_one_to_the_next_question(holdfast: Holdfast) -> None:
     run = holdfast.park(LOOP)["run"]
     first = holdfast("answer", run, "more", "42", "--key", "k", "--json")
@@ -125,6 +127,7 @@ def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
     assert holdfast("pause", run).code == 4
 
 
+@pytest.mark.slow
 def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     assert holdfast("pause", run, "--json").json == {"run": run, "status": "paused", "left": []}
@@ -136,6 +139,7 @@ def test_a_paused_run_takes_answers_and_goes_on_when_resumed(holdfast: Holdfast)
     assert holdfast.rest(run)["questions"][0]["message"] == "A title?"
 
 
+@pytest.mark.slow
 def test_all_runs_of_a_blueprint_are_paused_resumed_and_cancelled_at_once(holdfast: Holdfast) -> None:
     text = "name: batch\nsteps: [{kind: hitl, name: ask, message: Go?}]"
     runs = sorted(holdfast.park(text)["run"] for _ in range(2))
@@ -175,6 +179,7 @@ def test_an_answer_by_signal_says_sent_and_names_the_owner(holdfast: Holdfast) -
     assert [one["via"] for one in holdfast("history", run, "--json").json] == ["signal"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ['{"city": "Rome", "days": 1e999}', '{"city": "Rome", "city": "Oslo"}'])
 def test_what_would_be_changed_in_silence_is_refused_before_it_is_sent(holdfast: Holdfast, content: str) -> None:
     run = holdfast.park(FORM)["run"]

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.blueprint.flowchart import read_flowchart
 from tests.client.command import LOOP, TONE, Holdfast
 
@@ -30,6 +32,7 @@ def test_what_is_no_blueprint_is_told_with_its_places(holdfast: Holdfast) -> Non
     assert (told["type"], told["problems"][0]["path"]) == ("blueprint_invalid", "steps[0].wen")
 
 
+@pytest.mark.slow
 def test_graph_draws_a_file_and_where_a_run_of_it_stands(holdfast: Holdfast) -> None:
     file = holdfast.write("loop.yaml", LOOP)
     plain = holdfast("graph", file)
@@ -55,6 +58,7 @@ PLAN = {
 }
 
 
+@pytest.mark.slow
 def test_a_plan_file_is_explained_and_drawn_like_a_blueprint(holdfast: Holdfast) -> None:
     file = holdfast.write("meeting.json", json.dumps(PLAN))
     told = holdfast("explain", file)

@@ -21,6 +21,7 @@ def ended(holdfast: Holdfast) -> str:
     return "look-ended"
 
 
+@pytest.mark.slow
 def test_show_has_exactly_its_keys_and_the_loop_as_one_span(holdfast: Holdfast, waiting: str) -> None:
     seen = holdfast("show", waiting, "--json").json
     keys = "run status blueprint context questions events children usage result error trace"
@@ -38,6 +39,7 @@ def test_show_for_people_is_a_tree_with_the_command_that_answers(holdfast: Holdf
     assert "\x1b" not in shown
 
 
+@pytest.mark.slow
 def test_show_of_what_has_ended_has_the_result(holdfast: Holdfast, ended: str) -> None:
     seen = holdfast("show", ended, "--json").json
     assert (seen["status"], seen["result"], seen["questions"]) == ("completed", "stop", [])
@@ -81,6 +83,7 @@ def test_in_a_pipe_an_event_is_a_line_and_no_value_is_cut(holdfast: Holdfast) ->
     assert "long " * 60 in holdfast("show", "look-long").out
 
 
+@pytest.mark.slow
 def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: Holdfast, ended: str) -> None:
     replayed = holdfast.as_process()("replay", ended, "--json")
     assert (replayed.code, [row["ok"] for row in replayed.json]) == (0, [True, True])

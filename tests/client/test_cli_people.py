@@ -53,6 +53,7 @@ def test_a_stranger_is_refused_and_two_editors_settle_it(office: Holdfast) -> No
     assert [one["by"] for one in office("history", run, "--json").json] == ["user:ana", "user:bob"]
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_user_is_listed_and_what_the_user_has_accepted_is_not(office: Holdfast) -> None:
     run = office.start(EDITORS)
     office("answer", run, "red", "--by", "ana")
@@ -78,6 +79,7 @@ def test_an_answer_by_signal_is_not_sent(office: Holdfast) -> None:
     office("cancel", run)
 
 
+@pytest.mark.slow
 def test_a_person_who_may_not_answer_is_told_and_the_question_stays_open(office: Holdfast) -> None:
     parked = office.park(TWO, "--by", "ana", typed="yes\n")
     run = parked["run"]
@@ -92,6 +94,7 @@ def test_a_person_who_may_not_answer_is_told_and_the_question_stays_open(office:
     office("cancel", run)
 
 
+@pytest.mark.slow
 def test_a_person_who_has_accepted_at_a_terminal_is_not_asked_again(office: Holdfast) -> None:
     run = office.start(EDITORS)
     screen = Screen(office, "attach", run, "--by", "ana")
@@ -104,6 +107,7 @@ def test_a_person_who_has_accepted_at_a_terminal_is_not_asked_again(office: Hold
     assert office("attach", run, "--by", "bob", typed="red\n").code == 0
 
 
+@pytest.mark.slow
 def test_a_question_is_claimed_released_delegated_and_reassigned(office: Holdfast) -> None:
     run = office.start(EDITORS)
     claimed = office("claim", run, "--by", "ana", "--for", "30m", "--json").json

@@ -102,6 +102,7 @@ def kept_file(ran: Ran) -> Path:
     return Path(ran.err.partition("your text is in ")[2].partition(";")[0])
 
 
+@pytest.mark.slow
 def test_a_plan_under_way_is_shown_with_the_items_of_its_loops(holdfast: Holdfast, waiting: str) -> None:
     lines = holdfast("plan", waiting).out.splitlines()
     assert lines == [
@@ -141,6 +142,7 @@ def test_the_same_as_json(holdfast: Holdfast, waiting: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_is_left_is_changed_and_the_run_goes_on_with_it(holdfast: Holdfast) -> None:
     run = park(holdfast)
     done = send(holdfast, run, changed(holdfast, run, step_7="Nothing"), "--reason", "too harsh", "--by", "bob")
@@ -166,6 +168,7 @@ def test_a_refused_change_tells_every_problem_and_keeps_what_was_written(holdfas
     file.unlink()
 
 
+@pytest.mark.slow
 def test_what_has_begun_stays(holdfast: Holdfast, waiting: str) -> None:
     refused = send(holdfast, waiting, changed(holdfast, waiting, step_1="Other", step_4="Other"))
     assert refused.code == 4
@@ -180,6 +183,7 @@ def test_what_is_no_json_is_refused_too(holdfast: Holdfast, waiting: str) -> Non
     assert "this is not JSON" in refused.json["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_plan_is_changed_in_an_editor(holdfast: Holdfast) -> None:
     run = park(holdfast)
     edited = editing(holdfast, "file.write_text(text.replace('Complain', 'Sing'))")
@@ -190,6 +194,7 @@ def test_a_plan_is_changed_in_an_editor(holdfast: Holdfast) -> None:
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_what_was_edited_in_vain_is_kept(holdfast: Holdfast, waiting: str) -> None:
     edited = editing(holdfast, "file.write_text(text.replace('List', 'Count'))")
     refused = edited("plan", waiting, "--edit")
@@ -199,6 +204,7 @@ def test_what_was_edited_in_vain_is_kept(holdfast: Holdfast, waiting: str) -> No
     file.unlink()
 
 
+@pytest.mark.slow
 def test_a_change_made_meanwhile_is_not_undone(holdfast: Holdfast) -> None:
     run = park(holdfast)
     other = holdfast.write("meanwhile.json", json.dumps(changed(holdfast, run, step_7="Sing")))
@@ -209,6 +215,7 @@ def test_a_change_made_meanwhile_is_not_undone(holdfast: Holdfast) -> None:
     kept_file(refused).unlink()
 
 
+@pytest.mark.slow
 def test_an_editor_that_changes_nothing_changes_nothing(holdfast: Holdfast, waiting: str) -> None:
     same = editing(holdfast, "")("plan", waiting, "--edit")
     assert (same.code, "No changes." in same.err) == (0, True)
@@ -221,6 +228,7 @@ def test_without_an_editor_the_way_out_is_told(holdfast: Holdfast, waiting: str)
     assert (ran.code, "--file NEW.json" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_with_several_plans_says_their_addresses(holdfast: Holdfast) -> None:
     run = holdfast.park(TWO)["run"]
     several = holdfast("plan", run)
@@ -232,6 +240,7 @@ def test_a_run_with_several_plans_says_their_addresses(holdfast: Holdfast) -> No
     assert "it has " in holdfast("plan", run, "--plan", "third").err
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_not_agreed_on_is_changed_by_the_answer(holdfast: Holdfast) -> None:
     run = holdfast.park(AGREED)["run"]
     assert "not started; holdfast questions" in holdfast("plan", run).out
@@ -239,6 +248,7 @@ def test_a_plan_that_is_not_agreed_on_is_changed_by_the_answer(holdfast: Holdfas
     assert (early.code, "not approved yet" in early.err) == (4, True)
 
 
+@pytest.mark.slow
 def test_a_loop_that_an_agent_works_on_takes_the_change(holdfast: Holdfast) -> None:
     holdfast.write("driven-replies.yaml", DRIVING)
     run = holdfast.park(DRIVEN)["run"]
@@ -256,6 +266,7 @@ def test_a_loop_that_an_agent_works_on_takes_the_change(holdfast: Holdfast) -> N
     ]
 
 
+@pytest.mark.slow
 def test_a_change_that_was_taken_is_shown_after_the_run_was_cancelled_in_a_loop(holdfast: Holdfast) -> None:
     holdfast.write("driven-replies.yaml", DRIVING)
     run = holdfast.park(DRIVEN)["run"]
@@ -278,6 +289,7 @@ def test_options_that_do_not_go_together_are_told(holdfast: Holdfast, words: lis
     assert holdfast("plan", "any", *words).code == 2
 
 
+@pytest.mark.slow
 def test_a_failed_plan_gives_what_its_steps_gave(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("failing.json", json.dumps(FAILING)), "--id", "failing-plan")
     assert ran.code == 1

@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from tests.client.command import FORM, LOOP, PATIENCE, TONE, Holdfast
 
 
@@ -27,6 +29,7 @@ def test_an_input_that_was_not_given_is_told_from_one_that_does_not_fit(holdfast
     assert "--input VALUE" not in holdfast("run", file, "--input", "[1]").err
 
 
+@pytest.mark.slow
 def test_a_refused_line_is_told_and_the_next_one_is_taken(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--json", typed="cold\nwarm\n\nA title\n")
     assert (ran.code, ran.json["status"]) == (0, "completed")
@@ -35,6 +38,7 @@ def test_a_refused_line_is_told_and_the_next_one_is_taken(holdfast: Holdfast) ->
     assert "blank" in ran.err
 
 
+@pytest.mark.slow
 def test_text_is_printed_as_it_is(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("loop.yaml", LOOP), typed="more\nstop\n")
     assert (ran.code, ran.out) == (0, "stop\n")
@@ -61,6 +65,7 @@ def test_a_parked_run_is_one_json_value_with_its_questions(holdfast: Holdfast) -
     assert [question["message"] for question in ran.json["questions"]] == ["Which tone?"]
 
 
+@pytest.mark.slow
 def test_a_file_of_answers_is_used_in_order_of_asking(holdfast: Holdfast) -> None:
     holdfast.write(
         "answers.yaml", "- {question: more, content: again, times: 2}\n- {question: '*hitl:m*', content: stop}"
@@ -87,6 +92,7 @@ def test_a_question_that_the_file_does_not_answer_parks(holdfast: Holdfast) -> N
     assert "the file's answer was refused" in ran.err
 
 
+@pytest.mark.slow
 def test_a_declined_question_fails_the_run(holdfast: Holdfast) -> None:
     holdfast.write("answers.yaml", "- {question: title, decline: true}\n- {question: tone, content: warm}")
     ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--answers", "answers.yaml", "--json")
@@ -95,6 +101,7 @@ def test_a_declined_question_fails_the_run(holdfast: Holdfast) -> None:
     assert ran.json["error"]["type"] == "question_declined"
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_tells_its_context_and_what_it_has_done(holdfast: Holdfast) -> None:
     steps = "[{name: first, input: one, sink_to: first}, {name: boom, input: '{{ 1 / 0 }}'}]"
     ran = holdfast("run", holdfast.write("boom.yaml", f"steps: {steps}"), "--json")
@@ -149,6 +156,7 @@ def test_a_server_that_is_not_there_is_exit_code_5(holdfast: Holdfast) -> None:
     assert "TEMPORAL_ADDRESS" in ran.err
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_the_exit_code_of_its_command(holdfast: Holdfast) -> None:
     process = holdfast.as_process()
     file = process.write("tone.yaml", TONE)
@@ -165,6 +173,7 @@ def test_each_outcome_has_its_exit_code(holdfast: Holdfast) -> None:
     assert holdfast("answer", parked.json["run"], "cold").code == 4
 
 
+@pytest.mark.slow
 def test_a_reader_who_leaves_is_no_error(holdfast: Holdfast) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -173,6 +182,7 @@ def test_a_reader_who_leaves_is_no_error(holdfast: Holdfast) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
 def test_one_question_answered_elsewhere_is_told_and_the_run_goes_on(holdfast: Holdfast) -> None:
     run = holdfast.park(LOOP)["run"]
     attached = subprocess.Popen(

@@ -51,6 +51,7 @@ def state(holdfast: Holdfast, run: str) -> str:
     return b"".join(written).decode(errors="replace")
 
 
+@pytest.mark.slow
 def test_a_secret_as_a_value_goes_into_the_store_and_nowhere_else(holdfast: Holdfast) -> None:
     run = holdfast.park(ONE)["run"]
     asked = holdfast("questions", run)
@@ -86,6 +87,7 @@ def test_the_name_of_a_question_is_not_its_secret(holdfast: Holdfast) -> None:
     assert VALUE not in shown(piped)
 
 
+@pytest.mark.slow
 def test_a_line_that_is_piped_in_is_a_secret(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("key.yaml", ONE), "--json", typed=f"{VALUE}\n")
     assert kept(holdfast, ran.json["output"]) == VALUE
@@ -94,6 +96,7 @@ def test_a_line_that_is_piped_in_is_a_secret(holdfast: Holdfast) -> None:
     assert kept(holdfast, ran.json["output"]["PIN"]) == "0042"
 
 
+@pytest.mark.slow
 def test_a_file_of_answers_may_hold_secrets(holdfast: Holdfast) -> None:
     answers = holdfast.write("answers.yaml", "[{question: keys, content: {API_KEY: hunter2}}]")
     ran = holdfast("run", holdfast.write("keys.yaml", KEYS), "--answers", answers, "--json")
@@ -101,6 +104,7 @@ def test_a_file_of_answers_may_hold_secrets(holdfast: Holdfast) -> None:
     assert "hunter2" not in shown(ran)
 
 
+@pytest.mark.slow
 def test_a_secret_is_typed_without_echo(holdfast: Holdfast, at_terminal: Callable[..., Screen]) -> None:
     screen = at_terminal("run", holdfast.write("keys.yaml", KEYS), "--id", "typed")
     screen.until("what is typed is not shown")
@@ -127,6 +131,7 @@ def test_a_secret_may_be_declined_where_it_is_typed(holdfast: Holdfast, at_termi
     assert screen.leave() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--signal"], ["--signal", "--owner", "OWNER"]])
 def test_a_secret_is_not_sent_by_signal(holdfast: Holdfast, words: list[str]) -> None:
     run = holdfast.park(ONE)["run"]

@@ -64,6 +64,7 @@ def test_it_prints_where_it_listens_and_serves(served: Served) -> None:
     assert httpx.get(f"{served.base}/readyz").status_code == 200
 
 
+@pytest.mark.slow
 def test_its_link_signs_in_the_person_it_is_made_for(served: Served) -> None:
     with httpx.Client(follow_redirects=True) as browser:
         assert "user:ana" in browser.get(served.url.replace("/?", "/nowhere?")).text
@@ -79,6 +80,7 @@ def test_without_a_key_that_proves_persons_it_does_not_start_in_a_guarded_deploy
     assert (refused.code, "HOLDFAST_INBOX_KEY" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_it_ends_well_and_its_log_holds_no_token(served: Served) -> None:
     [token] = parse_qs(urlsplit(served.url).query)["once"]
     httpx.get(served.url)
@@ -89,6 +91,7 @@ def test_it_ends_well_and_its_log_holds_no_token(served: Served) -> None:
     assert token not in log and "very-secret" not in log
 
 
+@pytest.mark.slow
 def test_its_log_is_json_if_that_is_chosen(holdfast: Holdfast) -> None:
     with serving(holdfast.having(HOLDFAST_LOG_FORMAT="json")) as served:
         httpx.get(f"{served.base}/l/very-secret?next=/x")

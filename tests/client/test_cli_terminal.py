@@ -12,6 +12,7 @@ from tests.client.command import FORM, LOOP, TONE, Holdfast, Screen
 Terminal = Callable[..., Screen]
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_and_answers_by_number_and_in_words(holdfast: Holdfast, at_terminal: Terminal) -> None:
     screen = at_terminal("run", holdfast.write("tone.yaml", TONE), "--id", "asked")
     screen.until("Which tone?")
@@ -44,6 +45,7 @@ def test_a_form_is_asked_field_by_field(holdfast: Holdfast, at_terminal: Termina
     assert holdfast("result", "form", "--json").json["output"] == {"city": "Rome", "days": 3, "hotel": False}
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_run_and_terminal_as_they_are(holdfast: Holdfast, at_terminal: Terminal) -> None:
     screen = at_terminal("run", holdfast.write("loop.yaml", LOOP), "--id", "interrupted")
     screen.until("Round 1?")

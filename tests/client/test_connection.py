@@ -214,6 +214,7 @@ async def test_our_values_go_without_their_defaults_and_keep_the_nulls_of_users(
     assert await DATA_CONVERTER.decode(await DATA_CONVERTER.encode([note]), [Note]) == [note]
 
 
+@pytest.mark.slow
 async def test_an_authors_own_model_goes_whole() -> None:
     assert await wire(Theirs()) == {"kind": "theirs", "size": None}
     assert await wire({"x": None}) == {"x": None}

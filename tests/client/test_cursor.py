@@ -27,6 +27,7 @@ async def ended(house: Harness) -> str:
     return run
 
 
+@pytest.mark.slow
 async def test_from_each_cursor_exactly_the_rest_follows(house: Harness) -> None:
     run = await ended(house)
     whole = [placed async for placed in house.runs.follow_from(run)]
@@ -36,6 +37,7 @@ async def test_from_each_cursor_exactly_the_rest_follows(house: Harness) -> None
         assert rest == [event for event, _ in whole[index + 1 :]]
 
 
+@pytest.mark.slow
 async def test_a_workflow_that_has_ended_is_left_out_and_not_read_again(house: Harness) -> None:
     run = await house.start(LOOPS)
     await house.answered(run, "a", "b")

@@ -259,6 +259,7 @@ async def test_a_run_that_is_not_recorded_in_time(server: WorkflowEnvironment) -
     assert (await only("record")).status == "fault"
 
 
+@pytest.mark.slow
 async def test_a_deployment_in_order(server: WorkflowEnvironment) -> None:
     configure('[secrets]\nstore = "dir:secrets"\n')
     async with worker(server):

@@ -25,6 +25,7 @@ def test_an_interpreter_by_another_name_is_the_same(tmp_path: Path, monkeypatch:
     assert _fingerprint(config, server) != before
 
 
+@pytest.mark.slow
 def test_a_worker_loads_no_module_of_ours_whose_change_would_not_replace_it() -> None:
     listed = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout
     loaded = [Path(file).resolve() for file in listed.split()]

@@ -178,6 +178,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_VALUES, st.sampled_from([{}, TRIP, PERSON, {"type": "array", "items": PERSON}, {"type": "string"}]))
 def test_any_value_is_shown_by_any_form_without_an_error(value: object, schema: dict) -> None:
     control = control_of(schema)

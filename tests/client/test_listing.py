@@ -25,6 +25,7 @@ async def listed(house: Harness, count: int) -> tuple[WaitingFilter, list[str]]:
     return wanted, await until(all_of_them, "the list")
 
 
+@pytest.mark.slow
 async def test_pages_hold_each_run_once_by_number_and_by_cursor(house: Harness) -> None:
     wanted, runs = await listed(house, 5)
     cursor = None

@@ -172,11 +172,13 @@ def test_warnings_are_printed_at_the_start(holdfast: Holdfast) -> None:
     assert (ran.code, "unused_agent" in ran.err) == (0, True)
 
 
+@pytest.mark.slow
 def test_validate_imports_the_packages_in_a_process_of_their_own(project: Holdfast) -> None:
     ran = project("validate", project.write("pay.yaml", MISSPELT), "--json")
     assert (ran.code, [one["code"] for one in ran.json["problems"]]) == (2, ["unknown_tool"])
 
 
+@pytest.mark.slow
 def test_validate_says_what_it_could_not_look_up(project: Holdfast) -> None:
     project.write("invoices.py", "import not_installed_here\n")
     ran = project("validate", project.write("pay.yaml", MISSPELT), "--json")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from holdfast.blueprint.graph import graph
 from holdfast.client.overlay import marks_of
 from holdfast.client.trace import Repetition, Span
@@ -84,6 +86,7 @@ async def drawn(house: Harness, run: str, text: str) -> Flowchart:
     return read_flowchart(graph(house.load(text), marks))
 
 
+@pytest.mark.slow
 async def test_a_loop_shows_its_last_iteration_and_where_it_waits(house: Harness) -> None:
     run = await house.start(NESTED)
     await house.answered(run, "one", "two")
@@ -117,6 +120,7 @@ async def test_branches_and_items_are_coloured_each_for_itself(house: Harness) -
     await house.output(run)
 
 
+@pytest.mark.slow
 async def test_a_plan_shows_the_item_that_it_is_at_and_what_it_has_skipped(house: Harness) -> None:
     text = json.dumps({**PLAN, "agent": "echo"})
     run = await house.start(text)
@@ -147,6 +151,7 @@ def turn(name: str, **args: Any) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "args": args}]}
 
 
+@pytest.mark.slow
 async def test_a_plan_that_an_agent_drives_is_coloured_by_the_same_places(house: Harness) -> None:
     turns = [
         turn("request_user_info", question="How?"),

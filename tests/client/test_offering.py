@@ -19,6 +19,7 @@ def ask(name: str) -> str:
     return f"name: {name}\nsteps: [{{name: {name}, kind: hitl, message: 'The {name}?', {people}}}]"
 
 
+@pytest.mark.slow
 def test_answer_alone_offers_what_waits_for_the_person(holdfast: Holdfast) -> None:
     runs = [holdfast.park(ask("kim"), "--id", f"kim-{n}")["run"] for n in (1, 2)]
     screen = Screen(holdfast.having(HOLDFAST_USER="kim"), "answer")

@@ -240,6 +240,7 @@ async def test_processes_that_store_the_same_and_different_payloads_do_not_distu
     assert all(len(path.name) == 64 for path in files(folder))
 
 
+@pytest.mark.slow
 async def test_a_payload_that_is_stored_while_gc_removes_it_is_there(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, "one")
     path = folder.path(claim.claim_data["pieces"])
@@ -467,6 +468,7 @@ async def replay(house: Harness, run: str, data_converter: DataConverter) -> Non
         await replayer.replay_workflow(history)
 
 
+@pytest.mark.slow
 async def test_100_kb_through_input_tool_answer_and_result_leave_small_histories_that_replay(
     temporal: Client, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
@@ -759,6 +761,7 @@ def test_gc_refuses_what_it_cannot_do(tmp_path: Path, words: tuple[str, ...], pl
     assert ran.err.startswith(message)
 
 
+@pytest.mark.slow
 def test_gc_without_anything_outside_says_so(tmp_path: Path) -> None:
     ran = Holdfast(tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1")("gc")
     assert ran.code == 2

@@ -26,6 +26,7 @@ steps:
 LONG = "a text that is longer than the screen is wide, so that it goes on in a second line"
 
 
+@pytest.mark.slow
 def test_tab_completes_and_the_arrow_keys_bring_back(holdfast: Holdfast, at_terminal: Callable[..., Screen]) -> None:
     screen = at_terminal("run", holdfast.write("tone.yaml", TONE), "--id", "completed")
     screen.until("Which tone?")

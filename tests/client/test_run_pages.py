@@ -18,7 +18,7 @@ async def page(house: Harness, name: str, **how: object) -> list[tuple[str, str,
 
 
 async def test_a_page_has_the_newest_runs_and_tells_of_more(house: Harness) -> None:
-    name = f"paged-{house.runs.task_queue}"
+    name = f"paged-{house.unique}"
     started = [await house.start(ASK.format(name=name)) for _ in range(3)]
     await until(lambda: _has(house, name, 3), "three rows")
     rows, more = await house.runs.page(1, blueprint=name, size=2)
@@ -27,7 +27,7 @@ async def test_a_page_has_the_newest_runs_and_tells_of_more(house: Harness) -> N
 
 
 async def test_a_cursor_goes_on_behind_its_page_whatever_begins_meanwhile(house: Harness) -> None:
-    name = f"cursor-{house.runs.task_queue}"
+    name = f"cursor-{house.unique}"
     started = [await house.start(ASK.format(name=name)) for _ in range(5)]
     await until(lambda: _has(house, name, 5), "five rows")
     first, cursor = await house.runs.page_from(blueprint=name, size=2)
@@ -38,9 +38,10 @@ async def test_a_cursor_goes_on_behind_its_page_whatever_begins_meanwhile(house:
     assert [row.run for row in [*first, *second, *last]] == started[::-1] and end is None
 
 
+@pytest.mark.slow
 async def test_a_cursor_stands_behind_the_last_run_that_fits(house: Harness) -> None:
     """Visibility does not know which of the running ones are paused: they lie among others."""
-    name = f"among-{house.runs.task_queue}"
+    name = f"among-{house.unique}"
     runs = [await house.start(ASK.format(name=name)) for _ in range(6)]
     paused = runs[::2]
     for run in paused:
@@ -56,7 +57,7 @@ async def test_a_cursor_stands_behind_the_last_run_that_fits(house: Harness) -> 
 
 
 async def test_open_questions_have_cursors_too(house: Harness) -> None:
-    user = f"user:{house.runs.task_queue}"
+    user = f"user:{house.unique}"
     text = ASK.replace("Go on?'", f"Go on?', assignees: ['{user}']").format(name="asked")
     runs = [await house.start(text) for _ in range(3)]
     await until(lambda: _waits(house, user, 3), "three rows")
@@ -79,7 +80,7 @@ async def test_a_cursor_of_another_list_is_refused(house: Harness) -> None:
 
 
 async def test_the_status_of_a_run_tells_of_questions_inside_a_loop(house: Harness) -> None:
-    name = f"looped-{house.runs.task_queue}"
+    name = f"looped-{house.unique}"
     run = await house.start(LOOPED.replace("name: looped", f"name: {name}"))
     await until(lambda: page(house, name, status="waiting"), "the run")
     assert await page(house, name) == [(run, "waiting", ["anyone"])]
@@ -87,7 +88,7 @@ async def test_the_status_of_a_run_tells_of_questions_inside_a_loop(house: Harne
 
 
 async def test_a_filter_by_status_finds_paused_and_ended_runs(house: Harness) -> None:
-    name = f"mixed-{house.runs.task_queue}"
+    name = f"mixed-{house.unique}"
     paused, done = [await house.start(ASK.format(name=name)) for _ in range(2)]
     await house.runs.pause(paused)
     await house.answer(done, "yes")

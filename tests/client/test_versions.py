@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.client.config import WorkerSettings
 from holdfast.client.workers import make_current
 from tests.conftest import Harness, until, worker_for
@@ -27,6 +29,7 @@ async def test_a_run_that_is_parked_under_one_build_ends_under_the_next(nobody: 
         assert await nobody.output(run) == "two"
 
 
+@pytest.mark.slow
 async def test_a_pinned_run_waits_for_its_own_build(nobody: Harness, queue: str) -> None:
     client, build = nobody.client, WorkerSettings(build_id="a", deployment=queue, versioning="pinned")
     async with worker_for(client, queue, settings=build):

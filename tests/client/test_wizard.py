@@ -135,6 +135,7 @@ def test_every_answer_of_the_wizard_has_its_place() -> None:
     assert set(asked) == set(WizardAnswers.model_fields)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("pattern", TYPED)
 def test_what_the_wizard_writes_runs_as_it_is(holdfast: Holdfast, pattern: str) -> None:
     typed = "\n".join(["A first try", pattern, *TYPED[pattern]])
@@ -146,6 +147,7 @@ def test_what_the_wizard_writes_runs_as_it_is(holdfast: Holdfast, pattern: str) 
     assert output in ran.out
 
 
+@pytest.mark.slow
 def test_the_name_is_asked_and_an_answer_that_does_not_fit_is_asked_again(holdfast: Holdfast) -> None:
     typed = "two words\nasked\nA try\napproval\nPay?\nsoon\n0d\n3d\nfail\n"
     made = holdfast("create", "--wizard", "--json", typed=typed)
@@ -154,6 +156,7 @@ def test_the_name_is_asked_and_an_answer_that_does_not_fit_is_asked_again(holdfa
     assert "timeout: 3d" in (holdfast.folder / "asked.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_answers_come_from_a_file_too(holdfast: Holdfast) -> None:
     facts = {"name": "filed", "goal": "A try", "pattern": "clarify", "facts": "place"}
     entries = "".join(f"- {{question: {name}, content: {text}}}\n" for name, text in facts.items())
@@ -161,6 +164,7 @@ def test_answers_come_from_a_file_too(holdfast: Holdfast) -> None:
     assert made.out == "holdfast run filed.yaml\n"
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten_and_the_answers_are_kept(holdfast: Holdfast) -> None:
     holdfast.write("there.yaml", "mine")
     refused = holdfast("create", "there.yaml", "--wizard")
@@ -172,6 +176,7 @@ def test_nothing_is_overwritten_and_the_answers_are_kept(holdfast: Holdfast) -> 
     assert holdfast("create", "elsewhere.yaml", "--run", run).out == "holdfast run elsewhere.yaml\n"
 
 
+@pytest.mark.slow
 def test_replies_that_are_there_are_not_overwritten_either(holdfast: Holdfast) -> None:
     holdfast.write("half.replies.yaml", "mine")
     made = holdfast("create", "half.yaml", "--wizard", typed="A try\nfeedback\nscripted\nGood?\nnever\n")
@@ -179,6 +184,7 @@ def test_replies_that_are_there_are_not_overwritten_either(holdfast: Holdfast) -
     assert not (holdfast.folder / "half.yaml").exists()
 
 
+@pytest.mark.slow
 def test_questions_that_nobody_answers_wait_and_are_gone_on_with(holdfast: Holdfast) -> None:
     parked = holdfast("create", "later.yaml", "--wizard", "--json", typed="A try\n")
     assert (parked.code, parked.json["status"]) == (3, "waiting")

@@ -97,6 +97,7 @@ async def test_a_version_that_is_not_current_is_told_and_can_be_made_current(nob
         assert await nobody.output(run) == "yes"
 
 
+@pytest.mark.slow
 async def test_a_worker_of_another_version_than_the_current_one_is_told(nobody: Harness, queue: str) -> None:
     settings = WorkerSettings(build_id="b1", deployment=queue)
     async with worker_for(nobody.client, queue, settings=settings):
@@ -157,6 +158,7 @@ def test_who_gets_no_work(builds: list[str], current: str, pinned: Version | Non
     assert type(why_no_work("q", of(*builds, current=current), pinned)) is error
 
 
+@pytest.mark.slow
 async def test_owners_that_were_listed_are_remembered_without_a_file(nobody: Harness, queue: str) -> None:
     async with worker_for(nobody.client, queue):
         run = await nobody.start(ASKS)

@@ -104,6 +104,7 @@ async def house_of(client: Client, folder: Path, keys: dict[str, str], queue: st
     await cache.close()
 
 
+@pytest.mark.slow
 async def test_keys_are_changed_while_a_run_waits(temporal: Client, tmp_path: Path) -> None:
     queue = f"test-{uuid.uuid4().hex[:8]}"
     async with house_of(temporal, tmp_path, OLD, queue) as house:
@@ -121,6 +122,7 @@ async def test_keys_are_changed_while_a_run_waits(temporal: Client, tmp_path: Pa
         assert MARK in str(await house.runs.events(run))
 
 
+@pytest.mark.slow
 async def test_a_key_that_a_worker_lacks_is_named_to_the_client_and_in_the_log(
     temporal: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

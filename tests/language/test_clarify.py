@@ -25,6 +25,7 @@ def clarify(**more: Any) -> str:
     return yaml.safe_dump({"steps": [step]}, sort_keys=False)
 
 
+@pytest.mark.slow
 async def test_what_is_lacking_is_asked_one_fact_a_question(house: Harness) -> None:
     run = await house.start(clarify(), "tea")
     question = await house.one(run)
@@ -47,6 +48,7 @@ async def test_several_facts_are_taken_from_one_answer(house: Harness) -> None:
     assert await house.output(run) == {"audience": "all", "length": 150, "tone": "warm"}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -86,6 +88,7 @@ async def test_what_is_rejected_is_changed_with_the_values_so_far_at_hand(house:
     assert await house.output(run) == {"audience": "all", "length": 200}
 
 
+@pytest.mark.slow
 async def test_the_tenth_rejection_ends_it(house: Harness) -> None:
     run = await house.start(clarify(confirm=True, known={"audience": "all", "length": 100}), "tea")
     for _ in range(9):
@@ -94,6 +97,7 @@ async def test_the_tenth_rejection_ends_it(house: Harness) -> None:
     assert (await house.result(run)).error.type == "not_confirmed"
 
 
+@pytest.mark.slow
 async def test_by_default_there_are_questions_enough_for_all_facts(house: Harness) -> None:
     schema = {"properties": {f"f{number}": {"type": "integer"} for number in range(9)}}
     run = await house.start(clarify(schema=schema), "tea")
@@ -108,6 +112,7 @@ async def test_a_null_is_a_fact_where_it_fits(house: Harness) -> None:
     assert await house.output(run) == {"a": None, "b": 1}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("rule", "answers", "output"),
     [
@@ -127,6 +132,7 @@ async def test_at_the_most_questions_it_does_what_the_author_says(
     assert (outcome.error.type if outcome.error else outcome.output) == output
 
 
+@pytest.mark.slow
 async def test_facts_that_do_not_fit_together_are_asked_for_as_a_whole(house: Harness) -> None:
     together = {
         "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
@@ -188,6 +194,7 @@ async def test_facts_of_a_model_that_do_not_fit_are_given_back_to_it_and_then_as
     assert await house.output(run) == {"audience": "all", "length": 100}
 
 
+@pytest.mark.slow
 async def test_a_clarification_of_a_cancelled_run_is_cancelled(house: Harness) -> None:
     run = await house.start(clarify(), "tea")
     await house.one(run)

@@ -26,6 +26,7 @@ def loop(*body: Any, **more: Any) -> dict[str, Any]:
     return {"kind": "loop", "name": "l", "loop": {"max_loops": 1, "body": [*body], **more}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 51])
 async def test_an_item_hears_what_was_said_before_the_map_and_nothing_of_the_others(house: Harness, count: int) -> None:
     ask = {**ASK, "when": "index in [0, 1, 50]"}
@@ -52,6 +53,7 @@ async def test_items_at_once_hear_nothing_of_each_other(house: Harness) -> None:
     assert await house.output(run) == "before"
 
 
+@pytest.mark.slow
 async def test_a_loop_in_an_item_begins_with_what_was_heard_before_the_map(house: Harness) -> None:
     inner = loop(ASK, max_loops=3, checkpoint_every=1)
     run = await house.start(first(mapped(inner, {**ASK, "name": "after"})), {"items": ["a", "b"]})
@@ -74,6 +76,7 @@ async def test_a_branch_hears_what_was_said_before_and_nothing_of_the_other(hous
     assert (outcome.output, outcome.context) == ("before", {"p": {"a": "a", "b": "b"}})
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("kind", ["loop", "nested loop", "conditional", "import", "loop that continues as new"])
 async def test_it_passes_through_both_ways(house: Harness, kind: str) -> None:
     ask = {"kind": "hitl", "name": "ask", "message": "{{ resume_input }}?"}
@@ -92,6 +95,7 @@ async def test_it_passes_through_both_ways(house: Harness, kind: str) -> None:
     assert await house.output(run) == "inside"
 
 
+@pytest.mark.slow
 async def test_a_loop_in_which_nobody_answers_leaves_it_as_it_was(house: Harness) -> None:
     run = await house.start(first(loop({"name": "quiet"})))
     await house.answered(run, "before")

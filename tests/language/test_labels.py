@@ -25,6 +25,7 @@ INNER = "{kind: map, name: inner, map: {iterable_input: \"['a', 'b']\", label: '
 BILLS = [{"number": "INV-7"}, {"number": "INV-8"}, {"number": "INV-9"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "label"), [(DIRECT, "INV-7"), (LOOP, "INV-7"), (INNER, "INV-7 · a")])
 async def test_a_question_has_the_label_of_its_item(house: Harness, body: str, label: str) -> None:
     run = await house.start(ASK % body, BILLS)
@@ -35,6 +36,7 @@ async def test_a_question_has_the_label_of_its_item(house: Harness, body: str, l
     await house.runs.cancel(run)
 
 
+@pytest.mark.slow
 async def test_a_label_reaches_the_items_of_a_page(house: Harness) -> None:
     run = await house.start(ASK % DIRECT, BILLS, history_limits=HistoryLimits(items=2))
     assert (await house.one(run)).label == "INV-7"

@@ -8,6 +8,7 @@ import tests.tools  # noqa: F401 registers the tools
 from tests.conftest import Harness
 
 
+@pytest.mark.slow
 async def test_init_runs_once_in_order_before_the_first_step_and_not_again_after_a_question(house: Harness) -> None:
     run = await house.start(
         """
@@ -38,6 +39,7 @@ PROPAGATION = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("next_input", PROPAGATION)
 async def test_propagation_says_what_the_next_iteration_gets(house: Harness, next_input: str) -> None:
     run = await house.start(
@@ -74,6 +76,7 @@ OUTPUTS = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("output", OUTPUTS)
 async def test_a_loop_gives_what_its_output_says(house: Harness, output: str) -> None:
     run = await house.start(
@@ -135,6 +138,7 @@ async def test_a_conversation_that_init_begins_does_not_begin_twice(house: Harne
     assert outcome.context["scratchpad"]["notes"] == "mine"
 
 
+@pytest.mark.slow
 async def test_a_long_conversation_keeps_its_last_turns(house: Harness) -> None:
     run = await house.start(
         """
@@ -262,6 +266,7 @@ async def test_a_text_that_is_no_json_object_fails_the_write(house: Harness, tex
     assert (await house.result(run)).error.type == "bad_write"
 
 
+@pytest.mark.slow
 async def test_an_argument_that_does_not_fit_is_called_by_its_name(house: Harness) -> None:
     run = await house.start("steps: [{name: a, uses: stringy, input: [5]}]")
     error = (await house.result(run)).error

@@ -39,6 +39,7 @@ async def test_no_on_error_goes_round_a_limit_of_the_run(house: Harness) -> None
     assert (await house.result(run)).error.message == "the limit of 4 steps of the run is reached (4 spent)"
 
 
+@pytest.mark.slow
 async def test_a_person_may_grant_as_much_again(house: Harness) -> None:
     run = await house.start(looping("{model_calls: 4, on_limit: ask}"), "x")
     question = await house.one(run)
@@ -160,6 +161,7 @@ async def test_a_branch_whose_share_is_nothing_may_be_granted_as_much_as_the_run
 FAILS = "steps: [{name: a, input: '{{ input }}', uses: 'tests.language.functions:halved', on_error: ask}, {name: b}]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "output"),
     [({"action": "edit", "input": 8}, 4), ({"action": "skip", "value": "none"}, "none"), ({"action": "skip"}, None)],
@@ -187,6 +189,7 @@ async def test_a_failed_step_may_be_tried_again_and_given_up(house: Harness) -> 
     assert (await house.result(run)).error.type == "tool_error"
 
 
+@pytest.mark.slow
 async def test_a_loop_that_is_tried_again_is_another_workflow(house: Harness) -> None:
     body = "[{name: n, input: '{{ 1 / 0 if context.bad | default(true) else 5 }}'}]"
     text = f"steps: [{{kind: loop, name: l, on_error: ask, loop: {{max_loops: 1, body: {body}}}}}]"
@@ -340,6 +343,7 @@ async def test_a_failure_that_on_error_handles_is_not_kept(house: Harness) -> No
 # Conversations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "kept"),
     [

@@ -74,6 +74,7 @@ async def drive(tree: Path, server: str) -> tuple[str, str]:
     return output.decode(), errors.decode()
 
 
+@pytest.mark.slow
 async def test_a_leaf_kind_is_a_class_and_an_executor(tree: Path, server: str) -> None:
     add_class(tree)
     add_executor(tree)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,7 @@ def document(steps: Any) -> str:
     return yaml.safe_dump({"context": {"n": 1}, "steps": with_names(steps, [0])}, sort_keys=False)
 
 
+@pytest.mark.slow
 @given(LISTS)
 @settings(max_examples=150, deadline=None)
 def test_the_core_form_of_any_blueprint_is_the_same_blueprint(steps: Any) -> None:
@@ -98,6 +100,7 @@ def test_the_core_form_of_any_blueprint_is_the_same_blueprint(steps: Any) -> Non
     assert loads(expand(blueprint), name="any") == blueprint
 
 
+@pytest.mark.slow
 @given(LISTS)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 async def test_any_blueprint_runs_to_an_end_or_parks_and_its_trace_nests(house: Harness, steps: Any) -> None:

@@ -30,6 +30,7 @@ def branched(key: str, one: str, other: str, start: dict[str, Any] = START, **mo
     return yaml.safe_dump({"context": start, "context_schema": SCHEMA, "steps": [step], "output": "{{ context }}"})
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("key", "one", "other", "joined"),
     [
@@ -78,6 +79,7 @@ async def test_another_change_conflicts(house: Harness, key: str, one: str, othe
     assert error.type == "context_conflict"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [7, 60, 120])
 async def test_items_at_once_are_joined_in_their_order_over_pages(house: Harness, count: int) -> None:
     body = [
@@ -95,6 +97,7 @@ async def test_items_at_once_are_joined_in_their_order_over_pages(house: Harness
     assert context["facts"] == {"a": 0, **{str(n % 3): n for n in items}}
 
 
+@pytest.mark.slow
 async def test_a_map_in_a_branch_in_a_loop_is_joined_at_each_level(house: Harness) -> None:
     add = {"name": "add", "input": "{{ context.notes + [[iteration, item]] }}", "sink_to": "notes"}
     block = {"iterable_input": "[1, 2]", "body": [add], "max_concurrency": 2}

@@ -98,6 +98,7 @@ async def test_three_items_ask_three_questions_and_get_three_answers(house: Harn
     assert await house.output(run) == ["Item 0?", "Item 1?", "Item 2?"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("count", [6, 130])
 @pytest.mark.parametrize("concurrency", [1, 4])
 async def test_failed_items_fail_the_map_or_give_null(house: Harness, count: int, concurrency: int) -> None:
@@ -109,6 +110,7 @@ async def test_failed_items_fail_the_map_or_give_null(house: Harness, count: int
     assert await house.output(run) == [None if n in (2, 4) else n * 10 for n in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "done"), [(50, 45), (51, 45), (101, 95)])
 async def test_a_map_that_fails_keeps_what_its_completed_items_wrote(house: Harness, count: int, done: int) -> None:
     body = {"name": "a", "input": f"{{{{ 1 / ({done} - index) and index + 1 }}}}", "sink_to": "done"}
@@ -133,6 +135,7 @@ async def test_a_person_says_what_becomes_of_a_failed_item(house: Harness) -> No
     assert await house.output(run) == [0, 10, 70, 30, "none"]
 
 
+@pytest.mark.slow
 async def test_a_thousand_items_go_page_by_page_with_small_histories(house: Harness) -> None:
     body = [
         {"name": "a", "input": "{{ item + 1 }}"},
@@ -179,6 +182,7 @@ def gives(value: Any) -> dict[str, Any]:
     return {"name": "v", "input": value}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("reduce", "values", "output"),
     [
@@ -269,6 +273,7 @@ async def test_a_question_in_one_branch_does_not_run_the_other_again(house: Harn
     assert calls(house.folder, "c") == 1
 
 
+@pytest.mark.slow
 async def test_loops_of_one_name_in_two_branches_do_not_meet(house: Harness) -> None:
     loop = {
         "kind": "loop",
@@ -282,6 +287,7 @@ async def test_loops_of_one_name_in_two_branches_do_not_meet(house: Harness) -> 
     assert set(await house.output(run)) == {"a", "b"}
 
 
+@pytest.mark.slow
 async def test_the_trace_shows_branches_and_items(house: Harness) -> None:
     run = await house.start(branched({"a": gives(1), "b": gives(2)}))
     await house.output(run)

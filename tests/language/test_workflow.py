@@ -65,6 +65,7 @@ async def test_it_is_started_again_as_the_retry_says(house: Harness, theirs: str
     assert (await house.output(run))["attempt"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "why"), [({"nodes": 100_001}, "100,000 values"), ("bytes", "binary/plain")])
 async def test_a_result_that_cannot_be_used_fails_the_step(
     house: Harness, theirs: str, order: object, why: str

@@ -41,6 +41,7 @@ async def test_it_fails_after_100_rounds_that_asked_nobody(house: Harness, check
     assert (ended.data.reason, ended.data.iterations) == ("no_progress", 100)
 
 
+@pytest.mark.slow
 async def test_the_friendly_loop_ends(house: Harness) -> None:
     run = await house.start(FRIENDLY, "A talk")
     assert (await house.result(run)).error.type == "no_progress"
@@ -50,6 +51,7 @@ async def test_an_explicit_limit_has_no_ceiling_beside_it(house: Harness) -> Non
     assert await house.output(await house.start(document(endless(max_loops=130, on_max_loops="finish")))) == 130
 
 
+@pytest.mark.slow
 async def test_on_max_loops_finish_is_heeded(house: Harness) -> None:
     run = await house.start(document(endless(on_max_loops="finish")))
     assert await house.output(run) == 100
@@ -57,6 +59,7 @@ async def test_on_max_loops_finish_is_heeded(house: Harness) -> None:
     assert ended.data.reason == "no_progress"
 
 
+@pytest.mark.slow
 async def test_a_person_grants_as_many_rounds_again(house: Harness) -> None:
     run = await house.start(document(endless(on_max_loops="ask", checkpoint_every=30)))
     question = await house.one(run)
@@ -74,6 +77,7 @@ AT_40 = {"when": "context.n == 40"}
 FURTHER = [pytest.param(where, marks=pytest.mark.slow) for where in ("agent", "map", "import", "failed loop")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["body", "loop", "long map", *FURTHER])
 async def test_a_question_starts_the_count_anew_wherever_it_is_met(house: Harness, where: str) -> None:
     house.script("r: [{tool_calls: [{name: request_user_info, args: {question: Why?}}]}, done]\n")

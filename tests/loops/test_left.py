@@ -50,6 +50,7 @@ def within(kind: str, inner: dict[str, Any]) -> dict[str, Any]:
 KINDS = ["nothing", "loop", "map", "long map", "map at once", "parallel", "conditional"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_failure_in_a_nested_loop_leaves_its_context(house: Harness, kind: str) -> None:
     step = within(kind, loop(ADD, BOOM, checkpoint_every=1))
@@ -61,6 +62,7 @@ async def test_a_failure_in_a_nested_loop_leaves_its_context(house: Harness, kin
     assert names == [*(["seen"] * len(seen)), "add", "boom", "add", "boom", "add"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("kind", [*KINDS[:4], "conditional"])
 async def test_a_cancelled_run_leaves_the_context_where_it_was(house: Harness, kind: str) -> None:
     step = within(kind, loop(ADD, ASK, checkpoint_every=1))
@@ -74,6 +76,7 @@ async def test_a_cancelled_run_leaves_the_context_where_it_was(house: Harness, k
     assert [one.output for one in await house.runs.done(run) if one.name == "ask"] == ["a", "b"]
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_cancelled_in_two_branches_leaves_the_context_around_them(house: Harness) -> None:
     branches = {name: [loop(ADD, ASK, name=name)] for name in ("a", "b")}
     steps = [{"name": "first", "input": 1, "sink_to": "first"}, {"kind": "parallel", "name": "p", "branches": branches}]
@@ -91,6 +94,7 @@ async def test_the_context_of_an_import_is_not_taken_for_the_runs(house: Harness
     assert (await house.result(await house.start(yaml.safe_dump(document)))).context == {"mine": 1}
 
 
+@pytest.mark.slow
 async def test_a_handled_failure_still_keeps_completed_iterations_only(house: Harness) -> None:
     step = {**loop(ADD, BOOM), "on_error": "continue"}
     end = {"name": "end", "input": "{{ context.log }}"}

@@ -32,6 +32,7 @@ def loops_in(trace: dict) -> list[dict]:
     return own + [loop for step in [*trace.get("steps", []), *inner] for loop in loops_in(step)]
 
 
+@pytest.mark.slow
 async def test_each_answer_goes_on_in_the_same_loop_until_one_ends_it(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     messages = await house.answered(run, "more", "again", "stop")
@@ -39,6 +40,7 @@ async def test_each_answer_goes_on_in_the_same_loop_until_one_ends_it(house: Har
     assert await house.output(run) == "stop"
 
 
+@pytest.mark.slow
 async def test_the_trace_has_one_loop_with_iterations_1_2_3_and_their_steps(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     await house.answered(run, "more", "again", "stop")
@@ -93,6 +95,7 @@ BODIES = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("where", BODIES)
 async def test_a_question_may_stand_anywhere_in_the_body(house: Harness, where: str) -> None:
     body, contents, output = BODIES[where]
@@ -171,6 +174,7 @@ async def test_a_question_in_an_inner_loop_goes_on_with_the_inner_and_then_the_o
     assert await house.output(run) == "next-2"
 
 
+@pytest.mark.slow
 async def test_an_inner_loop_has_a_workflow_for_each_outer_iteration(house: Harness) -> None:
     run = await house.start(NESTED)
     owners = []
@@ -349,6 +353,7 @@ async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -
     assert len(await house.histories(run)) == 4
 
 
+@pytest.mark.slow
 async def test_a_loop_that_goes_on_is_shown_after_temporal_has_forgotten_its_first_iterations(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "max_loops: 9\n      checkpoint_every: 1"), "start")
     await house.answered(run, "a", "b")

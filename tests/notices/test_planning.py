@@ -15,6 +15,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 AWAY = date.today() + timedelta(days=3)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("to", "assignees", "hears"),
     [

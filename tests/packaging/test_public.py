@@ -73,6 +73,7 @@ def test_no_module_is_loaded_under_two_names_by_pytest() -> None:
     assert twice(list(sys.modules)) == []
 
 
+@pytest.mark.slow
 def test_no_module_is_loaded_under_two_names_by_the_worker() -> None:
     """In the root of the repository the folders of the rooms can be imported, too."""
     asks = "import runpy, sys; sys.argv = ['worker.py']; runpy.run_path('worker.py', run_name='worker_script')"
@@ -97,6 +98,7 @@ def imported_by_text(path: Path) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_every_module_that_is_imported_by_a_text_is_one_of_the_package() -> None:
     """No type checker and no linter sees such a name."""
     files = [path for room in ROOMS for path in (HOME / room).rglob("*.py")]

@@ -38,6 +38,7 @@ async def asked(house: Harness, text: str) -> Question:
     return await house.one(await house.start(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TOOL, GRAPH])
 async def test_a_tool_and_a_graph_ask_those_whom_the_step_names(house: Harness, text: str) -> None:
     question = await asked(house, text % (house.folder, ANA))
@@ -65,6 +66,7 @@ async def test_a_clarification_asks_those_whom_it_names_and_has_them_confirm(hou
     assert (confirmation.kind, confirmation.assignees) == ("review", ["user:ana"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "kind"), [("{name: ask_human, args: {question: Well?}}", "clarification"), (RUN_TOOL, "permission")]
 )

@@ -88,6 +88,7 @@ BAD = {
 RIGHT = {ONE: "go", FORM: {"name": "Ana", "age": 4}, PICK: ["b", "Third"]}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", BAD)
 async def test_a_bad_answer_is_refused_without_a_trace_and_the_right_one_then_works(house: Harness, case: str) -> None:
     blueprint, answer, code, reason = BAD[case]
@@ -107,6 +108,7 @@ async def test_labels_and_loose_spelling_are_taken_for_option_ids(house: Harness
     assert await house.output(run) == ["b", "a"]
 
 
+@pytest.mark.slow
 async def test_the_same_key_again_gives_the_same_receipt_and_counts_once(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "checkpoint_every: 1"), "start")
     question = await house.one(run)
@@ -155,6 +157,7 @@ async def test_the_key_of_a_refused_signal_answers_no_other_question(house: Harn
     assert await house.one(run) == second
 
 
+@pytest.mark.slow
 async def test_of_fifty_answers_at_the_same_instant_one_is_accepted_and_the_others_learn_who_won(
     house: Harness,
 ) -> None:
@@ -180,6 +183,7 @@ async def test_of_fifty_answers_at_the_same_instant_one_is_accepted_and_the_othe
     assert f"user:{outcome.context['a0']}" == winner.by
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("text", ["'&<é\"", "x" * 10_000, "ends with:", "{{ input }}", "null"])
 async def test_text_comes_back_unchanged(house: Harness, text: str) -> None:
     run = await house.start(ONE)
@@ -211,6 +215,7 @@ async def test_a_signal_answers_as_typed(house: Harness, payload: dict) -> None:
     assert await house.output(run) == "warm"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("payload", [None, 3, "text", [], {}, {"answers": 1}, {"answers": [{}]}, {"question": "nope"}])
 async def test_a_signal_that_is_no_answer_is_kept_as_refused_and_breaks_nothing(
     house: Harness, payload: object
@@ -240,6 +245,7 @@ async def test_a_batch_is_taken_whole_or_refused_whole(house: Harness) -> None:
 DECLINES = {"fail": ("failed", "question_declined"), "abort": ("failed", "aborted"), "continue": ("completed", None)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_decline", DECLINES)
 async def test_a_declined_question_goes_on_as_the_author_said(house: Harness, on_decline: str) -> None:
     run = await house.start(f"steps: [{{kind: hitl, name: ask, message: Go?, on_decline: {on_decline}}}]")
@@ -263,6 +269,7 @@ async def test_a_cancelled_run_closes_its_questions_and_takes_no_answer(house: H
     await house.runs.cancel(run)
 
 
+@pytest.mark.slow
 async def test_a_paused_run_takes_answers_and_starts_no_step_until_it_is_resumed(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     question = await house.one(run)
@@ -292,6 +299,7 @@ async def test_who_is_awaited_can_be_found_by_search_attribute(house: Harness) -
     assert await until(gone, "nobody is awaited any more")
 
 
+@pytest.mark.slow
 async def test_half_a_character_is_no_answer(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, message: Go?}]")
     for content in ("\ud800", {"a": "\ud800"}):

@@ -47,6 +47,7 @@ async def refused(house: Harness, run: str, by: str | None, **how: object) -> Re
     return caught.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["user:ana", "bob", "user:zoe"])
 async def test_an_assignee_and_a_member_of_a_group_may_answer(house: Harness, by: str) -> None:
     run = await house.start(EDITORS)
@@ -55,6 +56,7 @@ async def test_an_assignee_and_a_member_of_a_group_may_answer(house: Harness, by
     assert await house.output(run) == "go"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("by", "told"),
     [
@@ -84,6 +86,7 @@ async def test_who_may_not_answer_may_not_decline_either(house: Harness, action:
     await house.answer(run, "go", question, by="user:ana")
 
 
+@pytest.mark.slow
 async def test_nobody_decides_on_their_own_request_however_deep_it_is_asked(house: Harness) -> None:
     (house.folder / "inner.yaml").write_text(INNER)
     house.script("boss: [{tool_calls: [{name: inner, args: {topic: tea}}]}, done]")
@@ -123,6 +126,7 @@ async def test_assignees_come_from_a_template(house: Harness) -> None:
 NAMES = {"owner": "ana", "also": "group:legal", "all": ["user:ana", "user:ana"]}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("value", [[], None, "user:ana", ["ana"], [3], ["user:"], ["requester"]])
 async def test_names_that_can_be_nobody_s_fail_the_step(house: Harness, value: object) -> None:
     run = await house.start(ASK % "assignees: '{{ input }}'", value)
@@ -131,6 +135,7 @@ async def test_names_that_can_be_nobody_s_fail_the_step(house: Harness, value: o
     assert error.type == "bad_assignees"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["assignees: ['user:ana']", "not_by: ['user:zoe']", "quorum: 2"])
 async def test_a_question_that_says_who_may_answer_takes_no_signal(house: Harness, key: str) -> None:
     run = await house.start(ASK % key)
@@ -194,6 +199,7 @@ def test_more_than_the_server_takes_is_many() -> None:
     assert awaited([EVERYBODY, People(quorum=2)]) == ["anyone"]
 
 
+@pytest.mark.slow
 async def test_what_waits_for_a_user_is_found_through_groups_too(house: Harness) -> None:
     runs = [await house.start(ASK % f"assignees: {names}") for names in (["user:ana"], ["group:editors"])]
     runs.append(await house.start(ASK % f"assignees: {[f'user:{n:03}' for n in range(21)]}"))
@@ -244,6 +250,7 @@ def test_the_reason_names_who_may_in_every_case() -> None:
     assert why_not(people, "ana", GROUPS) == "user:ana may not answer it; group:editors (but not user:ana) may"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("written", "channels"), [("", None), ("notify: [ops]", ["ops"]), ("notify: false", [])])
 async def test_a_question_says_which_channels_are_told_of_it(house: Harness, written: str, channels: object) -> None:
     run = await house.start(ASK % written)

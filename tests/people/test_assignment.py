@@ -156,6 +156,7 @@ async def test_a_repeated_command_gets_a_receipt_and_counts_once(house: Harness)
     await house.answer(run, "go", by="user:ana")
 
 
+@pytest.mark.slow
 async def test_a_question_takes_fifty_of_these_commands(house: Harness) -> None:
     run = await house.start(ANYONE)
     question = await house.one(run)
@@ -167,6 +168,7 @@ async def test_a_question_takes_fifty_of_these_commands(house: Harness) -> None:
     await house.answer(run, "go", by="user:ana")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("name", ["claim", "release", "delegate", "reassign"])
 async def test_a_signal_is_refused(house: Harness, name: str) -> None:
     run = await house.start(ANYONE)
@@ -226,6 +228,7 @@ async def test_a_delegate_answers_instead_of_the_person_who_delegates(house: Har
     await house.answer(run, "go", by="user:zoe")
 
 
+@pytest.mark.slow
 async def test_what_waits_for_anyone_waits_for_the_delegate_alone(house: Harness) -> None:
     run = await house.start(ANYONE)
     await house.one(run)
@@ -236,6 +239,7 @@ async def test_what_waits_for_anyone_waits_for_the_delegate_alone(house: Harness
     await house.answer(run, "go", by="user:ana")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("to", ["user:zoe", "group:legal", "group:nobody", "user:ana"])
 async def test_a_delegation_never_reaches_who_may_not_answer(house: Harness, to: str) -> None:
     run = await house.start(ONE % ", not_by: ['group:legal']")
@@ -313,6 +317,7 @@ async def test_an_escalation_ends_claim_and_delegation(later: Harness) -> None:
 # Boundaries
 
 
+@pytest.mark.slow
 async def test_claims_and_delegations_reach_a_loop_that_has_continued_as_new(house: Harness) -> None:
     run = await house.start(written(repeat(ASK, most=3)))
     await house.answered(run, "1", "2")
@@ -327,6 +332,7 @@ async def test_claims_and_delegations_reach_a_loop_that_has_continued_as_new(hou
     assert types.index("question.claimed") < types.index("question.delegated") < types.index("run.completed")
 
 
+@pytest.mark.slow
 async def test_a_claim_of_the_last_iteration_is_not_one_of_the_next(house: Harness) -> None:
     run = await house.start(written(repeat(ASK, most=2)))
     question = await house.one(run)

@@ -88,6 +88,7 @@ class Overtaken(tree.Tree):
         return await super().query(workflow, name, argument, *how, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", [1, 15, 45])
 async def test_a_question_is_listed_though_others_are_answered_between_two_pages(house: Harness, answered: int) -> None:
     run = await house.start(MAP.format(count=50))

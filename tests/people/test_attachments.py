@@ -79,6 +79,7 @@ async def test_the_digest_covers_the_attachments(house: Harness) -> None:
     assert digests[0] != digests[1]
 
 
+@pytest.mark.slow
 async def test_an_attachment_in_a_loop_that_has_continued_as_new(house: Harness) -> None:
     source = {"name": "n.txt", "text": "round {{ iteration }}"}
     run = await house.start(written(repeat(ask(source), most=2)))
@@ -104,6 +105,7 @@ async def test_a_file_below_the_folders_of_the_worker_is_shown(files: Harness) -
     await files.answer(run, "yes")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", ["../private.pdf", "/etc/hostname", "link.pdf", "none.pdf", ".", "a\x00b", ""])
 async def test_no_other_file_is_read(files: Harness, path: str) -> None:
     run = await files.start(written(ask(FILE)), {"path": path})

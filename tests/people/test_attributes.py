@@ -96,6 +96,7 @@ def test_more_than_twenty_ids_are_many() -> None:
     assert listed_ids([f"{n:02}" for n in range(21)]) == [MANY]
 
 
+@pytest.mark.slow
 async def test_an_iteration_costs_two_upserts(house: Harness) -> None:
     run = await house.start(LOOP)
     await house.answered(run, "yes", "yes", "yes")

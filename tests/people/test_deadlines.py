@@ -47,6 +47,7 @@ SHORT = "steps: [{kind: hitl, name: ask, message: Go?, timeout: %s, default: nob
 MORE = ", {kind: hitl, name: then, message: And?}"
 
 
+@pytest.mark.slow
 async def test_a_late_answer_is_told_that_the_question_has_expired(house: Harness) -> None:
     run = await house.start(SHORT % ("1s", MORE))
 
@@ -60,6 +61,7 @@ async def test_a_late_answer_is_told_that_the_question_has_expired(house: Harnes
     await house.answer(run, "end")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("lead", [0.0, 0.005, 0.01, 0.02])
 async def test_an_answer_and_a_deadline_in_the_same_moment_agree_on_who_won(house: Harness, lead: float) -> None:
     run = await house.start(SHORT % ("4s", ""))  # seconds enough to see the question, on a busy machine too
@@ -82,6 +84,7 @@ async def has(house: Harness, run: str, event: str) -> bool:
     return any(one.HasField(event) for one in history.events)
 
 
+@pytest.mark.slow
 async def test_a_deadline_runs_while_no_worker_is_there(temporal: Client, tmp_path: Path) -> None:
     queue = f"down-{uuid.uuid4().hex[:8]}"
     harness = Harness(temporal, queue, tmp_path)

@@ -77,6 +77,7 @@ async def signalled(house: Harness, workflow: str, *payloads: Any, name: str = "
     return (await until(refused, "the refusal"))[-1]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", UNFIT)
 async def test_an_unfit_answer_by_update_is_refused_and_the_right_one_taken(house: Harness, case: str) -> None:
     content, code = UNFIT[case]
@@ -88,6 +89,7 @@ async def test_an_unfit_answer_by_update_is_refused_and_the_right_one_taken(hous
     assert await house.output(run) == {"x": 1}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", UNFIT)
 async def test_an_unfit_answer_by_signal_is_shown_refused_and_the_right_one_taken(house: Harness, case: str) -> None:
     content, code = UNFIT[case]
@@ -112,6 +114,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", UNREADABLE)
 async def test_a_signal_that_cannot_be_read_is_shown_refused(house: Harness, case: str) -> None:
     run = await house.start(ONE)
@@ -121,6 +124,7 @@ async def test_a_signal_that_cannot_be_read_is_shown_refused(house: Harness, cas
     assert await house.output(run) == "go"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["answer", "pause", "resume"])
 async def test_a_signal_with_two_arguments_is_shown_refused(house: Harness, name: str) -> None:
     run = await house.start(ONE)
@@ -183,6 +187,7 @@ async def test_an_update_that_no_worker_could_refuse_is_refused_by_the_server(ho
     assert await house.output(run) == "go"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("content", [{"a": 1}, [], "text", "", 0, False, None])
 async def test_an_empty_schema_takes_any_value(house: Harness, content: object) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, message: Go?, input_schema: {}}]")
@@ -206,6 +211,7 @@ def busy() -> Iterator[None]:
     guard.DEPLOYMENT.busy_from = guard.Guard().busy_from
 
 
+@pytest.mark.slow
 async def test_a_history_full_of_updates_takes_only_answers_pause_and_resume(house: Harness, busy: None) -> None:
     run = await house.start(agent(house, [turn(call("request_user_info", question="Go?")), "done"], human=["ask"]))
     question = await house.one(run)
@@ -222,6 +228,7 @@ async def test_a_history_full_of_updates_takes_only_answers_pause_and_resume(hou
 UNSENDABLE = {"overflow": [1e999], "nan": {"x": float("nan")}, "half": ["\ud800"], "wide": 2**63, "object": object()}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", UNSENDABLE)
 async def test_the_client_changes_nothing_in_silence(house: Harness, case: str) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, message: Go?, input_schema: {}}]")
@@ -244,6 +251,7 @@ async def test_the_client_sends_nothing_that_is_too_large(house: Harness) -> Non
 TOLD = {"overflow": '{"text": 1e999}', "large": json.dumps({"text": "x" * 1024 * 1024}), "mark": "\ufeff{}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TOLD)
 async def test_what_is_told_comes_through_the_same_door(house: Harness, case: str) -> None:
     run = await house.start(agent(house, [turn(call("request_user_info", question="Go?")), "done"], human=["ask"]))
@@ -266,6 +274,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", INPUTS)
 async def test_a_run_with_an_input_that_cannot_be_taken_fails_and_says_why(house: Harness, case: str) -> None:
     state, type_ = INPUTS[case]
@@ -281,6 +290,7 @@ async def test_a_run_with_an_input_that_cannot_be_taken_fails_and_says_why(house
 GIVEN = {"inf": "tool_output", "wide": "tool_output", "many": "too_large", "deep": "too_large", "long": "too_large"}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("case", GIVEN)
 async def test_a_tool_whose_result_cannot_be_kept_fails(house: Harness, case: str) -> None:
     run = await house.start(
@@ -326,6 +336,7 @@ async def test_a_signal_too_large_from_before_the_worker_is_refused_once_it_is_t
         assert (await runs.result(queue)).output == "go"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_comes_after_the_run_has_ended_is_told_who_was_first(house: Harness) -> None:
     run = await house.start(ONE)
     question = await house.one(run)

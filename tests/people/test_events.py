@@ -77,6 +77,7 @@ async def test_no_person_is_asked(house: Harness) -> None:
     await send(house, run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"key": "INV-8"}, {"name": "payment.sent"}])
 async def test_an_event_of_another_name_or_key_is_not_taken(house: Harness, wrong: dict[str, str]) -> None:
     run = await house.start(ONE % "", INVOICE)
@@ -102,6 +103,7 @@ async def test_a_payload_that_does_not_fit_is_refused_in_time_and_early(house: H
     assert (await house.output(run))["payload"] == {"amount": 3}
 
 
+@pytest.mark.slow
 async def test_the_same_event_twice_gets_the_same_receipt_and_counts_once(house: Harness) -> None:
     run = await house.start(LOOP)
     await waited(house, run)
@@ -123,6 +125,7 @@ async def test_an_event_that_comes_early_is_taken_when_the_step_begins(house: Ha
     assert (await house.output(run))["payload"] == "early"
 
 
+@pytest.mark.slow
 async def test_early_events_reach_a_loops_child_once_each_over_its_continue_as_new(house: Harness) -> None:
     run = await house.start(LOOP.replace("steps:", f"steps:\n  - {ASK_FIRST}", 1))
     question = await house.one(run)
@@ -137,6 +140,7 @@ async def test_early_events_reach_a_loops_child_once_each_over_its_continue_as_n
     assert taken[1:3] == ["event:evt-1", "event:evt-2"]
 
 
+@pytest.mark.slow
 async def test_an_event_by_signal_to_the_run_reaches_a_loops_child(house: Harness) -> None:
     run = await house.start(LOOP)
     for number in (1, 2, 3):
@@ -190,6 +194,7 @@ async def test_a_paused_run_takes_an_event_and_goes_on_when_it_is_resumed(house:
     assert (await house.output(run))["payload"] == 1
 
 
+@pytest.mark.slow
 async def test_a_cancel_ends_the_wait_and_an_event_after_it_is_told(house: Harness) -> None:
     run = await house.start(LOOP)
     await waited(house, run)
@@ -198,6 +203,7 @@ async def test_a_cancel_ends_the_wait_and_an_event_after_it_is_told(house: Harne
     assert (await refused(house, run, key="k", name="paid")).code == "run_closed"
 
 
+@pytest.mark.slow
 async def test_an_event_is_taken_by_another_worker_than_asked(house: Harness) -> None:
     other = Harness(house.client, f"{house.runs.task_queue}-other", house.folder)
     async with worker_for(house.client, other.runs.task_queue):
@@ -218,6 +224,7 @@ async def test_a_person_may_stand_in_for_a_system(house: Harness) -> None:
     assert await house.output(run) == wanted
 
 
+@pytest.mark.slow
 async def test_a_guarded_run_takes_events_with_a_token_only(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     key = Key("ops", "s" * 32)
     monkeypatch.setattr(DEPLOYMENT, "keys", [key])
@@ -263,6 +270,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("hostile", HOSTILE)
 async def test_no_signal_of_a_stranger_wedges_a_run(house: Harness, hostile: str) -> None:
     run = await house.start(LOOP.replace("steps:", f"steps:\n  - {ASK_FIRST}", 1))

@@ -162,6 +162,7 @@ async def test_a_token_is_for_this_content_owner_person_and_command_only(house: 
     await house.answer(run, "go", two)
 
 
+@pytest.mark.slow
 async def test_a_key_is_for_its_scope_only(house: Harness) -> None:
     answers, steers = (Key(name, name, scope=frozenset([name])) for name in ("answer", "steer"))
     guard.DEPLOYMENT.keys = [answers, steers]
@@ -188,6 +189,7 @@ async def test_the_starter_steers_with_a_key_that_proves_a_person(house: Harness
     await house.answer(run, "go", question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pause", "resume"])
 async def test_a_guarded_run_is_steered_with_a_token_alone(house: Harness, name: str) -> None:
     run = await house.start(ONE)
@@ -213,6 +215,7 @@ async def test_a_pause_that_is_sent_again_after_the_resume_pauses_nothing(house:
     await house.answer(run, "go", question)
 
 
+@pytest.mark.slow
 async def test_pause_and_resume_reach_the_children_of_a_guarded_run(house: Harness) -> None:
     run = await house.start(NESTED)
     first = await house.one(run)
@@ -228,6 +231,7 @@ async def test_pause_and_resume_reach_the_children_of_a_guarded_run(house: Harne
     assert await house.output(run) == "go"
 
 
+@pytest.mark.slow
 async def test_pause_and_resume_of_a_guarded_run_hold_over_boundaries_and_another_worker(
     temporal: Client, tmp_path: Path
 ) -> None:
@@ -275,6 +279,7 @@ async def test_a_client_without_the_key_is_told_so(house: Harness) -> None:
     await house.answer(run, "go", question)
 
 
+@pytest.mark.slow
 async def test_who_may_steer_is_said_in_the_blueprint(house: Harness) -> None:
     guard.DEPLOYMENT.keys = []
     house.runs = Runs(house.client, house.runs.task_queue, Answering())

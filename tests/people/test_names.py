@@ -40,6 +40,7 @@ def test_names_that_are_others_stay_others() -> None:
     assert canonical_name("user:STRASSE") == canonical_name("user:stra\u00dfe")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("by", WRITTEN)
 async def test_an_assignee_answers_in_any_spelling(house: Harness, by: str) -> None:
     run = await house.start(ASK.format(people='assignees: ["user:JOSE\\u0301"]'))

@@ -70,6 +70,7 @@ async def test_it_is_asked_in_a_run_checked_and_answered_by_update(house: Harnes
     assert await house.output(run) == 2
 
 
+@pytest.mark.slow
 async def test_it_is_answered_by_signal_unless_its_trait_says_no(house: Harness) -> None:
     runs = [await house.start(RATE % sealed) for sealed in ("false", "true")]
     for run in runs:

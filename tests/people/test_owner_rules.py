@@ -88,6 +88,7 @@ async def test_a_yes_for_the_run_counts_for_its_later_steps(house: Harness) -> N
     assert (await house.output(run), calls(house.folder, "transfer")) == ("500 EUR", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approve", [None, "never", "always"])
 async def test_an_agents_call_is_asked_about_once_whatever_the_blueprint_says(
     house: Harness, approve: str | None
@@ -106,6 +107,7 @@ async def test_the_model_is_told_of_the_owners_no(house: Harness) -> None:
     assert "not approved: too much" in str(await house.output(run))
 
 
+@pytest.mark.slow
 async def test_a_plan_shows_that_a_tool_needs_approval_and_asks_for_it(house: Harness) -> None:
     house.script(yaml.safe_dump({"1": [turn(call("transfer", folder=str(house.folder), amount=500)), "done"]}))
     step_ = {"id": "1", "instruction": "Send it", "tools": [f"{OWNED}:transfer"]}

@@ -59,6 +59,7 @@ def signed(question: Question, key: Key, proof: Proof, **payload: Any) -> dict[s
     return {**payload, "token": sign(key, command, datetime.now(UTC) + timedelta(minutes=1), proof)}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("proof", ["person", "link", "client", "assistant", "service"])
 async def test_the_event_says_what_the_token_proves(house: Harness, proof: Proof) -> None:
     run = await house.start(ONE)
@@ -90,6 +91,7 @@ async def test_a_token_in_a_signal_proves_nothing(house: Harness) -> None:
     assert [reply.proved_by for reply in await replies(house, run)] == ["nothing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [Key("inbox", "guessed", "person"), Key("other", INBOX.secret, "person")])
 async def test_a_token_that_cannot_be_verified_is_refused_though_none_is_needed(house: Harness, key: Key) -> None:
     run = await house.start(ONE)
@@ -101,6 +103,7 @@ async def test_a_token_that_cannot_be_verified_is_refused_though_none_is_needed(
     await house.answer(run, "go", question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proof", ["person", "link", "nothing"])
 async def test_a_key_of_a_client_cannot_prove_a_person(house: Harness, proof: Any) -> None:
     guard.DEPLOYMENT.keys = [OPS]
@@ -249,6 +252,7 @@ async def test_an_answer_that_is_no_consent_is_not_unseen(house: Harness) -> Non
 SIGNED = "steps: [{kind: hitl, name: ask, message: Go?, proof: person}]"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("proof", ["link", "client", "assistant", "service"])
 async def test_a_step_with_proof_refuses_less_than_a_sign_in(house: Harness, proof: Proof) -> None:
     run = await house.start(SIGNED)

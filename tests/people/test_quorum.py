@@ -55,6 +55,7 @@ async def test_two_of_three_accept_and_the_last_content_counts(house: Harness) -
     assert (told[2].data.by, told[2].data.accepted_by) == ("user:eve", ["user:ana"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", ["user:ana", "ana"])
 async def test_a_person_who_accepts_again_changes_nothing_and_is_told(house: Harness, again: str) -> None:
     run = await house.start(TWO % "")
@@ -69,6 +70,7 @@ async def test_a_person_who_accepts_again_changes_nothing_and_is_told(house: Har
     assert await house.output(run) == "go"
 
 
+@pytest.mark.slow
 async def test_the_same_key_gets_the_same_receipt_before_and_after_the_quorum(house: Harness) -> None:
     run = await house.start((TWO % "").replace("}]", "}, {kind: hitl, name: then, message: And?}]"))
     question = await house.one(run)
@@ -115,6 +117,7 @@ NO = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NO)
 async def test_a_no_is_a_no_whoever_says_yes_before_or_after(house: Harness, kind: str) -> None:
     yes, no = NO[kind]
@@ -147,6 +150,7 @@ async def test_without_assignees_anybody_counts_but_nobody_twice_and_nobody_unna
     assert await statuses(house, run, ("user:x", "go"), ("y", "went")) == ["waiting_quorum", "answered"]
 
 
+@pytest.mark.slow
 async def test_of_fifty_answers_at_once_two_count_and_the_others_learn_who_was_last(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, message: Go?, quorum: 2}, {kind: hitl, name: then}]")
     question = await house.one(run)

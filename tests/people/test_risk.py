@@ -44,6 +44,7 @@ async def test_without_details_the_input_is_shown(house: Harness) -> None:
     await house.answer(run, {"granted": False})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"approve": "always"}, {"review": True}])
 async def test_the_approval_of_a_tool_shows_its_risk(house: Harness, how: dict[str, object]) -> None:
     house.script("boss: [{tool_calls: [{name: pay_out, args: {folder: x, payee: Ana, amount: 1}}]}, done]")

@@ -56,6 +56,7 @@ async def test_plain_fields_stand_in_the_answer_and_secret_ones_as_references(ho
     assert not has(await everything(house, run))
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("wrong", "path"),
     [

@@ -138,6 +138,7 @@ async def test_an_unnamed_secret_is_a_reference_in_the_store(house: Harness, sto
     assert modes == [0o700, 0o600]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("content", ["hunter2", {"API_KEY": "hunter2"}, {"hunter2": "x"}, {"API_KEY": 17}, {}, None])
 async def test_a_raw_value_by_update_is_refused_and_leaves_no_trace(house: Harness, content: object) -> None:
     run = await house.start(KEY.replace("HOW", "length"))
@@ -232,6 +233,7 @@ async def test_a_value_that_is_gone_is_unknown(house: Harness) -> None:
     assert error.type == "unknown_secret"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("how", ["return", "key", "json", "raise", "cause", "details", "interrupt", "many"])
 async def test_a_tool_that_gives_a_secret_away_fails(
     house: Harness, how: str, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ async def test_a_time_that_has_passed_is_over(house: Harness, due: str) -> None:
     assert await house.output(await house.start(TIMER % f"until: '{due}'", "it")) == "it went on"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("key", "value"), [("for", "soon"), ("for", [1]), ("until", "2026-12-01"), ("until", None)])
 async def test_what_is_no_time_fails_the_step_with_the_key_and_the_value(
     house: Harness, key: str, value: object
@@ -78,6 +79,7 @@ async def test_a_loop_that_waits_for_a_timer_makes_progress(later: Harness, monk
     assert (await later.result(await later.start(IDLE % "for: 1h"))).status == "completed"
 
 
+@pytest.mark.slow
 async def test_a_timer_ends_while_the_run_is_paused_and_the_next_step_waits(house: Harness) -> None:
     run = await house.start(TIMER % "for: 2s", "it")
     await resting(house, run)
@@ -93,6 +95,7 @@ async def test_a_timer_ends_while_the_run_is_paused_and_the_next_step_waits(hous
     assert await house.output(run) == "it went on"
 
 
+@pytest.mark.slow
 async def test_a_cancel_ends_a_timer_in_a_loop_after_a_continue_as_new(house: Harness) -> None:
     text = ROUNDS.replace("for: 1d", 'for: \'{{ "1ms" if iteration < 3 else "1d" }}\'')
     run = await house.start(text)

@@ -64,6 +64,7 @@ async def test_after_the_last_round_the_answer_stands_and_is_marked(house: Harne
     assert trace.steps[0].to_json()["verified"] is False
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("more", "content", "action"),
     [
@@ -120,6 +121,7 @@ async def test_an_agent_with_tools_verifies_in_turns(house: Harness) -> None:
     assert await house.output(run) == "here"
 
 
+@pytest.mark.slow
 async def test_rounds_go_on_in_a_loop_that_continues_as_new(house: Harness) -> None:
     house.script(yaml.safe_dump({"ask": [PASSED, BACK, PASSED]}))
     run = await house.start(written(repeat(ask(), most=2), agents=AGENTS))

@@ -28,6 +28,7 @@ def written(*steps: Json) -> PlanBody:
     return PlanBody.model_validate({"goal": "x", "steps": list(steps)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_question_goes_to_those_of_its_step_else_of_the_plan(plans: Plans, driver: str) -> None:
     steps = [step("1", "ASK_INFO: One?", **ANA), step("2", "ASK_INFO: Two?", dependencies=["1"])]
@@ -41,6 +42,7 @@ async def test_a_question_goes_to_those_of_its_step_else_of_the_plan(plans: Plan
     assert (await plans.harness.one(run)).assignees == ["group:sales"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_in_a_loop_they_are_the_same(plans: Plans, driver: str) -> None:
     blocks = {"all": loop(["a"], "1", "2")}

@@ -64,6 +64,7 @@ def events_turns(plans: Plans, events: list[Any]) -> list[Any]:
     return turns
 
 
+@pytest.mark.slow
 async def test_the_steps_of_a_loop_run_item_by_item(plans: Plans, driver: str) -> None:
     output = await run(plans, driver, events_plan(), events_script(plans, EVENTS), events_turns(plans, EVENTS))
     assert plans.tools() == ["list", "update", "send", "update", "send"]
@@ -83,6 +84,7 @@ async def test_the_steps_of_a_loop_run_item_by_item(plans: Plans, driver: str) -
     assert output["steps"]["4"]["data"] == [{"updated": EVENTS[0]}, {"updated": EVENTS[1]}]
 
 
+@pytest.mark.slow
 async def test_an_empty_list_is_nothing_to_do(plans: Plans, driver: str) -> None:
     output = await run(plans, driver, events_plan(), events_script(plans, []), events_turns(plans, []))
     assert output["status"] == "completed"
@@ -90,6 +92,7 @@ async def test_an_empty_list_is_nothing_to_do(plans: Plans, driver: str) -> None
     assert (statuses(output)["4"], reasons(output)) == ("skipped", {"4": "empty_loop", "5": "empty_loop"})
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("form", ["pseudo-step", "own loopover"])
 async def test_a_loop_may_be_written_in_three_ways(plans: Plans, driver: str, form: str) -> None:
     steps = [step("1", "List", tools=["plan_list"])]
@@ -116,6 +119,7 @@ async def test_a_loop_may_be_written_in_three_ways(plans: Plans, driver: str, fo
         assert output["steps"]["6"]["response"] == f"After {told}"
 
 
+@pytest.mark.slow
 async def test_when_one_item_fails_the_next_go_on(plans: Plans, driver: str) -> None:
     steps = [
         step("4", "Send it to CURRENT_ITEM", tools=["plan_send"]),
@@ -186,6 +190,7 @@ async def test_references_are_told_apart_and_values_are_not_read_again(plans: Pl
     assert output["steps"]["11"]["response"] == wanted
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("answer", "goes_on"), [("oui, ENVOYER ", True), ("Non, annuler", False)])
 async def test_a_confirmation_is_told_by_how_it_came_out(plans: Plans, driver: str, answer: str, goes_on: bool) -> None:
     question = "CONFIRM_ACTION: Envoyer les invitations ?"
@@ -215,6 +220,7 @@ async def test_a_confirmation_is_told_by_how_it_came_out(plans: Plans, driver: s
     )
 
 
+@pytest.mark.slow
 async def test_loops_in_loops_keep_their_own_items(plans: Plans, driver: str) -> None:
     steps = [step("1", "CURRENT_ITEM_outer-CURRENT_ITEM LOOP_INDEX_outer.LOOP_INDEX")]
     blocks = {"outer": loop(["a", "b"], "inner"), "inner": loop([1, 2, 3], "1")}
@@ -254,6 +260,7 @@ async def test_text_is_compared_composed_and_without_case(plans: Plans, driver: 
     assert statuses(output) == {"1": "completed", "2": "completed", "3": "completed"}
 
 
+@pytest.mark.slow
 async def test_a_question_with_tools_runs_them_only_after_a_yes(plans: Plans, driver: str) -> None:
     steps = [step("1", "CONFIRM_ACTION: Send it?", tools=["plan_send"]), step("2", "After", dependencies=["1"])]
     turns = [ask("Send it?"), finish("1")]
@@ -264,6 +271,7 @@ async def test_a_question_with_tools_runs_them_only_after_a_yes(plans: Plans, dr
     assert (plans.calls(), reasons(output)) == ([], {"1": "declined", "2": "dependency_skipped"})
 
 
+@pytest.mark.slow
 async def test_a_failed_plan_fails_the_run_and_tells_what_it_gave(plans: Plans, driver: str) -> None:
     steps = [step("1", "Say"), step("2", "Send", tools=["plan_send"]), step("3", "Say too")]
     script = said(steps, {"2": plans.wants("plan_send", to="ana", fail=[500])})
@@ -276,6 +284,7 @@ async def test_a_failed_plan_fails_the_run_and_tells_what_it_gave(plans: Plans, 
     assert statuses(outcome.output) == {"1": "completed", "2": "failed", "3": "completed"}
 
 
+@pytest.mark.slow
 async def test_a_limit_of_steps_is_reached_at_the_same_step(plans: Plans, driver: str) -> None:
     steps = [step(id_, "Send", tools=["plan_send"]) for id_ in ("1", "2", "3")]
     agent = {"model": "scripted:replies.yaml"}

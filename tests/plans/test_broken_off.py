@@ -33,6 +33,7 @@ async def failed(plans: Plans, plan: Json, turns: list[Any]) -> tuple[str, Any]:
     return run, await plans.harness.result(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "error"), [(PROSE, "output_invalid"), ([finish(str(n)) for n in range(5, 10)], "bad_calls")]
 )
@@ -45,6 +46,7 @@ async def test_a_driven_plan_whose_agent_fails_keeps_its_results(plans: Plans, l
     assert (told["error"]["type"], told["called"], told["data"]["to"]) == ("unfinished", ["plan_send"], "ana")
 
 
+@pytest.mark.slow
 async def test_the_plan_and_the_trace_tell_the_same_of_it(plans: Plans) -> None:
     run, outcome = await failed(plans, {"steps": SENDS}, [finish("1"), plans.runs("2", "plan_send", to="ana"), *PROSE])
     seen = await plans.harness.runs.plan(run)
@@ -54,6 +56,7 @@ async def test_the_plan_and_the_trace_tell_the_same_of_it(plans: Plans) -> None:
     assert (failure.error, "plan_send was called" in failure.message) == ("unfinished", True)
 
 
+@pytest.mark.slow
 async def test_a_driven_plan_that_fails_in_a_loop_keeps_the_items(plans: Plans) -> None:
     plan = {
         "steps": [step("4", tools=["plan_send"]), step("5")],
@@ -68,6 +71,7 @@ async def test_a_driven_plan_that_fails_in_a_loop_keeps_the_items(plans: Plans) 
     assert told["iteration_results"][1]["steps"]["4"]["called"] == ["plan_send"]
 
 
+@pytest.mark.slow
 async def test_a_driven_plan_that_fails_after_it_continued_as_new_keeps_its_results(plans: Plans) -> None:
     looks = [call("get_state", key=key) for key in ("steps", "summary", "progress", "results", "tools")] * 11
     turns = [finish("1"), plans.runs("2", "plan_send", to="ana"), *looks]
@@ -88,6 +92,7 @@ async def test_a_step_that_fails_tells_which_of_its_tools_were_called(plans: Pla
     assert [one["tool"] for one in told["tool_results"]] == ["plan_update"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_plan_that_is_cancelled_tells_what_was_done(plans: Plans, driver: str) -> None:
     steps = [

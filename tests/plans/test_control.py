@@ -28,6 +28,7 @@ def error(result: Json) -> str:
     return text
 
 
+@pytest.mark.slow
 async def test_a_loop_is_started_once_and_advanced_when_its_item_is_done(plans: Plans) -> None:
     plan = {"steps": [step("1"), step("2", dependencies=["1"])], "loop_blocks": {"all": loop(["a", "b"], "1", "2")}}
     turns = [
@@ -78,6 +79,7 @@ async def test_after_its_end_a_loop_stays_ended(plans: Plans) -> None:
     assert error(results[5]) == "loop_over"
 
 
+@pytest.mark.slow
 async def test_a_step_is_finished_once_and_only_when_something_came_out(plans: Plans) -> None:
     steps = [step("1", tools=["plan_update"]), step("2", dependencies=["1"]), step("3", "ASK_INFO: Who?")]
     turns = [
@@ -128,6 +130,7 @@ async def test_the_state_can_be_looked_at(plans: Plans) -> None:
     assert results[6] == {"step_id": "1", "status": "completed", "response": "yes", "data": None, "error": None}
 
 
+@pytest.mark.slow
 async def test_the_results_of_a_loop_that_is_over_inside_another_can_be_looked_at(plans: Plans) -> None:
     blocks = {"outer": loop(["a"], "inner"), "inner": loop([1, 2], "1")}
     items = [begin("inner"), finish("1", "one"), advance("inner"), finish("1", "two"), advance("inner")]
@@ -176,6 +179,7 @@ async def test_a_plan_is_changed_but_not_what_is_over(plans: Plans) -> None:
     assert statuses(output) == {"1": "completed", "3": "completed"}
 
 
+@pytest.mark.slow
 async def test_a_text_ends_no_plan_and_wrong_calls_stop_it(plans: Plans) -> None:
     run = await plans.start({"steps": [step("1")], "driver": "agent"}, {"plan": [{"output": "All done!"}]})
     outcome = await plans.harness.result(run)
@@ -186,6 +190,7 @@ async def test_a_text_ends_no_plan_and_wrong_calls_stop_it(plans: Plans) -> None
     assert outcome.error is not None and outcome.error.type == "bad_calls"
 
 
+@pytest.mark.slow
 async def test_a_loop_has_a_workflow_of_its_own_and_the_conversation_goes_on_in_it(plans: Plans) -> None:
     plan = events_plan(driver="agent")
     run = await plans.start(plan, {"plan": events_turns(plans, EVENTS)})
@@ -208,6 +213,7 @@ async def test_a_question_that_is_no_step_is_asked_too(plans: Plans) -> None:
     assert output["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_an_agent_is_told_something_while_it_drives_a_plan_and_while_it_is_in_a_loop_of_it(plans: Plans) -> None:
     plan = {
         "driver": "agent",

@@ -25,6 +25,7 @@ async def ended(plans: Plans, run: str) -> dict[str, Any]:
     return output
 
 
+@pytest.mark.slow
 async def test_a_person_reconnects_and_the_same_call_is_made_again(plans: Plans, driver: str) -> None:
     run = await start(plans, driver, 1, fail=[401])
     question = await plans.harness.one(run)
@@ -34,6 +35,7 @@ async def test_a_person_reconnects_and_the_same_call_is_made_again(plans: Plans,
     assert len(plans.calls()) == 2
 
 
+@pytest.mark.slow
 async def test_a_second_401_fails_the_step(plans: Plans, driver: str) -> None:
     run = await start(plans, driver, 1, fail=[401, 401], words="token expired")
     await plans.harness.answer(run, "reconnected")
@@ -42,6 +44,7 @@ async def test_a_second_401_fails_the_step(plans: Plans, driver: str) -> None:
     assert len(plans.calls()) == 2
 
 
+@pytest.mark.slow
 async def test_who_does_not_reconnect_ends_the_step(plans: Plans, driver: str) -> None:
     run = await start(plans, driver, 1, fail=[403])
     await plans.harness.decline(run)
@@ -49,12 +52,14 @@ async def test_who_does_not_reconnect_ends_the_step(plans: Plans, driver: str) -
     assert len(plans.calls()) == 1
 
 
+@pytest.mark.slow
 async def test_what_timed_out_is_not_called_again(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 1, fail=[504]))
     assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, "timeout")
     assert len(plans.calls()) == 1
 
 
+@pytest.mark.slow
 async def test_what_timed_out_and_need_not_be_is_skipped(plans: Plans, driver: str) -> None:
     steps = [
         step("1", "Send", tools=["plan_send"], optional=True),
@@ -78,29 +83,34 @@ async def test_a_tool_that_may_be_run_twice_is_not_after_a_504(plans: Plans, dri
     assert len(plans.calls()) == 1
 
 
+@pytest.mark.slow
 async def test_parameters_are_corrected_twice_and_the_third_400_fails(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 3, fail=[400, 400, 400]))
     assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, "bad_parameters")
     assert len(plans.calls()) == 3
 
 
+@pytest.mark.slow
 async def test_corrected_parameters_complete_the_step(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 3, fail=[400, 400]))
     assert output["steps"]["1"]["data"] == {"message_id": "m3", "to": "ana"}
 
 
+@pytest.mark.slow
 async def test_a_failure_of_the_business_is_tried_once_more(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 2, fail=[200, 200]))
     assert output["steps"]["1"]["error"] == {"type": "business", "message": "the mailbox is full"}
     assert len(plans.calls()) == 2
 
 
+@pytest.mark.slow
 async def test_all_kinds_together_are_tried_twice(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 4, fail=[200, 400, 400]))
     assert output["steps"]["1"]["error"]["type"] == "bad_parameters"
     assert len(plans.calls()) == 3
 
 
+@pytest.mark.slow
 async def test_another_tool_is_found_for_one_that_is_missing(plans: Plans, driver: str) -> None:
     steps = [step("1", "Update the calendar event", tools=["plan_updat"], service="calendar")]
     turns: list[Any] = [
@@ -115,6 +125,7 @@ async def test_another_tool_is_found_for_one_that_is_missing(plans: Plans, drive
     assert plans.tools() == ["update"]
 
 
+@pytest.mark.slow
 async def test_of_several_tools_those_that_are_done_are_not_run_again(plans: Plans, driver: str) -> None:
     steps = [step("1", "Update, then send", tools=["plan_update", "plan_send"])]
     sending = {"to": "ana", "fail": [0, 400]}

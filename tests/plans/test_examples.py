@@ -28,6 +28,7 @@ def test_every_plan_is_there_in_both_languages() -> None:
     assert {path.name for path in PLANS} == {f"{stem}.{language}.json" for stem in stems for language in LANGUAGES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_the_loop_renames_each_event_and_tells_each_guest(house: Harness, language: str) -> None:
     output = await house.output(await start(house, "loop", language))
@@ -37,12 +38,14 @@ async def test_the_loop_renames_each_event_and_tells_each_guest(house: Harness, 
     assert output["steps"]["6"]["response"] == "Two events were renamed, and two guests know."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_the_condition_chooses_a_branch_and_both_join(house: Harness, language: str) -> None:
     output = await house.output(await start(house, "condition", language))
     assert statuses(output) == {"1": "completed", "3": "completed", "4": "skipped", "5": "completed"}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("language", "yes", "no"), [("en", "Yes, send", "No, cancel"), ("fr", "Oui, envoyer", "Non, annuler")]
 )

@@ -35,6 +35,7 @@ async def test_an_agents_change_of_something_else_takes_no_approval_away(plans: 
     await refuses_leave(plans, await plans.start(plan, {"plan": [new, plans.runs("1", "plan_send", to="a")]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instruction", ["Send", "Send it now"])
 async def test_a_persons_change_takes_no_approval_away_either(plans: Plans, instruction: str) -> None:
     """Neither of a step that stays, nor of one that is written anew without its agent."""
@@ -66,6 +67,7 @@ GUARDED = [
 ]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "new",
     [
@@ -88,6 +90,7 @@ async def test_where_a_plan_asks_people_one_of_them_agrees_to_an_agents_change(p
     assert plans.tools() == ["update"]
 
 
+@pytest.mark.slow
 async def test_a_tool_that_nobody_gave_the_plan_comes_in_by_a_persons_leave_only(plans: Plans) -> None:
     steps = [step("1", "Update", tools=["plan_update"])]
     more = step("2", "Send", tools=["plan_send"])
@@ -109,6 +112,7 @@ async def test_a_tool_that_nobody_gave_the_plan_comes_in_by_a_persons_leave_only
     assert [one.revision for one in events] == [2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [{**PAYER, "tools": []}, {"model": PAYER["model"], "human": ["approve"]}])
 async def test_leave_that_is_asked_for_every_call_is_asked_after_a_change(plans: Plans, agent: Json) -> None:
     asks = step("1", "ASK_INFO: Go on?")
@@ -152,6 +156,7 @@ async def test_a_step_that_is_reworded_keeps_the_tools_of_its_own_agent(plans: P
     assert plans.tools() == ["send"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(
     ("options", "answer"),
@@ -185,6 +190,7 @@ async def test_words_that_are_no_yes_confirm_nothing(
     assert output["note"] == "no tool was called; skipped: 2 (condition_false)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_after_an_unclear_answer_a_clear_yes_counts(plans: Plans, driver: str) -> None:
     steps = [
@@ -237,6 +243,7 @@ async def test_a_model_offers_no_yes_of_its_own_where_something_depends_on_one(p
     assert plans.calls() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of", "said", "sends"), [("all", "No, not confirmed", 0), ("q", "It is confirmed", 1)])
 async def test_answers_in_a_loop_are_looked_at_from_outside_as_inside(
     plans: Plans, of: str, said: str, sends: int
@@ -265,6 +272,7 @@ async def test_a_person_may_tell_what_the_model_did_not_think_of(plans: Plans) -
     assert (await plans.harness.output(run))["steps"]["1"]["response"] == "Ana"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "mark", ["CONFIRM_ACTION :", "confirm_action:", "**CONFIRM_ACTION:**", " CONFIRM_ACTION\u00a0:"]
 )
@@ -278,6 +286,7 @@ async def test_a_mark_is_one_however_it_is_set(plans: Plans, mark: str) -> None:
     assert plans.calls() == []
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(
     ("condition", "runs"),
@@ -307,6 +316,7 @@ async def test_what_a_person_said_is_looped_over_and_filled_in_as_it_was_said(pl
     assert output["steps"]["3"]["response"] == 'From ["Paris", "Lyon"]'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_that_is_tried_again_goes_on_behind_what_is_done(plans: Plans, driver: str) -> None:
     steps = [step("1", "Update", tools=["plan_update"]), step("2", "Send", tools=["plan_send"], dependencies=["1"])]
@@ -333,6 +343,7 @@ async def test_an_item_that_is_tried_again_goes_on_behind_what_is_done(plans: Pl
     assert plans.tools() == ["update", "send", "send"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_may_be_changed_to_nothing_and_one_that_is_let_pass_fails_no_plan(
     plans: Plans, driver: str
@@ -350,6 +361,7 @@ async def test_an_item_may_be_changed_to_nothing_and_one_that_is_let_pass_fails_
     assert (output["status"], item["item"], item["status"]) == ("completed_with_errors", None, "skipped")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("item", "answer"), [("a", "edit: b"), ([1], [2]), ({"n": 1}, {"n": 2}), (1, "edit: 2")])
 async def test_an_item_is_edited_in_few_words(plans: Plans, item: Any, answer: Any) -> None:
     steps = [step("1", "Send CURRENT_ITEM", tools=["plan_send"])]
@@ -361,6 +373,7 @@ async def test_an_item_is_edited_in_few_words(plans: Plans, item: Any, answer: A
     assert told["item"] == {"a": "b", "1": 2}.get(str(item), answer)
 
 
+@pytest.mark.slow
 async def test_a_word_that_is_no_action_is_taken_for_no_item(plans: Plans) -> None:
     steps = [step("1", "Send CURRENT_ITEM", tools=["plan_send"])]
     script = {"1": plans.wants("plan_send", to="x", fail=[500])}
@@ -373,6 +386,7 @@ async def test_a_word_that_is_no_action_is_taken_for_no_item(plans: Plans) -> No
     assert "1 of 3 items failed; 2 were not begun" in told["error"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_whose_question_is_cancelled_is_told_as_that(plans: Plans, driver: str) -> None:
     steps = [
@@ -391,6 +405,7 @@ async def test_an_item_whose_question_is_cancelled_is_told_as_that(plans: Plans,
     assert statuses(output) == {"1": "cancelled", "2": "skipped"}
 
 
+@pytest.mark.slow
 async def test_a_person_may_let_more_steps_run_at_once(plans: Plans) -> None:
     asks = step("1", "ASK_INFO: Go on?")
     steps = [asks, *(step(id_, "Send", tools=["plan_send"], agent=PAYER, dependencies=["1"]) for id_ in "23")]
@@ -404,6 +419,7 @@ async def test_a_person_may_let_more_steps_run_at_once(plans: Plans) -> None:
     assert (await plans.harness.output(run))["status"] == "completed"
 
 
+@pytest.mark.slow
 async def test_what_the_author_said_of_the_whole_plan_stays(plans: Plans) -> None:
     steps = [step("1", "ASK_INFO: Go on?")]
     run = await plans.start({"steps": steps, "fail_fast": True})

@@ -20,6 +20,7 @@ def greeted(output: Json) -> Any:
     return output["steps"]["2"].get("data")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "written",
     ["- Ana\n- Ben", "1. Ana\n2. Ben", '```json\n["Ana", "Ben"]\n```', 'Here: ["Ana", "Ben"]', ["Ana", "Ben"]],
@@ -44,6 +45,7 @@ async def test_prose_fails_the_loop_where_nobody_can_be_asked(plans: Plans) -> N
     assert (output["loops"]["all"]["error"]["type"], plans.calls()) == ("loop_over_text", [])
 
 
+@pytest.mark.slow
 async def test_an_agent_with_turns_is_asked_for_a_list_too(plans: Plans) -> None:
     agent = {"model": "scripted:replies.yaml", "tools": ["plan_send"]}
     plan = {"steps": GUESTS, "loop_blocks": BLOCKS, "agent": agent}
@@ -55,6 +57,7 @@ async def test_an_agent_with_turns_is_asked_for_a_list_too(plans: Plans) -> None
 ASKING: Json = {"steps": [*GUESTS, step("3", "ASK_INFO: Done?")], "loop_blocks": {"all": {**BLOCKS["all"]}}}
 
 
+@pytest.mark.slow
 async def test_prose_asks_a_person_where_the_plan_asks_people(plans: Plans) -> None:
     run = await plans.start(ASKING, {"1": PROSE, **says("2")})
     question = await plans.harness.one(run)
@@ -65,6 +68,7 @@ async def test_prose_asks_a_person_where_the_plan_asks_people(plans: Plans) -> N
     assert greeted(await plans.harness.output(run)) == ["Greet Ana", "Greet Ben"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "status"), [("decline", "failed"), ("cancel", "cancelled")])
 async def test_who_does_not_say_the_items_ends_the_loop(plans: Plans, action: Any, status: str) -> None:
     blocks = {"all": loop("RESULT_FROM_1", "2", on_item_error="ask")}
@@ -89,6 +93,7 @@ async def test_an_agent_that_drives_finishes_such_a_step_with_a_list(plans: Plan
     assert output["steps"]["1"]["response"] == PROSE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_that_is_prose_is_no_list_of_an_inner_loop(plans: Plans, driver: str) -> None:
     blocks = {"all": loop("CURRENT_ITEM", "2"), "outer": loop([PROSE], "all")}
@@ -98,6 +103,7 @@ async def test_an_item_that_is_prose_is_no_list_of_an_inner_loop(plans: Plans, d
     assert item["loops"]["all"]["error"]["type"] == "loop_over_text"
 
 
+@pytest.mark.slow
 async def test_what_a_person_says_is_split_or_asked_about(plans: Plans) -> None:
     steps = [step("1", "ASK_INFO: Who?"), GUESTS[1]]
     for said, items in (("Ana", ["Greet Ana"]), ("- Ana\n- Ben", ["Greet Ana", "Greet Ben"])):

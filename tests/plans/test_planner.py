@@ -38,6 +38,7 @@ async def of_planner(plans: Plans, run: str) -> list[Json]:
     return [one for one in await plans.requests(run) if one["step"] == "think"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["steps.think.output", "previous_step"])
 async def test_a_plan_that_cannot_be_run_goes_back_to_its_planner_with_the_errors(plans: Plans, source: str) -> None:
     run = await planned(plans, [BAD, GOOD], source=source)
@@ -63,6 +64,7 @@ async def test_a_plan_of_nobody_known_is_not_corrected(plans: Plans) -> None:
     assert len(await of_planner(plans, run)) == 1
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "written",
     [
@@ -81,6 +83,7 @@ async def test_what_a_planner_writes_around_its_plan_stops_nothing(plans: Plans,
     assert len(await of_planner(plans, run)) == 1
 
 
+@pytest.mark.slow
 async def test_a_planners_notes_are_kept(plans: Plans) -> None:
     run = await planned(plans, [{"plan_id": "p1", **GOOD, "steps": [{**GOOD["steps"][0], "priority": 1}]}])
     await plans.harness.output(run)
@@ -101,6 +104,7 @@ async def test_a_key_that_would_change_the_meaning_is_no_note(plans: Plans) -> N
 CONFIRM = "confirm: true, max_revisions: 2"
 
 
+@pytest.mark.slow
 async def test_a_plan_that_is_wanted_otherwise_goes_back_with_the_reason(plans: Plans) -> None:
     other = {"goal": "Say less", "steps": [step("2", "Hush")]}
     run = await planned(plans, [GOOD, other], more=CONFIRM)
@@ -115,6 +119,7 @@ async def test_a_plan_that_is_wanted_otherwise_goes_back_with_the_reason(plans: 
     assert (content["wanted"], content["your_plan"]["goal"]) == ("say less", "Say it")
 
 
+@pytest.mark.slow
 async def test_a_plan_is_revised_as_often_as_the_author_says(plans: Plans) -> None:
     run = await planned(plans, [GOOD], more=CONFIRM)
     for _ in range(2):
@@ -127,6 +132,7 @@ async def test_a_plan_is_revised_as_often_as_the_author_says(plans: Plans) -> No
     await plans.harness.output(run)
 
 
+@pytest.mark.slow
 async def test_a_revision_says_what_is_wanted(plans: Plans) -> None:
     run = await planned(plans, [GOOD], more=CONFIRM)
     question = await plans.harness.one(run)
@@ -135,6 +141,7 @@ async def test_a_revision_says_what_is_wanted(plans: Plans) -> None:
     await plans.harness.output(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", [{}, {"reason": "too long"}])
 async def test_a_plan_that_is_rejected_is_over(plans: Plans, reason: Json) -> None:
     run = await planned(plans, [GOOD], more=CONFIRM)
@@ -144,6 +151,7 @@ async def test_a_plan_that_is_rejected_is_over(plans: Plans, reason: Json) -> No
     assert len(await of_planner(plans, run)) == 1
 
 
+@pytest.mark.slow
 async def test_a_revised_plan_is_corrected_too(plans: Plans) -> None:
     run = await planned(plans, [GOOD, BAD, GOOD], more=CONFIRM)
     await plans.harness.answer(run, {"verdict": "revise", "reason": "other"})
@@ -158,6 +166,7 @@ async def test_a_revised_plan_is_corrected_too(plans: Plans) -> None:
 SENDS = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send"])]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tools", "wrong", "told"),
     [("plan_send", "rm_rf", "the agent has no tool 'rm_rf'"), ("", "plan_sent", "did you mean 'plan_send'?")],
@@ -193,6 +202,7 @@ async def test_a_plan_cannot_be_edited_to_a_tool_that_the_agent_does_not_have(pl
     await plans.harness.result(run)
 
 
+@pytest.mark.slow
 async def test_a_plan_edited_to_a_tool_that_no_worker_has_is_asked_about_once_more(plans: Plans) -> None:
     run = await planned(plans, [SENDS], {"1": "said"}, more="confirm: true")
     edited = {"goal": "Send", "steps": [step("1", "Clean up", tools=["rm_rf"])]}
@@ -205,6 +215,7 @@ async def test_a_plan_edited_to_a_tool_that_no_worker_has_is_asked_about_once_mo
     assert statuses(await plans.harness.output(run)) == {"1": "completed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_change_brings_in_no_tool_that_no_worker_has(plans: Plans, driver: str) -> None:
     steps = [step("1", "ASK_INFO: Go on?")]
@@ -248,6 +259,7 @@ async def test_an_agent_brings_in_no_tool_that_no_worker_has_and_learns_what_new
     assert "to" in taken["tools"]["plan_send"]["parameters"]["properties"]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_drives_is_told_what_the_tools_take(plans: Plans) -> None:
     steps = [step("1", tools=["plan_send"])]
     turns = [call("get_state", key="tools"), plans.runs("1", "plan_send", to="a"), finish("1")]

@@ -49,6 +49,7 @@ async def test_an_object_with_one_list_is_that_list_and_with_two_an_error(plans:
     assert statuses(output)["2"] == "skipped"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("value", "items"),
     [
@@ -72,6 +73,7 @@ async def test_a_list_that_is_too_long_fails_the_loop(plans: Plans) -> None:
     assert output["loops"]["all"]["error"]["type"] == "loop_too_large"
 
 
+@pytest.mark.slow
 async def test_items_at_once_give_what_they_give_one_by_one(plans: Plans) -> None:
     items = list(range(7))
     steps = [step("1", "CURRENT_ITEM"), step("2", "LOOP_INDEX: RESULT_FROM_1")]
@@ -83,6 +85,7 @@ async def test_items_at_once_give_what_they_give_one_by_one(plans: Plans) -> Non
     assert outputs[0]["steps"]["2"]["data"] == [f"{n}: {n}" for n in items]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_failing_item_may_end_the_loop(plans: Plans, driver: str) -> None:
     blocks = {"all": loop(["a", "b", "c"], "1", on_item_error="fail")}
@@ -97,6 +100,7 @@ async def test_a_failing_item_may_end_the_loop(plans: Plans, driver: str) -> Non
     assert reasons(output) == {"2": "dependency_failed"}
 
 
+@pytest.mark.slow
 async def test_a_person_decides_on_a_failing_item(plans: Plans) -> None:
     blocks = {"all": loop(["a", "b"], "1", on_item_error="ask")}
     steps = [step("1", "Send to CURRENT_ITEM", tools=["plan_send"])]
@@ -161,6 +165,7 @@ async def result(house: Harness, run: str) -> Outcome:
 # Steps at once, and failures
 
 
+@pytest.mark.slow
 async def test_steps_at_once_give_the_same_and_ask_one_question_at_a_time(plans: Plans) -> None:
     steps = [step("1"), step("2", "ASK_INFO: First?"), step("3", "ASK_INFO: Second?"), step("4", "RESULT_FROM_1")]
     run = await plans.start({"steps": steps, "max_parallel": 4}, says("1", "4"))
@@ -189,6 +194,7 @@ async def test_a_failed_step_leaves_those_beside_it_alone(plans: Plans) -> None:
 # People
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "status", "reason"),
     [
@@ -218,6 +224,7 @@ async def test_cancelling_a_question_cancels_the_plan(plans: Plans) -> None:
     assert statuses(outcome.output) == {"1": "cancelled", "2": "skipped"}
 
 
+@pytest.mark.slow
 async def test_an_answer_that_is_no_option_is_refused_and_the_question_stays(plans: Plans) -> None:
     steps = [step("1", "CONFIRM_ACTION: Go?", options=["Oui", "Non", {"text": "Plus tard", "type": 2}])]
     run = await plans.start({"steps": steps}, {})
@@ -245,6 +252,7 @@ async def test_an_agent_of_a_plan_may_ask_before_it_calls(plans: Plans) -> None:
     assert output["steps"]["1"]["data"]["to"] == "Ana"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_tool_that_needs_leave_waits_for_it(plans: Plans, driver: str) -> None:
     agent = {"model": "scripted:replies.yaml", "tools": [{"name": "plan_send", "approve": "always"}]}
@@ -280,6 +288,7 @@ async def planned(plans: Plans, plan: Any, driver: str = "engine", confirm: str 
     return await plans.harness.start(PLANNED.format(driver=driver, confirm=confirm))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_plan_that_a_planner_gave_is_run(plans: Plans, driver: str) -> None:
     plan = json.dumps({"goal": "Invite", "steps": [step("1", "Write"), step("2", "Send RESULT_FROM_1")]})
@@ -345,6 +354,7 @@ async def test_a_person_changes_what_is_left_of_a_plan(plans: Plans, driver: str
     assert [event.data.to_json() for event in events] == [{"revision": 2, "by": "user:ana", "reason": "better"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "runs"), [("Oui", True), ("Plus tard", False), ("Non", False)])
 async def test_where_a_yes_is_asked_for_only_a_yes_runs_the_tools(plans: Plans, answer: str, runs: bool) -> None:
     steps = [step("1", "Envoyer ?", pause_for_response=True, options=["Oui", "Non", "Plus tard"], tools=["plan_send"])]
@@ -355,6 +365,7 @@ async def test_where_a_yes_is_asked_for_only_a_yes_runs_the_tools(plans: Plans, 
     assert len(plans.calls()) == int(runs)
 
 
+@pytest.mark.slow
 async def test_a_tool_that_is_done_is_not_run_again_whatever_the_model_says(plans: Plans) -> None:
     steps = [step("1", "Update and send", tools=["plan_update", "plan_send"])]
     update = plans.wants("plan_update", event="e")
@@ -364,6 +375,7 @@ async def test_a_tool_that_is_done_is_not_run_again_whatever_the_model_says(plan
     assert forever["steps"]["1"]["error"]["type"] == "max_turns"
 
 
+@pytest.mark.slow
 async def test_where_answers_need_a_token_a_change_of_the_plan_needs_one(plans: Plans, monkeypatch: Any) -> None:
     monkeypatch.setattr(guard, "DEPLOYMENT", guard.Guard(keys=[Key("k", "k")]))
     steps = [step("1", "ASK_INFO: Go on?"), step("2")]

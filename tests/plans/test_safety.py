@@ -159,6 +159,7 @@ async def test_a_repeated_call_stops_a_plan_that_can_ask_nobody_also_after_conti
     assert outcome.error is not None and outcome.error.type == "doom_loop"
 
 
+@pytest.mark.slow
 async def test_a_tool_that_is_found_counts_for_its_step_after_continue_as_new(plans: Plans) -> None:
     plan = {"steps": [step("1", "Update the calendar event", tools=["plan_updat"])], "driver": "agent"}
     turns = [
@@ -194,6 +195,7 @@ async def test_a_step_is_not_done_before_each_of_its_tools_is(plans: Plans) -> N
     assert output["steps"]["1"]["error"]["type"] == "no_tool_result"
 
 
+@pytest.mark.slow
 async def test_errors_inside_a_loop_are_told_outside(plans: Plans) -> None:
     steps = [step("1", tools=["plan_send"])]
     blocks = {"outer": loop(["a"], "inner"), "inner": loop([1, 2], "1")}
@@ -203,6 +205,7 @@ async def test_errors_inside_a_loop_are_told_outside(plans: Plans) -> None:
     assert (output["status"], output["loops"]["outer"]["status"]) == ("completed_with_errors", "completed_with_errors")
 
 
+@pytest.mark.slow
 async def test_a_question_that_is_cancelled_in_a_loop_of_a_loop_cancels_the_plan(plans: Plans) -> None:
     steps = [step("1", "ASK_INFO: CURRENT_ITEM?")]
     blocks = {"outer": loop(["a", "b"], "inner"), "inner": loop([1, 2], "1")}
@@ -232,6 +235,7 @@ async def test_a_number_is_an_option_before_it_is_the_place_of_one(plans: Plans)
     assert (await plans.harness.output(run))["steps"]["1"]["response"] == "1"
 
 
+@pytest.mark.slow
 async def test_free_words_may_be_a_no(plans: Plans) -> None:
     steps = [step("1", "Envoyer ?", pause_for_response=True), step("2", condition="RESULT_FROM_1 contains confirmed")]
     run = await plans.start({"steps": steps}, {"2": SAYS_INSTRUCTION})

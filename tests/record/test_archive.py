@@ -19,11 +19,13 @@ def recorded_runs(recording: Recording) -> Runs:
     return recording.house.runs.with_archive(record_of(recording))
 
 
+@pytest.mark.slow
 async def test_the_events_of_an_ended_run_are_those_of_temporal(recording: Recording) -> None:
     run = await recording.ended(LOOP, "a", "b", "stop")
     assert await recorded_runs(recording).events(run) == await recording.house.runs.events(run)
 
 
+@pytest.mark.slow
 async def test_an_ended_run_is_shown_as_temporal_has_it(recording: Recording) -> None:
     run = await recording.ended(LOOP, "a", "stop")
     ours, theirs = recorded_runs(recording), recording.house.runs
@@ -34,6 +36,7 @@ async def test_an_ended_run_is_shown_as_temporal_has_it(recording: Recording) ->
     assert await ours.context(state) == await theirs.context(state)
 
 
+@pytest.mark.slow
 async def test_a_run_that_temporal_has_forgotten_is_read_from_the_record(recording: Recording) -> None:
     run = await recording.ended(ASK, "Rome")
     recording.house.started.remove(run)
@@ -45,6 +48,7 @@ async def test_a_run_that_temporal_has_forgotten_is_read_from_the_record(recordi
     assert [event async for event in ours.follow(run)] == events
 
 
+@pytest.mark.slow
 async def test_the_last_iterations_of_a_loop_are_read_from_its_end(recording: Recording) -> None:
     run = await recording.ended(LOOP, "a", "b", "c", "stop")
     state = await recorded_runs(recording).standing(run)
@@ -52,6 +56,7 @@ async def test_the_last_iterations_of_a_loop_are_read_from_its_end(recording: Re
     assert [iteration.n for iteration in loop.iterations] == [3, 4]
 
 
+@pytest.mark.slow
 async def test_a_run_under_way_is_read_further_than_its_record(recording: Recording) -> None:
     run = await recording.house.start(LOOP)
     await recording.house.answered(run, "a")
@@ -62,6 +67,7 @@ async def test_a_run_under_way_is_read_further_than_its_record(recording: Record
     assert await recorded_runs(recording).events(run) == await recording.house.runs.events(run)
 
 
+@pytest.mark.slow
 async def test_a_run_is_brought_up_to_date_at_once(recording: Recording) -> None:
     run = await recording.house.start(LOOP)
     await recording.house.answered(run, "a", "b", "stop")
@@ -90,6 +96,7 @@ async def test_a_comment_goes_to_the_record_and_not_into_the_history(recording: 
     assert [len(history.events) for history in await recording.house.histories(run)] == before
 
 
+@pytest.mark.slow
 async def test_an_erased_run_is_read_from_temporal_again(recording: Recording) -> None:
     run = await recording.ended(ASK, "Rome")
     await record_of(recording).erase(run, "user:ana")
@@ -105,6 +112,7 @@ async def test_a_run_that_has_not_ended_is_not_erased(recording: Recording) -> N
         await record_of(recording).erase(run, "user:ana")
 
 
+@pytest.mark.slow
 async def test_the_record_is_behind_while_a_closed_run_is_not_read(recording: Recording) -> None:
     run = await recording.house.start(ASK)
     await recording.house.answered(run, "Rome")

@@ -30,6 +30,7 @@ def documents(store: RecordStore) -> int:
         return int(connection.execute(select(func.count()).select_from(BLUEPRINTS)).scalar_one())
 
 
+@pytest.mark.slow
 async def test_the_blueprint_of_a_run_that_temporal_has_forgotten_is_read(recording: Recording) -> None:
     run = await recording.ended(LOOP, "stop")
     ours = recording.house.runs.with_archive(Record(recording.store, recording.house.client, KEY))
@@ -41,6 +42,7 @@ async def test_the_blueprint_of_a_run_that_temporal_has_forgotten_is_read(record
     assert (report.state.status, [step.name for step in report.trace.steps]) == ("completed", ["clarify"])
 
 
+@pytest.mark.slow
 async def test_a_blueprint_is_stored_once_for_all_of_its_runs(recording: Recording) -> None:
     for _ in range(2):
         run = await recording.ended(ASK, "Rome")

@@ -85,6 +85,7 @@ def rows(connection: sa.Connection) -> Rows:
     }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_database_of_an_earlier_version_keeps_every_row(place: str, version: str) -> None:
     upgrade(place, version)
@@ -104,6 +105,7 @@ def shared(row: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in like}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_chain_of_entries_verifies_after_a_way_back_and_forth(place: str, version: str) -> None:
     store = open_store(place)
@@ -130,6 +132,7 @@ def test_each_version_has_one_file_and_one_number() -> None:
     assert [int(version) for version in VERSIONS] == list(range(1, len(VERSIONS) + 1))
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_record_of_an_earlier_version_can_be_read(tmp_path: Path, version: str) -> None:
     place = f"sqlite:{tmp_path / 'record.sqlite'}"

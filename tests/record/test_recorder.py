@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
 import yaml
 
 from holdfast.client.record.entries import ENDED, GAP
@@ -45,6 +46,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_questions_that_closed_before_the_recorder_came_are_recorded_in_full(recording: Recording) -> None:
     run, shown = await recording.house.start(CHOICE), []
     for _ in range(3):
@@ -73,6 +75,7 @@ async def test_every_event_is_recorded_once(recording: Recording) -> None:
     assert recording.entries(run) == first
 
 
+@pytest.mark.slow
 async def test_a_run_that_goes_on_is_recorded_further(recording: Recording) -> None:
     run = await recording.house.start(ASK)
     await recording.house.one(run)
@@ -82,6 +85,7 @@ async def test_a_run_that_goes_on_is_recorded_further(recording: Recording) -> N
     assert (answered.type, answered.data["content"]) == ("question.answered", "Rome")
 
 
+@pytest.mark.slow
 async def test_a_loop_that_continued_as_new_is_recorded_whole(recording: Recording) -> None:
     run = await recording.house.start(LOOP)
     await recording.house.answered(run, "a", "b", "c", "stop")
@@ -149,6 +153,7 @@ async def test_signals_refused_in_one_activation_are_all_recorded(recording: Rec
         await away.output(run)
 
 
+@pytest.mark.slow
 async def test_a_signal_that_was_refused_before_a_loop_continued_as_new_is_recorded(recording: Recording) -> None:
     house = recording.house
     run = await house.start(LOOP)
@@ -189,6 +194,7 @@ async def test_a_run_that_temporal_forgot_leaves_a_gap(recording: Recording) -> 
     assert gap.data == {"first": 0, "until": None}
 
 
+@pytest.mark.slow
 async def test_an_answer_that_an_agent_gave_back_stands_in_the_story(recording: Recording) -> None:
     recording.house.script(yaml.safe_dump({"ask": [BACK]}))
     run = await recording.house.start(written(ask(), agents=AGENTS))

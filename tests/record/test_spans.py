@@ -81,6 +81,7 @@ def exporter(url: str) -> OTLPSpanExporter:
     return OTLPSpanExporter(url, compression=None, timeout=2)
 
 
+@pytest.mark.slow
 async def test_a_trace_has_right_parents_and_each_span_once(
     house: Harness, recording: Recording, receiver: tuple[Receiver, str]
 ) -> None:

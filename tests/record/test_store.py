@@ -94,6 +94,7 @@ async def test_a_feed_gives_the_types_that_its_reader_wants(store: RecordStore) 
     assert [recorded.offset for recorded in await Feed(store, "notices", ["question.asked"]).page()] == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [-86_400, 86_400])
 def test_a_process_whose_clock_is_off_takes_no_lease_that_is_held(
     store: RecordStore, tmp_path: Path, shift: int
@@ -102,6 +103,7 @@ def test_a_process_whose_clock_is_off_takes_no_lease_that_is_held(
     assert not shifted.holds(f"sqlite:{tmp_path / 'record.sqlite'}", shift)
 
 
+@pytest.mark.slow
 def test_a_lease_ends_in_time_where_the_clock_of_its_holder_was_ahead(store: RecordStore, tmp_path: Path) -> None:
     assert shifted.holds(f"sqlite:{tmp_path / 'record.sqlite'}", 86_400, seconds=-1)
     assert Lease(store, shifted.NAME).hold()

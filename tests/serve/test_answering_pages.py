@@ -60,6 +60,7 @@ async def test_a_form_that_was_changed_and_sent_again_is_told_that_it_came_too_l
     assert (await house.output(question.run))["granted"] is True
 
 
+@pytest.mark.slow
 async def test_an_answer_that_no_worker_has_received_is_not_called_accepted(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ async def test_a_quorum_waits_for_the_second(house: Harness) -> None:
     assert await house.output(question.run) == "now"
 
 
+@pytest.mark.slow
 async def test_a_review_is_edited_after_a_look_at_what_changed(house: Harness) -> None:
     question = await started(house, "review")
     edited = {"f:subject": "New", "f:body": "Dear Ms Sato", "f:copies": "3", "f:tags": "party\noffice"}
@@ -135,6 +137,7 @@ async def test_a_review_is_edited_after_a_look_at_what_changed(house: Harness) -
     assert output["verdict"] == "edited" and output["payload"]["subject"] == "New"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["unchanged", "rejected"])
 async def test_a_review_takes_its_verdicts(house: Harness, verdict: str) -> None:
     question = await started(house, "review")
@@ -174,6 +177,7 @@ steps: [{kind: hitl, name: x, ask: hold, message: m, interrupt_before: true}]
     assert (await house.runs.context(await house.runs.standing(run))) == {"n": 21}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "do"), [("text", "decline"), ("text", "cancel"), ("permit", "cancel")])
 async def test_a_person_declines_or_cancels_with_a_reason(house: Harness, name: str, do: str) -> None:
     question = await started(house, name)
@@ -183,6 +187,7 @@ async def test_a_person_declines_or_cancels_with_a_reason(house: Harness, name: 
     assert "not mine" in page and ("Declined" in page or "Cancelled" in page)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("do", ["", "grant:always!", "verdict:edited", "answer", "stay", "grant:"])
 async def test_a_permission_is_given_by_its_buttons_alone(house: Harness, do: str) -> None:
     question = await started(house, "permit")
@@ -220,6 +225,7 @@ async def test_somebody_else_s_answer_is_refused_with_the_reason(house: Harness)
     assert page.status_code == 403 and "user:mallory may not answer it" in page.text and "checked" in page.text
 
 
+@pytest.mark.slow
 async def test_a_claim_keeps_a_question_until_it_is_released(house: Harness) -> None:
     question = await started(house, "decide")
     async with desk(house) as ana, desk(house, "bob") as bob:
@@ -238,6 +244,7 @@ async def test_a_question_is_given_to_somebody_else(house: Harness) -> None:
     assert "user:cem" in (await house.one(question.run)).assignees
 
 
+@pytest.mark.slow
 async def test_the_page_of_a_closed_question_shows_the_next_one(house: Harness) -> None:
     run = await house.start(
         "steps: [{kind: hitl, name: a, message: First?}, {kind: hitl, name: b, message: And then?}]"

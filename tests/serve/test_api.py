@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from holdfast.client.serve.api.paging import WEB_PAGE
@@ -94,8 +95,9 @@ async def test_a_query_that_no_call_takes_is_malformed_with_its_place(api: httpx
     assert [error["path"] for error in response.json()["errors"]] == ["page", "colour"]
 
 
+@pytest.mark.slow
 async def test_the_link_of_a_list_leads_on_behind_its_page(house: Harness, api: httpx.AsyncClient) -> None:
-    name = f"linked-{house.runs.task_queue}"
+    name = f"linked-{house.unique}"
     runs = await asyncio.gather(
         *(house.start(f"{{name: {name}, steps: [{{name: say}}]}}") for _ in range(WEB_PAGE + 1))
     )

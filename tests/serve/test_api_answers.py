@@ -107,6 +107,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_a_repeated_answer_by_step_name_is_not_one_to_the_next_question(
     house: Harness, api: httpx.AsyncClient
 ) -> None:
@@ -163,6 +164,7 @@ async def test_a_question_that_there_is_not_and_a_run_that_there_is_not(house: H
     assert told(await send(api, "nowhere", {"question": "title", "content": "x"})) == (404, "unknown_run")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("body", "place"),
     [

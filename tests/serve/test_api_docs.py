@@ -28,6 +28,7 @@ def examples(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("jq")), reason="needs curl and jq: install them")
 async def test_the_examples_start_a_run_answer_it_and_show_its_result(house: Harness) -> None:
     blueprint_file(house.folder / "blueprints", "title.yaml", examples("yaml")[0])

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from tests.conftest import Harness
@@ -38,6 +39,7 @@ async def ended(house: Harness) -> str:
     return run
 
 
+@pytest.mark.slow
 async def test_the_stream_of_a_run_that_has_ended_is_its_events(house: Harness, api: httpx.AsyncClient) -> None:
     run = await ended(house)
     async with api.stream("GET", f"/api/v1/runs/{run}/events") as response:
@@ -46,6 +48,7 @@ async def test_the_stream_of_a_run_that_has_ended_is_its_events(house: Harness, 
     assert events == [event.to_json() for event in await house.runs.events(run)]
 
 
+@pytest.mark.slow
 async def test_a_reader_who_reconnects_gets_the_rest_only(house: Harness, api: httpx.AsyncClient) -> None:
     run = await ended(house)
     async with api.stream("GET", f"/api/v1/runs/{run}/events") as response:
@@ -55,6 +58,7 @@ async def test_a_reader_who_reconnects_gets_the_rest_only(house: Harness, api: h
         assert [block async for block in blocks(response)] == whole[4:]
 
 
+@pytest.mark.slow
 async def test_behind_the_last_event_of_a_run_there_is_nothing(house: Harness, api: httpx.AsyncClient) -> None:
     run = await ended(house)
     async with api.stream("GET", f"/api/v1/runs/{run}/events") as response:
@@ -68,6 +72,7 @@ async def test_a_cursor_of_another_run_is_refused(house: Harness, api: httpx.Asy
     assert (response.status_code, response.json()["code"]) == (422, "input_invalid")
 
 
+@pytest.mark.slow
 async def test_events_come_as_they_happen(house: Harness) -> None:
     run = await house.start(TWO)
     await house.one(run)

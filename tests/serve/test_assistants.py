@@ -130,6 +130,7 @@ async def test_a_run_is_started_answered_and_read(house: Harness) -> None:
     assert (result["status"], result["output"]) == ("completed", "On tea")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("text_of_blueprint", [TONE, REVIEW, PERMIT, STOP])
 async def test_without_a_person_no_consent_is_taken(house: Harness, text_of_blueprint: str) -> None:
     question = await house.one(await house.start(text_of_blueprint))
@@ -152,6 +153,7 @@ async def test_a_decision_is_that_of_the_person_not_of_the_assistant(house: Harn
     assert await house.output(question.run) == "formal"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blueprint", "filled", "output"),
     [
@@ -207,6 +209,7 @@ async def test_refusals_and_unfit_arguments_are_told_as_results(house: Harness) 
     assert unknown.is_error and "no run 'nowhere'" in text(unknown)
 
 
+@pytest.mark.slow
 async def test_lists_of_tools_and_resources_go_on_by_a_cursor(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PAGE_ROWS", 1)
     asked = [await house.one(await house.start(TITLE, {"topic": "tea"})) for _ in range(2)]
@@ -259,6 +262,7 @@ async def test_open_questions_are_resources(house: Harness) -> None:
     assert Question.model_validate_json(content.text) == question
 
 
+@pytest.mark.slow
 async def test_over_http_a_token_says_who_and_what_for(house: Harness) -> None:
     question = await house.one(await house.start(TITLE, {"topic": "tea"}))
     site = site_of_house(house)

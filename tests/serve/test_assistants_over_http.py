@@ -55,6 +55,7 @@ async def office(house: Harness) -> AsyncIterator[Office]:
         yield Office(gate, address)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_person_is_asked_over_http(house: Harness, mode: Era) -> None:
     question = await house.one(await house.start(PERMIT))

@@ -37,6 +37,7 @@ async def test_the_page_lists_them_and_shows_pictures(house: Harness, question: 
     assert f'<img src="{place}/3"' not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "type_", "way", "content"),
     [
@@ -59,6 +60,7 @@ async def test_they_are_gone_with_the_question(house: Harness, question: Questio
         assert (await ana.get(f"{question_address(question)}/attachments/1")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_the_api_gives_them_as_bytes(house: Harness, question: Question) -> None:
     async with client_of(site_of_house(house)) as api:
         assert (await got(api, question, "1")).content == b"Dear Ana"

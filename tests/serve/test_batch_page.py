@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from holdfast.protocol.answers import Answer
 from tests.conftest import Harness
 from tests.serve.pages import Desk, desk, started
@@ -22,6 +24,7 @@ async def sent(ana: Desk, questions, do: str, **texts: str):
     return await ana.client.post("/batch", data={"q": checked, "shown": shown, "key": key, "do": do, **texts})
 
 
+@pytest.mark.slow
 async def test_a_batch_of_twenty_is_granted(house: Harness) -> None:
     runs = [await house.start(SAME) for _ in range(20)]
     questions = [await house.one(run) for run in runs]
@@ -40,6 +43,7 @@ async def test_questions_of_another_form_are_left_out_and_named(house: Harness) 
     assert [len(await house.asked(question.run)) for question in questions[1:]] == [1, 1]
 
 
+@pytest.mark.slow
 async def test_one_that_somebody_else_answered_is_named_and_the_others_count(house: Harness) -> None:
     questions = [await started(house, "permit") for _ in range(3)]
     taken = questions[1]

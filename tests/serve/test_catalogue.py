@@ -68,6 +68,7 @@ async def test_the_same_key_starts_one_run_and_other_input_is_a_conflict(
     await house.one(first.json()["run"])
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("name", ["../outside", "outside", "link", "/etc/hosts", "replies", "nothing", "."])
 async def test_no_other_file_is_started(house: Harness, api: httpx.AsyncClient, name: str) -> None:
     response = await started(house, api, blueprint=name)

@@ -75,6 +75,7 @@ async def test_a_comment_is_in_no_history_and_closes_no_question(house: Harness,
     assert await house.one(question.run) == question
 
 
+@pytest.mark.slow
 async def test_a_closed_question_takes_comments_and_shows_them(house: Harness, client: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(ASK))
     await house.answer(question.run, "yes", question, by="user:bob")
@@ -133,6 +134,7 @@ async def test_without_a_record_page_and_api_say_so(house: Harness) -> None:
     assert (refused.status_code, refused.json()["code"]) == (503, "no_record")
 
 
+@pytest.mark.slow
 async def test_erasure_takes_the_comments_too(house: Harness, store: RecordStore, client: httpx.AsyncClient) -> None:
     record = Record(store, house.client, KEY)
     question = await house.one(await house.start(ASK))

@@ -90,12 +90,14 @@ def says_when(response: httpx.Response, code: str | None = None) -> None:
         assert "Try again" in response.text or "Send it again" in response.text
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", EVERY)
 async def test_every_page_and_call_says_that_temporal_is_down(trouble: Trouble, path: str) -> None:
     trouble.wire.status = DOWN
     says_when(await trouble.get(path), "server_error")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/?for=all&page=176", "/api/v1/runs", "{question}"])
 async def test_a_server_with_too_much_to_do_is_named_so(trouble: Trouble, path: str) -> None:
     trouble.wire.status = BUSY
@@ -104,12 +106,14 @@ async def test_a_server_with_too_much_to_do_is_named_so(trouble: Trouble, path: 
     assert "overloaded" in response.text or "busy" in response.text
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", ["/", "/runs/{run}", "/api/v1/questions", "/metrics"])
 async def test_a_server_that_hangs_leaves_no_request_without_an_answer(trouble: Trouble, path: str) -> None:
     trouble.wire.hangs = True
     says_when(await trouble.get(path), "too_slow")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", POSTS)
 async def test_what_cannot_be_sent_is_told_as_such(trouble: Trouble, path: str) -> None:
     trouble.wire.status = DOWN
@@ -222,6 +226,7 @@ async def test_a_database_that_is_gone_is_named(door: Door, path: str) -> None:
     says_when(await browser.get(path), "record_unreachable")
 
 
+@pytest.mark.slow
 def test_templates_that_change_under_a_running_server_are_not_read(tmp_path: Path) -> None:
     shutil.copytree(templating.FOLDER / "templates", tmp_path, dirs_exist_ok=True)
     environment = templating._environment(tmp_path)

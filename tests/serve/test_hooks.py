@@ -74,7 +74,7 @@ async def waits(house: Harness, run: str, number: str) -> None:
 
 
 async def test_a_webhook_starts_a_run_once_and_another_brings_the_event(house: Harness, api: httpx.AsyncClient) -> None:
-    number = house.runs.task_queue
+    number = house.unique
     first, again = [await post(api, "invoices", {"no": number}, f"msg-{number}") for _ in range(2)]
     assert (first.status_code, again.status_code, again.json()) == (201, 200, first.json())
     run = first.json()["run"]
@@ -87,7 +87,7 @@ async def test_a_webhook_starts_a_run_once_and_another_brings_the_event(house: H
 
 
 async def test_another_body_under_the_id_of_a_webhook_is_a_conflict(house: Harness, api: httpx.AsyncClient) -> None:
-    id_ = f"msg-{house.runs.task_queue}"
+    id_ = f"msg-{house.unique}"
     run = (await post(api, "invoices", {"no": "1"}, id_)).json()["run"]
     other = await post(api, "invoices", {"no": "2"}, id_)
     assert (other.status_code, other.json()["code"]) == (409, "key_conflict")
@@ -97,7 +97,7 @@ async def test_another_body_under_the_id_of_a_webhook_is_a_conflict(house: Harne
 async def test_a_webhook_of_github_starts_a_run(house: Harness, api: httpx.AsyncClient) -> None:
     data = json.dumps({"no": "7"}).encode()
     signature = "sha256=" + hmac.new(b"it-is-a-secret", data, "sha256").hexdigest()
-    headers = {WHO: "-", "X-Hub-Signature-256": signature, "X-GitHub-Delivery": house.runs.task_queue}
+    headers = {WHO: "-", "X-Hub-Signature-256": signature, "X-GitHub-Delivery": house.unique}
     answers = [await api.post("/hooks/pushes", content=data, headers=headers) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 200]
     forged = await api.post("/hooks/pushes", content=data + b" ", headers=headers)
@@ -105,6 +105,7 @@ async def test_a_webhook_of_github_starts_a_run(house: Harness, api: httpx.Async
     await house.runs.cancel(answers[0].json()["run"])
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("how", "code", "why"),
     [
@@ -133,7 +134,7 @@ async def test_a_body_without_a_signature_or_of_no_json_is_refused(api: httpx.As
 
 
 async def test_a_service_sends_events_over_the_api(house: Harness, api: httpx.AsyncClient) -> None:
-    number = house.runs.task_queue
+    number = house.unique
     run = await house.start(INVOICE, {"number": number})
     await waits(house, run, number)
     house.started.pop()

@@ -60,6 +60,7 @@ async def test_a_question_is_listed_with_its_place(house: Harness) -> None:
     assert "test › ask" in page and "anyone" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("assignees", "parts"),
     [("'user:ana'", {"me", "mine"}), ("'group:editors'", {"me", "groups"}), ("", {"me", "anyone"})],
@@ -92,6 +93,7 @@ async def test_a_search_looks_at_the_page_and_says_what_it_left_out(house: Harne
     assert "About the apples?" in page and "About the pears?" not in page and "leaves out" in page
 
 
+@pytest.mark.slow
 async def test_the_nearest_deadline_comes_first(house: Harness) -> None:
     for days in (3, 1, 2):
         await house.start(hitl(f"Within {days} days?", f", timeout: {days}d, on_timeout: skip"))
@@ -110,7 +112,7 @@ async def test_the_list_goes_on_behind_its_page_and_begins_anew_for_somebody_els
 ) -> None:
     monkeypatch.setattr(questions, "PAGE_ROWS", 1)
     monkeypatch.setitem(inbox.AGES, "1h", timedelta(0))
-    name = f"paged-{house.runs.task_queue}"
+    name = f"paged-{house.unique}"
     asked = [await house.one(await house.start(f"name: {name}\n{hitl('Go?')}")) for _ in range(2)]
     async with desk(house) as ana, desk(house, "bob") as bob:
 
@@ -249,6 +251,7 @@ def test_a_filter_that_cannot_be_read_counts_as_left_out() -> None:
     assert (wanted.whose, wanted.order, wanted.page, wanted.since) == ("me", "newest", 1, None)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("asked_days_ago", "hours_left", "near"), [(0, 2, False), (1, 2, True), (0, 0.5, True), (9, 48, False)]
 )

@@ -49,6 +49,7 @@ async def test_a_link_shows_its_question_to_its_person(house: Harness, question:
     assert shown.json()[:2] == ["user:ana", "link"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", ["/", "/who", "/questions/other/0", "/api/v1/who"])
 async def test_a_link_shows_nothing_else(house: Harness, question: Question, path: str) -> None:
     answer = await (await opened(door_of(house), question)).get(path)
@@ -83,6 +84,7 @@ async def test_a_link_dies_with_its_question(house: Harness, question: Question)
     assert (answer.status_code, "holdfast-8090=" in str(answer.headers)) == (410, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [lambda token: token[:-2], lambda token: "x" + token, lambda token: "é"])
 async def test_a_link_that_was_not_made_is_refused(
     house: Harness, question: Question, change: Callable[[str], str]

@@ -75,6 +75,7 @@ class Race:
             self.lost[name] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("people", "runs", "together"), SIZES)
 async def test_each_question_has_exactly_one_answer(house: Harness, people: int, runs: int, together: int) -> None:
     race = Race(f"race-{uuid.uuid4().hex[:8]}", runs * together)

@@ -50,6 +50,7 @@ def site(recording: Recording) -> Site:
     return replace(site_of_house(recording.house), record=record)
 
 
+@pytest.mark.slow
 async def test_a_scrape_during_and_after_a_loop_with_an_answer_a_refusal_and_an_expiry(
     house: Harness, recording: Recording, site: Site
 ) -> None:
@@ -79,6 +80,7 @@ async def test_a_scrape_during_and_after_a_loop_with_an_answer_a_refusal_and_an_
         assert figures(text, "holdfast_runs_total") == {(name, "completed"): 1}
 
 
+@pytest.mark.slow
 async def test_a_record_that_fails_while_it_is_read_leads_to_no_figure_twice(
     house: Harness, recording: Recording
 ) -> None:

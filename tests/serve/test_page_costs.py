@@ -82,6 +82,7 @@ async def test_an_answer_costs_one_update(house: Harness, site: tuple[Site, Wire
     assert (sent.status_code, site[1].calls) == (303, {"update_workflow_execution": 1})
 
 
+@pytest.mark.slow
 async def test_an_answer_that_comes_too_late_says_who_was_first(
     house: Harness, site: tuple[Site, Wire], name: str
 ) -> None:

@@ -52,6 +52,7 @@ async def led_back(browser: httpx.AsyncClient, sub: str = "7") -> str:
     return back.headers["location"]
 
 
+@pytest.mark.slow
 async def test_the_claims_name_the_person_and_the_groups(door: Callable[..., Door]) -> None:
     browser = door(groups_claim="teams").browser()
     answer = await browser.get(await led_back(browser))
@@ -88,6 +89,7 @@ async def test_a_changed_state_is_refused(door: Callable[..., Door]) -> None:
     assert (await browser.get(back.replace("state=", "state=x"))).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_missing_claim_is_told(door: Callable[..., Door]) -> None:
     browser = door(user_claim="nick").browser()
     answer = await browser.get(await led_back(browser))

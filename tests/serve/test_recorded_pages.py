@@ -47,6 +47,7 @@ async def forgotten(recording: Recording, text: str = ASK, *answers: str) -> tup
     return run, question
 
 
+@pytest.mark.slow
 async def test_a_run_that_temporal_has_forgotten_has_its_pages(recording: Recording, client: httpx.AsyncClient) -> None:
     run, question = await forgotten(recording)
     pages = {below: await client.get(f"/runs/{run}{below}") for below in ("", "/context", "/history", "/graph")}
@@ -58,6 +59,7 @@ async def test_a_run_that_temporal_has_forgotten_has_its_pages(recording: Record
     assert "This question is closed" in closed.text and "Rome" in closed.text
 
 
+@pytest.mark.slow
 async def test_a_run_that_temporal_has_forgotten_answers_the_api(
     recording: Recording, client: httpx.AsyncClient
 ) -> None:
@@ -69,6 +71,7 @@ async def test_a_run_that_temporal_has_forgotten_answers_the_api(
     assert "run.completed" in events
 
 
+@pytest.mark.slow
 async def test_the_pages_of_a_run_whose_outcome_was_too_large_for_the_record_say_so(
     recording: Recording, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +82,7 @@ async def test_the_pages_of_a_run_whose_outcome_was_too_large_for_the_record_say
     assert context.status_code == 200
 
 
+@pytest.mark.slow
 async def test_an_erased_run_that_temporal_has_forgotten_is_unknown(
     recording: Recording, client: httpx.AsyncClient
 ) -> None:
@@ -87,6 +91,7 @@ async def test_an_erased_run_that_temporal_has_forgotten_is_unknown(
     assert (await client.get(f"/runs/{run}")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_of_a_loop_in_the_record_a_page_of_iterations_is_read(
     recording: Recording, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +176,7 @@ async def test_a_batch_that_is_refused_is_recorded_at_once_with_its_number(
     assert refused[0].data["of"] == 1_000
 
 
+@pytest.mark.slow
 async def test_a_page_of_iterations_is_of_a_workflow_of_its_run(
     recording: Recording, client: httpx.AsyncClient
 ) -> None:

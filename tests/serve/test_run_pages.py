@@ -90,6 +90,7 @@ async def test_a_failed_run_says_why_and_where(house: Harness) -> None:
     assert "The run has failed broken" in text and "ValueError: broken for good" in text
 
 
+@pytest.mark.slow
 async def test_a_failed_step_and_tool_show_where_their_code_failed(house: Harness) -> None:
     step = await house.start("steps: [{name: broken, uses: fails_always}]")
     called = await house.start(agent(house, [turn(call("fails_always")), "done"], tools=["fails_always"]), "Go")
@@ -115,6 +116,7 @@ def test_what_models_took_is_added_up_over_steps_and_iterations() -> None:
     assert notes(Repetition(7, [asked(7, 0.01)])) == [[], ["750 tokens", "$0.0100"]]  # six before it are not shown
 
 
+@pytest.mark.slow
 async def test_an_agent_is_shown_with_its_turns_and_tool_calls(house: Harness) -> None:
     turns = [turn(call("look_up", folder=str(house.folder), word="w"), call("fails_always")), "done"]
     run = await house.start(agent(house, turns, tools=["look_up", "fails_always"]), "Go")
@@ -124,6 +126,7 @@ async def test_an_agent_is_shown_with_its_turns_and_tool_calls(house: Harness) -
     assert "fails_always: ValueError: broken for good" in text
 
 
+@pytest.mark.slow
 async def test_of_a_long_loop_the_last_hundred_are_shown_with_a_link_to_earlier_ones(house: Harness) -> None:
     run = await house.start(LOOP.replace("500", "230"), history_limits=HistoryLimits(events=100))
     await house.one(run)
@@ -136,6 +139,7 @@ async def test_of_a_long_loop_the_last_hundred_are_shown_with_a_link_to_earlier_
     assert "Iteration 131<" not in earlier and "Iteration 30<" not in earlier and 'rel="next"' in earlier
 
 
+@pytest.mark.slow
 async def test_of_a_large_map_the_items_are_counted_and_paged(house: Harness) -> None:
     run = await house.start(MAP, list(range(120)))
     await house.one(run)
@@ -176,7 +180,7 @@ async def test_what_people_did_is_listed_the_newest_first(house: Harness) -> Non
 
 
 async def test_the_list_of_runs_is_filtered(house: Harness) -> None:
-    name = f"listed-{house.runs.task_queue}"
+    name = f"listed-{house.unique}"
     run = await house.start(ASK.replace("asked", name))
 
     async def listed() -> bool:
@@ -188,7 +192,7 @@ async def test_the_list_of_runs_is_filtered(house: Harness) -> None:
 
 async def test_the_list_of_runs_goes_on_behind_its_page(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_pages, "RUNS_PAGE", 2)
-    name = f"paged-{house.runs.task_queue}"
+    name = f"paged-{house.unique}"
     runs = {await house.start(ASK.replace("asked", name)) for _ in range(3)}
 
     async def first() -> str | None:
@@ -248,6 +252,7 @@ def asking(house: Harness) -> str:
     return agent(house, [turn(call("request_user_info", question="Which?")), heard], human=["ask"])
 
 
+@pytest.mark.slow
 async def test_a_message_reaches_an_agent(house: Harness) -> None:
     run = await house.start(asking(house), "Go")
     await house.one(run)
@@ -311,6 +316,7 @@ async def test_a_reader_without_a_fingerprint_is_told_of_what_comes_next(house: 
     assert await told != before
 
 
+@pytest.mark.slow
 async def test_a_pause_by_somebody_who_may_not_steer_is_refused_in_place(house: Harness) -> None:
     run = await house.start("access: {steer: ['user:max']}\n" + ASK)
     await house.one(run)

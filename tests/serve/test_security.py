@@ -14,6 +14,7 @@ def door(temporal: Client, tmp_path: Path) -> Door:
     return Door(temporal, tmp_path / "state")
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("path", ["/healthz", "/sign-in", "/who", "/static/style.css", "/nowhere"])
 async def test_every_answer_has_the_headers(door: Door, path: str) -> None:
     answer = await (await door.signed_in()).get(path)
@@ -69,6 +70,7 @@ async def test_a_form_that_is_too_large_is_refused(door: Door) -> None:
     assert answer.status_code == 413
 
 
+@pytest.mark.slow
 async def test_too_many_posts_of_one_person_are_slowed_down(door: Door) -> None:
     ana, bob = await door.signed_in("user:ana"), await door.signed_in("user:bob")
     form, other = {"csrf": await csrf_of(ana)}, {"csrf": await csrf_of(bob)}

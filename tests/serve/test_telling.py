@@ -92,6 +92,7 @@ async def test_without_channels_nobody_is_told_and_nobody_is_unreachable(house: 
     assert await upkeep_of(house, site, store).unreached([await house.one(run)]) == {}
 
 
+@pytest.mark.slow
 async def test_who_cannot_be_reached_is_known_and_a_sign_in_mends_it(
     house: Harness, store: RecordStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from holdfast.client.serve.addresses import question_address
@@ -37,6 +38,7 @@ async def test_an_answer_that_is_given_back_is_asked_for_again_with_the_reason(h
     assert "not verified" not in page
 
 
+@pytest.mark.slow
 async def test_after_the_last_round_the_answer_stands_and_the_run_marks_it(house: Harness) -> None:
     house.script(yaml.safe_dump({"ask": [BACK]}))
     run = await house.start(written(ask(), agents=AGENTS))

@@ -59,6 +59,7 @@ async def test_a_test_that_is_met_has_no_differences(desk: Desk) -> None:
     )
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("expect", "path", "expected", "was"),
     [
@@ -92,6 +93,7 @@ async def test_a_difference_is_told_with_what_was_expected_and_what_was_there(
     assert one.place.line in (2, 4)
 
 
+@pytest.mark.slow
 async def test_questions_are_compared_in_the_order_of_asking_and_none_may_be_missing(desk: Desk) -> None:
     answers = "answers: [{question: ask, content: warm}]\n"
     [besides] = await desk.differences(ASK, answers + "expect: {questions: []}")
@@ -222,6 +224,7 @@ async def test_a_tool_that_is_not_stood_in_for_is_really_called(desk: Desk) -> N
     await desk.passes(flow, f"expect: {expect}")
 
 
+@pytest.mark.slow
 async def test_no_test_finds_what_another_one_kept_in_a_cache(desk: Desk) -> None:
     step = "{kind: cache, name: kept, key: k, wrapped_step: {name: look, uses: stringy, input: {text: t}}}"
     flow = f"steps: [{{kind: loop, name: twice, loop: {{max_loops: 2, body: [{step}]}}}}]"
@@ -252,6 +255,7 @@ async def test_whom_a_test_names_counts_as_signed_in(desk: Desk) -> None:
     await desk.passes(flow, "answers: [{question: ok, content: a}]")
 
 
+@pytest.mark.slow
 async def test_large_values_and_many_questions_are_no_trouble(desk: Desk) -> None:
     flow = """
         steps:
@@ -294,6 +298,7 @@ async def test_nothing_goes_on_when_a_test_has_ended(desk: Desk) -> None:
     await until(nothing_runs, "the end of every run")
 
 
+@pytest.mark.slow
 async def test_the_page_about_testing_shows_a_test_that_passes(desk: Desk) -> None:
     page = (HOME / "docs" / "testing.md").read_text()
     flow, tests = re.findall(r"```yaml\n(.*?)```", page, re.S)

@@ -46,6 +46,7 @@ async def wired(temporal: Client, tmp_path: Path, fake: Fake) -> AsyncIterator[H
         await harness.replay()
 
 
+@pytest.mark.first_row
 async def test_a_whole_conversation_is_taken_by_every_api(wired: Harness, fake: Fake, tmp_path: Path) -> None:
     fake.calls(("balance", {"pending": True}), ("guess", {"number": 1}))
     fake.reply(LIMITED)
@@ -63,6 +64,7 @@ async def test_a_whole_conversation_is_taken_by_every_api(wired: Harness, fake: 
     assert made == {"balance": 1, "refund": 1, "appraise": 1, "greet": 1, "careful": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fake", ["chat"], indirect=True)
 async def test_its_own_model_is_asked_and_its_key_and_address_are_told_to_nobody(
     wired: Harness, fake: Fake, key: str, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +85,7 @@ def alone(name: str, more: str = "") -> str:
     return f"agents: {{a: {{from: 'tests.team_agents:{name}', model: fast{more}}}}}\nsteps: [{{name: s, agent: a}}]"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("fake", "more"),
     [("responses", ""), ("google", ""), ("anthropic", ""), ("anthropic", BUDGET)],
@@ -103,6 +106,7 @@ async def test_thoughts_go_back_with_their_signatures(wired: Harness, fake: Fake
     assert all(f'"{asks}": {{' in body for body in sent)
 
 
+@pytest.mark.first_row
 async def test_tools_are_prepared_for_each_request(wired: Harness, fake: Fake) -> None:
     fake.calls(("admin_reset", {"reason": "new"}))
     fake.calls(("admin_reset", {"reason": "again"}, "call_2"))

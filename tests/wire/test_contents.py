@@ -95,6 +95,7 @@ NUMBER = {"type": "integer", "minimum": 1}
 NESTED = {"type": "object", "properties": {"list": {"type": "array", "items": WORD}}, "required": ["list"]}
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("schema", "text", "output"),
     [(WORD, '{"word": "a"}', {"word": "a"}), (NUMBER, '{"result": 3}', 3), (NESTED, '{"list": []}', {"list": []})],
@@ -109,6 +110,7 @@ async def test_an_output_in_the_format_of_the_provider(
     assert "'schema'" in str(fake.requests[0].body) or "responseJsonSchema" in str(fake.requests[0].body)
 
 
+@pytest.mark.slow
 async def test_an_output_in_that_format_beside_tools(fake: Fake, models: ModelActivities) -> None:
     request = asked(output_schema=WORD, native_output=True, tools=[SEARCH])
     if fake.api.name == "google":
@@ -124,6 +126,7 @@ CACHES = {"anthropic": 3}
 """Marks that a request with tools and instructions carries: of the others none needs any."""
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("cache", [True, "5m", "1h", {"messages": False}])
 async def test_the_cache_of_a_prompt_is_asked_for_where_there_is_one(
     fake: Fake, models: ModelActivities, cache: Any

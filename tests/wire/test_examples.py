@@ -101,6 +101,7 @@ def cases() -> list[Any]:
     return found
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("file", "case"), cases())
 async def test_an_example_holds_over_the_wire(
     wired: WiredStage, file: CaseFile, case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

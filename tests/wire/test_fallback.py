@@ -46,6 +46,7 @@ async def models(house: Harness, run: str) -> list[str]:
     return [event.data.model for event in events if isinstance(event.data, ModelRequested)]
 
 
+@pytest.mark.first_row
 async def test_the_next_model_answers_where_the_first_fails(wired: Harness, fake: Fake, second: Fake) -> None:
     fake.fail(401, "no such key")
     second.text("Done.")
@@ -54,6 +55,7 @@ async def test_the_next_model_answers_where_the_first_fails(wired: Harness, fake
     assert await models(wired, run) == ["first", "second"]
 
 
+@pytest.mark.first_row
 async def test_a_conversation_goes_on_with_the_other_model_and_pays_nothing_twice(
     wired: Harness, fake: Fake, second: Fake, tmp_path: Path
 ) -> None:

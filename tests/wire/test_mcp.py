@@ -56,6 +56,7 @@ async def test_a_model_calls_a_tool_of_an_mcp_server(wired: Harness, fake: Fake)
     assert "sum" in str(fake.requests[1].body) and "sum" not in str(fake.requests[0].body)
 
 
+@pytest.mark.slow
 async def test_a_tool_that_takes_any_object_is_offered_with_room_for_one(wired: Harness, fake: Fake) -> None:
     fake.calls(("raw_misfit", {"anything": {"goes": [1]}}))
     fake.reply(Reply(text="It does not fit."))

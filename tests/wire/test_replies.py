@@ -35,6 +35,7 @@ async def test_a_text(fake: Fake, models: ModelActivities) -> None:
     assert (reply.output, reply.tool_calls, reply.finish, reply.usage.tokens) == ("hi", [], "finished", 18)
 
 
+@pytest.mark.first_row
 async def test_calls_and_their_results(fake: Fake, models: ModelActivities) -> None:
     fake.calls(("search", {"word": "a"}), ("search", {"word": "b"}))
     fake.text("done")
@@ -57,6 +58,7 @@ async def test_a_text_beside_a_call_goes_back_with_it(fake: Fake, models: ModelA
 IDS = [["", ""], ["same", "same"], ["a", "a~2"], ["x" * 90], ["call|fc.1:2"], ["ünïcode"]]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("ids", IDS)
 async def test_call_ids_of_any_kind_are_fit_to_go_back(fake: Fake, models: ModelActivities, ids: list[str]) -> None:
     fake.text("done")
@@ -120,6 +122,7 @@ OUTPUTS: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("schema", "value"), OUTPUTS)
 async def test_an_output_of_any_schema(fake: Fake, models: ModelActivities, schema: dict[str, Any], value: Any) -> None:
     fake.reply(lambda request: _result(fake, request, value))
@@ -143,6 +146,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("with_tools", [False, True])
 @pytest.mark.parametrize("schema", [None, WORD])
 @pytest.mark.parametrize(("ended", "text", "finish"), ENDS)
@@ -184,6 +188,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("status", "kind", "is_final"), FAILURES)
 async def test_errors_are_typed(fake: Fake, models: ModelActivities, status: int, kind: str, is_final: bool) -> None:
     fake.fail(status, "no", headers={"Retry-After": "7"})
@@ -206,6 +211,7 @@ async def test_a_reply_that_does_not_come_is_given_up(fake: Fake, models: ModelA
     await fake.left()
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("body", ["nonsense", {}, [], {"choices": []}, {"candidates": []}, {"content": None}])
 async def test_a_body_that_makes_no_sense_is_no_output(fake: Fake, models: ModelActivities, body: Any) -> None:
     fake.reply(Reply(body=body))
@@ -226,6 +232,7 @@ async def test_the_key_is_in_no_failure(fake: Fake, models: ModelActivities, key
 # Cut in the middle
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize("calls", [(), (("search", {"word": "a"}, "call_1"),)])
 async def test_a_reply_whose_connection_breaks_is_never_taken_for_whole(
