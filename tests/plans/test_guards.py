@@ -383,7 +383,7 @@ async def test_a_word_that_is_no_action_is_taken_for_no_item(plans: Plans) -> No
         assert "edit: <new input>" in (await plans.harness.refused(run, wrong)).message
     await plans.harness.answer(run, "abort")
     told = (await plans.harness.result(run)).output["loops"]["all"]
-    assert "1 of 3 items failed; 2 were not begun" in told["error"]["message"]
+    assert told["error"]["message"].startswith("1 of 3 items failed; 2 were not begun: item 1, step 1: ")
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def first_error(bad: list[Iteration]) -> str:
         for id_, result in iteration.results.items():
             if result.error is not None:
                 kind = "step" if result.iterations is None else "loop"
-                return f"item {iteration.index}, {kind} {id_}: {result.error['message']}"
+                return f"item {iteration.index + 1}, {kind} {id_}: {result.error['message']}"
     return "see its items"
 
 
