@@ -81,7 +81,7 @@ async def test_a_loop_that_waits_for_a_timer_makes_progress(later: Harness, monk
 
 @pytest.mark.slow
 async def test_a_timer_ends_while_the_run_is_paused_and_the_next_step_waits(house: Harness) -> None:
-    run = await house.start(TIMER % "for: 2s", "it")
+    run = await house.start(TIMER % "for: 10s", "it")
     await resting(house, run)
     await house.runs.pause(run)
 
