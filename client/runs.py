@@ -908,14 +908,15 @@ class Runs:
             by: The person who cancels it; Temporal and the record keep the name.
 
         Returns:
-            The status of the run, with the workflows that had not ended in time, each with the reason.
+            The status of the run, with the workflows that had not ended in time, each with the reason, and those that
+            had activities under way.
 
         Raises:
             UnknownRun: There is no such run.
         """
         await self.tree.describe(run)
         family = Family(self.client, self.tree, run, by)
-        remaining, undone = await family.terminate(wait) if force else (await family.cancel(wait), [])
+        remaining, undone = await (family.terminate(wait) if force else family.cancel(wait))
         status = (await self.tree.describe(run)).status
         return Stopped(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
 

@@ -113,7 +113,7 @@ class Stopped:
     left: list[Left]
     """Workflows that had not ended when the waiting time was over."""
     undone: list[Left]
-    """Workflows terminated while activities were running: whether those took effect remains unknown."""
+    """Workflows ended while activities were running, with what is known of these: they may have taken effect."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class SteeringResult:
     remaining: list[Left]
     """Workflows that were not reached, or have not ended."""
     undone: list[Left] = field(default_factory=list)
-    """Workflows that were terminated at work: whether their activities took effect is not known."""
+    """Workflows that were ended at work, with what is known of their activities: they may have taken effect."""
 
     def to_json(self) -> SteeringJSON:
         """Return the JSON object that the command prints for this run."""
@@ -101,6 +101,8 @@ def cancelled(stopped: Stopped, *, force: bool) -> SteeringResult:
         text = f"run {run} was terminated; these may not be finished:"
     elif force:
         text = f"run {run} was terminated; no activity was running"
+    elif stopped.undone:
+        text += "; these were at work:"
     return SteeringResult(run, stopped.status, text, stopped.left, stopped.undone)
 
 

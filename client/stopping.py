@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType, PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -104,21 +105,43 @@ class Family:
 
     # Ending
 
-    async def cancel(self, seconds: float) -> list[Left]:
-        """Cancel the run, wait up to `seconds` for the end of its tree, and return what has not ended."""
+    async def cancel(self, seconds: float) -> tuple[list[Left], list[Left]]:
+        """Cancel the run and wait up to `seconds` for the end of its tree.
+
+        Returns:
+            The workflows that have not ended; and once all have, those that had activities under way when they were
+            cancelled, which may have taken effect all the same.
+        """
         # The workflows pass the request on to their children. Each is sent one directly, too: nothing starts that was
         # answered a moment ago, and a parent whose workflow task fails does not keep its children from being cancelled.
         # (A request that the server forwards to a child that has continued as new is lost: it names the first run.)
         await self._cancel(self.run)
         end, requested = time.monotonic() + seconds, time.monotonic() - GRACE_SECONDS
+        at_work: dict[str, WorkflowExecutionDescription] = {}
         while await self._is_running():
             if time.monotonic() - requested >= GRACE_SECONDS:
                 requested = time.monotonic()
-                await self._cancel_all()
+                running = await self._cancel_all()
+                at_work = {workflow.id: workflow for workflow in running if _at_work(workflow)} | at_work
             if time.monotonic() >= end:
-                return await self.reasons(await self.running())
+                return await self.reasons(await self.running()), []
             await asyncio.sleep(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
-        return []
+        return [], await at_once(self._interrupted, list(at_work.values()))
+
+    async def _interrupted(self, workflow: WorkflowExecutionDescription) -> Left:
+        """Return what became of the activities that were under way when this workflow, which has ended, was cancelled.
+
+        Args:
+            workflow: The workflow as it was then.
+        """
+        events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
+        names = await self._summaries(events)
+        completed, in_flight, texts = _completed(events), [], []
+        for activity in _at_work(workflow):
+            name = names.get(activity.activity_id, activity.activity_type.name)
+            in_flight.append(name)
+            texts.append(f"{name} ({'completed' if activity.activity_id in completed else 'outcome unknown'})")
+        return Left(workflow.id, f"at work when it was cancelled: {', '.join(texts)}", tuple(in_flight))
 
     async def terminate(self, seconds: float) -> tuple[list[Left], list[Left]]:
         """Terminate the workflows of the run, its own first, so that it starts no others; give up after `seconds`.
@@ -128,7 +151,7 @@ class Family:
             same.
         """
         remaining = await self.running()
-        interrupted = [workflow for workflow in await self.reasons(remaining) if workflow.in_flight]
+        interrupted = [_terminated(workflow) for workflow in await self.reasons(remaining) if workflow.in_flight]
         end = time.monotonic() + seconds
         while remaining:
             for workflow in remaining:
@@ -143,12 +166,17 @@ class Family:
         """Return whether the run's own workflow, which ends last, or anything below it is running."""
         return await self._describe_running(self.run) is not None or bool(await self.running())
 
-    async def _cancel_all(self) -> None:
-        """Cancel every workflow, parents before children: else a parent would take its child's end for a failure."""
+    async def _cancel_all(self) -> list[WorkflowExecutionDescription]:
+        """Cancel every workflow, parents before children: else a parent would take its child's end for a failure.
+
+        Returns:
+            The workflows as they were before.
+        """
         running = await self.running()
         by_id = {workflow.id: workflow for workflow in running}
         for depth in range(len(running)):
             await at_once(self._cancel, [workflow.id for workflow in running if _depth(workflow, by_id) == depth])
+        return running
 
     async def _cancel(self, id_: str) -> None:
         await _unless_ended(
@@ -226,8 +254,8 @@ class Family:
     async def _reason(self, workflow: WorkflowExecutionDescription) -> Left:
         events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         description = workflow.raw_description
-        pending = [activity for activity in description.pending_activities if activity.state in _AT_WORK]
         names = await self._summaries(events)
+        pending = _at_work(workflow)
         in_flight = tuple(names.get(activity.activity_id, activity.activity_type.name) for activity in pending)
         if description.pending_workflow_task.attempt > 1:
             return Left(workflow.id, f"its workflow task fails: {await self._failure(events)}", in_flight)
@@ -255,6 +283,28 @@ class Family:
                 [text] = await self.client.data_converter.decode([event.user_metadata.summary], [str])
                 summaries[id_] = text
         return summaries
+
+
+def _at_work(workflow: WorkflowExecutionDescription) -> list[PendingActivityInfo]:
+    """Return the activities of a workflow that were under way when it was described."""
+    return [activity for activity in workflow.raw_description.pending_activities if activity.state in _AT_WORK]
+
+
+def _completed(events: Iterable[HistoryEvent]) -> set[str]:
+    """Return the ids of the activities that have completed."""
+    ids: dict[int, str] = {}
+    completed: set[int] = set()
+    for event in events:
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            ids[event.event_id] = event.activity_task_scheduled_event_attributes.activity_id
+        if event.HasField("activity_task_completed_event_attributes"):
+            completed.add(event.activity_task_completed_event_attributes.scheduled_event_id)
+    return {id_ for number, id_ in ids.items() if number in completed}
+
+
+def _terminated(workflow: Left) -> Left:
+    names = ", ".join(workflow.in_flight)
+    return replace(workflow, reason=f"at work when it was terminated: {names} (outcome unknown)")
 
 
 def _depth(workflow: WorkflowExecutionDescription, by_id: Mapping[str, WorkflowExecutionDescription]) -> int:

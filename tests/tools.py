@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def hangs_once(folder: str, name: str) -> str:
     while (Path(folder) / "hang").exists():
         time.sleep(0.05)
     return "done"
+
+
+@tool
+async def waits_to_be_cancelled(folder: str, name: str) -> None:
+    """Takes effect, then waits for its cancellation."""
+    count(folder, name)
+    await asyncio.Event().wait()
 
 
 @tool

@@ -164,11 +164,8 @@ async def _by(
 
 def _print_result(result: SteeringResult) -> None:
     say(result.text)
-    for workflow in result.remaining:
+    for workflow in [*result.remaining, *result.undone]:
         say(f"  {workflow.workflow}: {workflow.reason}")
-    for workflow in result.undone:
-        activities = ", ".join(workflow.in_flight)
-        say(f"  {workflow.workflow}: at work when it was terminated: {activities} (outcome unknown)")
 
 
 async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 from temporalio import workflow
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.worker import Worker
 
@@ -111,6 +113,33 @@ async def test_a_tool_at_work_is_named_and_waited_for(house: Harness, hang: Path
     hang.unlink()
     assert (await house.runs.cancel(run)).left == []
     assert calls(house.folder, "calls") == 1
+
+
+async def is_told_to_end(house: Harness, workflow: str) -> bool:
+    described = await house.client.get_workflow_handle(workflow).describe()
+    states = [activity.state for activity in described.raw_description.pending_activities]
+    return PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED in states
+
+
+async def test_a_tool_that_completes_after_the_cancel_is_told(house: Harness, hang: Path) -> None:
+    run = await house.start(written(repeat(hanging(house))))
+    await at_work(house)
+    cancelling = asyncio.create_task(house.runs.cancel(run, wait=60))
+    await until(lambda: is_told_to_end(house, f"{run}/loop:l"), "the cancel")
+    hang.unlink()
+    stopped = await cancelling
+    [left] = stopped.undone
+    assert (stopped.status, stopped.left, left.in_flight) == ("cancelled", [], ("l 1 · hang",))
+    assert left.reason == "at work when it was cancelled: l 1 · hang (completed)"
+
+
+@pytest.mark.slow
+async def test_of_a_tool_that_was_cancelled_the_outcome_is_not_known(house: Harness) -> None:
+    waits = {"name": "wait", "uses": "waits_to_be_cancelled", "input": {"folder": str(house.folder), "name": "calls"}}
+    run = await house.start(written(repeat(waits)))
+    await at_work(house)
+    stopped = await house.runs.cancel(run, wait=60)
+    assert [left.reason for left in stopped.undone] == ["at work when it was cancelled: l 1 · wait (outcome unknown)"]
 
 
 async def test_force_says_which_tools_may_be_left_undone(house: Harness, hang: Path) -> None:

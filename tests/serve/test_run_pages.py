@@ -18,6 +18,8 @@ from holdfast.client.texts import load_texts
 from holdfast.client.trace import Repetition, Span, Spending
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.test_turns import agent, call, turn
+from tests.boundaries.test_cancel import written
+from tests.boundaries.test_stopping import at_work, hanging, is_told_to_end
 from tests.conftest import Harness, until
 from tests.record.ground import NOON
 from tests.serve.ground import client_of, person, site_of_house
@@ -234,6 +236,19 @@ async def test_a_run_is_cancelled_by_post_only_after_a_page_that_says_what_it_do
     assert "Its open question is closed" in asked and (await house.runs.standing(run)).status == "waiting"
     assert (await post(house, f"/runs/{run}/cancel")).status_code == 303
     assert (await house.result(run)).status == "cancelled"
+
+
+@pytest.mark.slow
+async def test_what_was_at_work_when_a_run_was_cancelled_is_shown(house: Harness) -> None:
+    hang = house.folder / "hang"
+    hang.touch()
+    run = await house.start(written(hanging(house)))
+    await at_work(house)
+    cancelling = asyncio.create_task(post(house, f"/runs/{run}/cancel"))
+    await until(lambda: is_told_to_end(house, run), "the cancel")
+    hang.unlink()
+    shown = (await cancelling).text
+    assert "The run was cancelled. These were at work:" in shown and "hang (completed)" in shown
 
 
 async def test_without_the_scope_no_command_is_offered_or_taken(house: Harness) -> None:

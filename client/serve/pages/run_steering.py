@@ -80,7 +80,10 @@ async def cancel_run(request: Request) -> Response:
     if stopped.left and not force:
         head = await head_of(request, runs)
         return render(request, "runs/cancel.html", head=head, remaining=stopped.left, problem="")
-    return _back(request, "force" if force else "cancel")
+    command = "force" if force else "cancel"
+    if stopped.undone:
+        return await run_page(request, problem=texts_of(request)(f"runs.undone.{command}"), remaining=stopped.undone)
+    return _back(request, command)
 
 
 def _steering(request: Request) -> tuple[Runs, str]:
