@@ -7,8 +7,10 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
@@ -23,6 +25,7 @@ from holdfast.client.embedded.worker import ROOT, find_workers
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.namespace import missing_search_attributes
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
+from tests.conftest import until
 
 pytestmark = pytest.mark.slow
 
@@ -239,12 +242,18 @@ async def test_a_worker_that_cannot_start_is_told_with_its_last_lines(running: C
     assert f"The whole log: {running.home / 'worker.log'}" in str(caught.value)
 
 
+async def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped: until one of its threads has seen the signal, the others go on."""
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+
+
 async def test_a_server_that_hangs_is_told_with_its_pid(running: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     await ensure(running)
     hanging = find_server(running.home)
     assert hanging
     monkeypatch.setattr(server, "REPLY_PATIENCE", 0.5)
     os.kill(hanging.pid, signal.SIGSTOP)
+    await until(partial(is_stopped, hanging.pid), "the stop")
     try:
         with pytest.raises(ServerUnreachable, match=rf"\(pid {hanging.pid}\) does not answer .* holdfast down"):
             await ensure(running)
