@@ -140,13 +140,18 @@ class OpenQuestionCache:
                 return None
         return kept.questions
 
-    def forget(self, owner: str) -> None:
+    def forget(self, owner: str, closed: str | None = None) -> None:
         """Query a workflow anew next time: something was sent to it.
 
         Its questions stay `known`: if nobody answers the query, a form of one comes back with what was typed.
+
+        Args:
+            owner: The id of the workflow.
+            closed: The id of its question that is closed, and no longer `known`.
         """
         if (kept := self._kept.get(owner)) is not None:
             kept.is_stale = True
+            kept.seen = [question for question in kept.seen if question.id != closed]
 
     def known(self, run: str, id: str) -> Question | None:
         """Return a question as it was seen last, by its run and id; None if it was not seen, or is closed."""

@@ -234,9 +234,10 @@ async def _move(request: Request, identity: Identity, asked: FoundQuestion, do: 
 
 async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, refusal: Refusal, do: str) -> Response:
     """Show why an answer was refused: at its question, or with what closed the question meanwhile."""
-    site_of(request).open_questions.forget(asked.question.owner)
+    is_closed = refusal.code in CLOSED_CODES
+    site_of(request).open_questions.forget(asked.question.owner, asked.question.id if is_closed else None)
     status = STATUS_OF_REFUSAL.get(refusal.code, 409)
-    if refusal.code in CLOSED_CODES:
+    if is_closed:
         return await _closed_page(request, texts, status)
     now = await _find(request) or asked
     message = texts_of(request)("question.changed") if refusal.code == "question_changed" else refusal.message
