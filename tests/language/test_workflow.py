@@ -155,6 +155,10 @@ async def test_while_the_run_is_paused_none_is_started_and_one_that_runs_goes_on
 async def test_the_look_up_knows_whether_a_worker_polls_the_queue(house: Harness, theirs: str) -> None:
     polled = house.load(f"steps: [{START % ('ShipOrder', theirs, '', '')}]")
     alone = house.load(f"steps: [{START % ('ShipOrder', 'nobody-polls-it', '', '')}]")
-    assert (await house.runs.look_up(polled)).problems == []
+
+    async def nothing_is_missing() -> bool:
+        return (await house.runs.look_up(polled)).problems == []
+
+    await until(nothing_is_missing, "the first poll of the other worker")
     [problem] = (await house.runs.look_up(alone)).problems
     assert (problem.code, problem.path) == ("no_worker", "steps[0].workflow.task_queue")
