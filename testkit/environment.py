@@ -37,10 +37,11 @@ from holdfast.workflows.calls import CALL_TOOL
 
 INBOX = Key("inbox", token_hex(32), "person")
 """The key that signs for the people of tests where a question takes only answers of people who have signed in."""
+ONE_PARTITION = ("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1")
+"""The task queues of a few runs need no four partitions each: a run took 45 ms of the server, not 63."""
 DYNAMIC_CONFIG = (
     UNTHROTTLED,
-    # A few runs need no four partitions of each task queue: a run took 45 ms of the server, not 63.
-    *("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1"),
+    *ONE_PARTITION,
     "frontend.WorkflowTimeSkippingEnabled=true",
     'history.timerProcessorMaxTimeShift="10ms"',  # else a clock that was moved is looked at once a second
     'history.workflowIdReuseMinimalInterval="1ms"',  # else a workflow younger than a second continues as new after one

@@ -10,7 +10,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -296,11 +296,18 @@ def worker_for(client: Client, queue: str, *, activities: Sequence[Any] | None =
     return create_worker(client, task_queue=queue, activities=activities, **how)
 
 
+@asynccontextmanager
+async def polled_queue(client: Client) -> AsyncIterator[str]:
+    """A new task queue, which a worker polls."""
+    queue = f"test-{uuid.uuid4().hex[:8]}"
+    async with worker_for(client, queue):
+        yield queue
+
+
 @pytest_asyncio.fixture(scope="module")
 async def worker_queue(temporal: Client) -> AsyncIterator[str]:
     """The task queue of a worker that the tests of a module share; it starts in 20 ms, which each test would take."""
-    queue = f"test-{uuid.uuid4().hex[:8]}"
-    async with worker_for(temporal, queue):
+    async with polled_queue(temporal) as queue:
         yield queue
 
 

@@ -19,6 +19,7 @@ from temporalio.converter import DataConverter
 
 from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import OPTIONS, temporal_binary
+from holdfast.testkit.environment import ONE_PARTITION
 
 HOST = "127.0.0.1"
 LOOKS = 1500
@@ -29,8 +30,7 @@ COMMANDS, OFFICE = "-commands", "-office"
 """The ends of the names of namespaces of the command line, whose commands list and ask every run that there is."""
 
 SETTINGS = (
-    # Each test has a task queue of its own, which needs no four partitions: a run took 45 ms of the server, not 63.
-    *("matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1"),
+    *ONE_PARTITION,
     # Who waits for the end of a run is now and then not woken by it, and asks again after this time; it was 20 s.
     'history.longPollExpirationInterval="2s"',
     # What the server waits for in production, and a test need not: a timer or a retry took at least 1 s, not 0.07,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,15 +11,14 @@ from temporalio.client import Client
 
 from holdfast.client.record.recorder import Recorder
 from holdfast.client.record.store import RecordStore, open_store
-from tests.conftest import Harness, worker_for
+from tests.conftest import Harness, polled_queue
 from tests.record.ground import KEY, Recording
 
 
 @pytest_asyncio.fixture
 async def worker_queue(temporal: Client) -> AsyncIterator[str]:
     """The task queue of a worker for one test: a recorder records every run on its queue."""
-    queue = f"test-{uuid.uuid4().hex[:8]}"
-    async with worker_for(temporal, queue):
+    async with polled_queue(temporal) as queue:
         yield queue
 
 
