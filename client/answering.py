@@ -578,20 +578,18 @@ def content_problems(question: Question, content: JSON) -> list[tuple[str, str]]
     return every if first in every else [first]
 
 
+_NOT_BY_SIGNAL = "nothing was sent. Start a worker and answer again, as an update (without --signal)."
+
+
 def _check_signal(question: Question, by: str | None) -> None:
     """Raise `NothingSent` if the workflow would refuse a signal: it could not report that later."""
     if refusal := question.asked.signal_refusal:
-        reason = f"question {question.id}: {refusal}"
-        raise NothingSent(
-            f"{reason}; nothing was sent. Start a worker and answer again, as an update (without --signal)."
-        )
+        raise NothingSent(f"question {question.id}: {refusal}; {_NOT_BY_SIGNAL}")
     if question.proof is not None:
         raise NothingSent(f"question {question.id}: {SIGN_IN}; nothing was sent.")
     if question.people.restricted:
-        reason = f"question {question.id} takes no signals, as {who_may(question.people)} may answer"
-        raise NothingSent(
-            f"{reason}; nothing was sent. Start a worker and answer again, as an update (without --signal)."
-        )
+        reason = f"takes no signals, as {who_may(question.people)} may answer"
+        raise NothingSent(f"question {question.id} {reason}; {_NOT_BY_SIGNAL}")
     claimant = question.claimant(datetime.now(UTC))
     if claimant is not None and claimant != user_of(by):
         raise NothingSent(f"question {question.id} is claimed by {claimant}; nothing was sent.")

@@ -138,7 +138,7 @@ class Family:
         names = await self._summaries(events)
         completed, in_flight, texts = _completed(events), [], []
         for activity in _at_work(workflow):
-            name = names.get(activity.activity_id, activity.activity_type.name)
+            name = _name_of(activity, names)
             in_flight.append(name)
             texts.append(f"{name} ({'completed' if activity.activity_id in completed else 'outcome unknown'})")
         return Left(workflow.id, f"at work when it was cancelled: {', '.join(texts)}", tuple(in_flight))
@@ -256,7 +256,7 @@ class Family:
         description = workflow.raw_description
         names = await self._summaries(events)
         pending = _at_work(workflow)
-        in_flight = tuple(names.get(activity.activity_id, activity.activity_type.name) for activity in pending)
+        in_flight = tuple(_name_of(activity, names) for activity in pending)
         if description.pending_workflow_task.attempt > 1:
             return Left(workflow.id, f"its workflow task fails: {await self._failure(events)}", in_flight)
         if description.pending_workflow_task.state == _WAITS_FOR_A_WORKER:
@@ -288,6 +288,10 @@ class Family:
 def _at_work(workflow: WorkflowExecutionDescription) -> list[PendingActivityInfo]:
     """Return the activities of a workflow that were under way when it was described."""
     return [activity for activity in workflow.raw_description.pending_activities if activity.state in _AT_WORK]
+
+
+def _name_of(activity: PendingActivityInfo, summaries: Mapping[str, str]) -> str:
+    return summaries.get(activity.activity_id, activity.activity_type.name)
 
 
 def _completed(events: Iterable[HistoryEvent]) -> set[str]:

@@ -29,8 +29,7 @@ def _in_postgres(*_: Any, **__: Any) -> str:
 
 def database_time(connection: Connection) -> float:
     """Return the time of the database's machine, in seconds since 1970."""
-    # A SQLite file is on this machine, and SQLite's own function counts in milliseconds: two notices would be of one
-    # time.
-    return (
-        time.time() if connection.dialect.name == "sqlite" else connection.execute(select(DatabaseTime())).scalar_one()
-    )
+    if connection.dialect.name == "sqlite":
+        # The file is on this machine; the function of SQLite counts in milliseconds: two notices would be of one time.
+        return time.time()
+    return connection.execute(select(DatabaseTime())).scalar_one()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -53,6 +52,7 @@ from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.people import names_of, why_not
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.values import digest_of
 
 MOST_FIELDS = 5_000
 ANSWER_DO = {"decline": "decline", "cancel": "cancel"}
@@ -189,8 +189,8 @@ def _key_of(texts: Texts) -> str:
     """
     key = first_text(texts, "key")
     typed = {name: value for name, value in texts.items() if name not in UNTYPED and not name.startswith("s:")}
-    text = json.dumps([key, typed], sort_keys=True)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] if key else ""
+    # As text in ASCII: a browser may send what is no UTF-8.
+    return digest_of(json.dumps([key, typed], sort_keys=True)) if key else ""
 
 
 async def send(site: Site, identity: Identity, question: Question, answer: Answer, key: str, comment: str) -> bool:
