@@ -6,6 +6,7 @@ their own. See docs/own-workflows.md.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +22,7 @@ from holdfast.client.config import Config, ConfigError, WorkerSettings, load_con
 from holdfast.client.connection import check_search_attributes, payload_place
 from holdfast.client.converters import encrypting, joined_with, takes_ours
 from holdfast.client.encryption import keep_content_out_of_logs, key_ring
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.payloads import storage
 from holdfast.worker import Resources, open_door, resources_of
 from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
@@ -71,7 +73,11 @@ class Plugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """See base class. Raises `ServerUnreachable` if the search attributes are not registered."""
-        await check_search_attributes(worker.client)
+        try:
+            await check_search_attributes(worker.client)
+        except ServerUnreachable:
+            await _end(worker, next)
+            raise
         open_door(self.config)
         try:
             await super().run_worker(worker, next)
@@ -112,6 +118,18 @@ def _shared(runner: WorkflowRunner | None) -> WorkflowRunner:
     if type(runner) is SandboxedWorkflowRunner:
         return Runner(restrictions, runner.runner_class)
     return replace(runner, restrictions=restrictions)
+
+
+async def _end(worker: Worker, run: Callable[[Worker], Awaitable[None]]) -> None:
+    """Run a worker that has been told to shut down, so that it ends at once.
+
+    `async with Worker(...)` waits for its shutdown, which a worker that never ran does not have: without this call the
+    block waited for ever, in silence.
+    """
+    shutdown = asyncio.create_task(worker.shutdown())
+    await asyncio.sleep(0)  # the worker is told before it runs
+    await run(worker)
+    await shutdown
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +12,19 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from google.protobuf.duration_pb2 import Duration
 from temporalio.api.common.v1 import Payload
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticPayloadConverter, pydantic_data_converter
 from temporalio.converter import DataConverter
+from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 
 from holdfast import Answer, Plugin, Runs, loads
 from holdfast.client.config import ConfigError, load_config
+from holdfast.client.errors import ServerUnreachable
 from holdfast.client.history import histories
 from tests.conftest import until
 from tests.guest import Booking, Counted, Zlib, book
@@ -93,6 +99,37 @@ async def test_a_worker_whose_client_has_no_plugin_is_refused(temporal: Client, 
     plain = await Client.connect(temporal.service_client.config.target_host, namespace=temporal.namespace)
     with pytest.raises(ConfigError, match="must be a plugin of the worker's client"):
         Worker(plain, task_queue="q", workflows=[Booking], plugins=[Plugin(load_config(tmp_path))])
+
+
+@pytest.fixture
+async def bare(temporal: Client, tmp_path: Path) -> Client:
+    """A client with the plugin, in a namespace that has none of our search attributes."""
+    namespace = f"bare-{uuid.uuid4().hex[:8]}"
+    retention = Duration(seconds=24 * 3600)
+    request = RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=retention)
+    await temporal.workflow_service.register_namespace(request)
+    await until(lambda: _is_known(temporal, namespace), "the namespace")
+    host, plugin = temporal.service_client.config.target_host, Plugin(load_config(tmp_path))
+    return await Client.connect(host, namespace=namespace, plugins=[plugin])
+
+
+async def _is_known(temporal: Client, namespace: str) -> bool:
+    try:
+        await temporal.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=namespace))
+    except RPCError:
+        return False
+    return True
+
+
+async def test_a_namespace_without_the_search_attributes_is_refused(bare: Client) -> None:
+    with pytest.raises(ServerUnreachable, match="are not registered in namespace .*; run: holdfast setup"):
+        async with Worker(bare, task_queue="bare", workflows=[Booking], activities=[book]):
+            await asyncio.Event().wait()
+
+
+async def test_a_worker_that_is_run_without_the_search_attributes_is_refused(bare: Client) -> None:
+    with pytest.raises(ServerUnreachable, match="are not registered in namespace"):
+        await Worker(bare, task_queue="bare", workflows=[Booking], activities=[book]).run()
 
 
 class Loud(PydanticPayloadConverter):
