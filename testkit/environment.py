@@ -83,8 +83,7 @@ class TestEnvironment:
         async with AsyncExitStack() as exits:
             folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
             exits.callback(shutil.rmtree, folder, ignore_errors=True)
-            with _output_to(folder / "temporal.log"):
-                environment = await _start_server(folder)
+            environment = await start_server(folder, data_converter=converter(f"dir:{folder / 'payloads'}"))
             await exits.enter_async_context(environment)
             return cls(exits.pop_all(), folder, environment)
 
@@ -154,16 +153,23 @@ def _real_tools(activities: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
     return next(activity for activity in activities if activity.__name__ == CALL_TOOL)
 
 
-async def _start_server(folder: Path) -> WorkflowEnvironment:
+async def start_server(folder: Path, **options: Any) -> WorkflowEnvironment:
+    """Start a server in memory whose time stands still. Raises `ServerUnreachable`.
+
+    Args:
+        folder: The folder for its log.
+        options: Further arguments of `WorkflowEnvironment.start_time_skipping_v2`.
+    """
     try:
-        return await WorkflowEnvironment.start_time_skipping_v2(
-            ts_config=CLOCK_STOPPED,
-            # Without a path the SDK would download a server, and fail offline.
-            dev_server_existing_path=temporal_binary(),
-            data_converter=converter(f"dir:{folder / 'payloads'}"),
-            search_attributes=ATTRIBUTE_KEYS,
-            dev_server_extra_args=SERVER_OPTIONS,
-        )
+        with _output_to(folder / "temporal.log"):
+            return await WorkflowEnvironment.start_time_skipping_v2(
+                ts_config=CLOCK_STOPPED,
+                # Without a path the SDK would download a server, and fail offline.
+                dev_server_existing_path=temporal_binary(),
+                search_attributes=ATTRIBUTE_KEYS,
+                dev_server_extra_args=SERVER_OPTIONS,
+                **options,
+            )
     except RuntimeError as error:
         raise ServerUnreachable(f"the test server did not start: {error}") from error
 

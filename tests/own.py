@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 from temporalio import workflow
 
@@ -71,3 +72,15 @@ class Gate(HumanInTheLoop):
         if then == "continue":
             workflow.continue_as_new("run")
         await self.run_human(Payments.run, 1, 1, name="payments")
+
+
+@workflow.defn
+class Reminder(HumanInTheLoop):
+    """Sleeps for a month, and asks."""
+
+    @workflow.run
+    async def run(self) -> str:
+        begun = workflow.now()
+        await workflow.sleep(timedelta(days=30))
+        answer = await self.human.ask("Done?")
+        return f"{answer} after {(workflow.now() - begun).days} days"

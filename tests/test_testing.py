@@ -1,0 +1,76 @@
+"""`holdfast.testing`: an author's tests of workflows of the author's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+from temporalio.client import WorkflowFailureError
+
+from examples.invitations.workflow import Invitations
+from holdfast import testing
+from holdfast.protocol.answers import Refusal
+from tests.own import Approvals, Office, Reminder
+
+
+@pytest_asyncio.fixture(scope="module")
+async def env() -> AsyncIterator[testing.Environment]:
+    async with testing.environment(workflows=[Invitations, Office, Approvals, Reminder]) as environment:
+        yield environment
+
+
+async def test_a_workflow_is_answered_in_the_order_of_the_answers(env: testing.Environment) -> None:
+    assert await env.run(Invitations.run, ["Ana"], answers=["change", ["Eve", "Bob"], "yes"]) == "sent to 2"
+
+
+async def test_an_answer_is_for_the_question_that_its_pattern_fits(env: testing.Environment) -> None:
+    answers = [
+        {"question": "*", "content": "change"},
+        {"question": "*", "content": []},
+        {"question": "*", "decline": True},
+    ]
+    with pytest.raises(WorkflowFailureError):
+        await env.run(Invitations.run, ["Ana"], answers=answers)
+
+
+async def test_what_nobody_answers_comes_to_its_deadline_at_once(env: testing.Environment) -> None:
+    assert await env.run(Invitations.run, ["Ana"]) == "not sent"
+
+
+async def test_the_timers_of_an_authors_own_are_skipped(env: testing.Environment) -> None:
+    assert await env.run(Reminder.run, answers=["done"]) == "done after 30 days"
+
+
+async def test_an_answer_that_is_left_over_is_told(env: testing.Environment) -> None:
+    with pytest.raises(testing.NoAnswer, match=r"not used: \*: 'no'; asked: \['Send the invitations to Ana\?'\]"):
+        await env.run(Invitations.run, ["Ana"], answers=["yes", "no"])
+
+
+async def test_a_question_without_an_answer_is_told_with_its_text(env: testing.Environment) -> None:
+    with pytest.raises(testing.NoAnswer, match=r"no answer fits what .* waits for: 'Approve 1\?'"):
+        await env.run(Approvals.run, 1, answers=[{"question": "other", "content": "yes"}])
+
+
+async def test_a_wrong_answer_is_refused_as_in_production(env: testing.Environment) -> None:
+    with pytest.raises(Refusal, match="is not one of the options"):
+        await env.run(Invitations.run, ["Ana"], answers=["perhaps"])
+
+
+async def test_a_test_may_answer_step_by_step(env: testing.Environment) -> None:
+    handle = await env.start(Office.run)
+    [question] = await env.questions(handle)
+    assert question.message == "Approve 1?"
+    await env.answer(handle, "yes")
+    [question] = await env.questions(handle)
+    assert question.message == "Approve 2?"
+    await handle.cancel()
+    assert await env.questions(handle) == []
+
+
+async def test_a_test_may_move_the_clock(env: testing.Environment) -> None:
+    handle = await env.start(Invitations.run, ["Ana"])
+    await env.questions(handle)
+    await env.skip(handle, timedelta(days=3))
+    assert await handle.result() == "not sent"
