@@ -189,6 +189,7 @@ async def _ask_one(request: ModelRequest, asking: AgentCall, frame: Frame, label
     reply: ModelReply = await frame.spend(
         frame.host.activities.call_model(
             request,
+            frame.address,
             summary=frame.summary(label),
             timeout=asking.timeout or asking.agent.timeout,
             retry=asking.retry or asking.agent.retry,

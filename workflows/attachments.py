@@ -75,7 +75,8 @@ async def _content(name: str, source: AttachmentSource, step: Hitl, frame: Frame
         return text_of(frame.render(source.text)).encode()
     if source.file is not None:
         path = text_of(frame.render(source.file))
-        data = await frame.spend(frame.host.activities.read_file(path, summary=frame.summary(f"read {name}")))
+        work = frame.host.activities.read_file(path, frame.address, summary=frame.summary(f"read {name}"))
+        data = await frame.spend(work)
     else:
         data = frame.render(source.data)
     return _decoded(data, name, step, frame)

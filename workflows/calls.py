@@ -12,6 +12,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from holdfast.blueprint.kinds import Retry
 from holdfast.blueprint.kinds.references import MCP
+from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
     CacheEntry,
@@ -31,6 +32,7 @@ from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequ
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import summary_of
+from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import to_its_end
 
 CALL_MODEL = "call_model"
@@ -58,6 +60,7 @@ class Activities:
     def __init__(self, ready: Callable[[], Awaitable[None]], count: Callable[[Usage], None]) -> None:
         """`ready` is awaited before each start; `count` is given what a model has spent."""
         self._ready, self._count = ready, count
+        self._calls: dict[tuple[str, str], int] = {}
         self.under_way = 0
         self.parked = 0
         """Those of them that do nothing but wait for people."""
@@ -67,11 +70,17 @@ class Activities:
         return self.under_way > self.parked
 
     async def call_model(
-        self, request: ModelRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
+        self,
+        request: ModelRequest,
+        place: Address,
+        *,
+        summary: str,
+        timeout: float | None = None,
+        retry: Retry | None = None,
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
         call = _ActivityCall(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
-        reply: ModelReply = await self._made(call)
+        reply: ModelReply = await self._made(call, place)
         self._count(reply.usage)
         return reply
 
@@ -85,64 +94,75 @@ class Activities:
         patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0
         seconds = (timeout or ATTEMPT_SECONDS) + patience
         call = _ActivityCall(CALL_TOOL, request, ToolOutcome, summary, seconds, retry or TOOL_RETRY, ends)
-        outcome: ToolOutcome = await self._made(call)
+        outcome: ToolOutcome = await self._made(call, request.address)
         return outcome
 
-    async def read_file(self, path: str, *, summary: str) -> str:
+    async def read_file(self, path: str, place: Address, *, summary: str) -> str:
         """Return the content of a file of the worker, in base64."""
         request = FileRequest(path=path)
         call = _ActivityCall(READ_FILE, request, AttachmentContent, summary, FILE_SECONDS, TOOL_RETRY)
-        content: AttachmentContent = await self._made(call)
+        content: AttachmentContent = await self._made(call, place)
         return content.data or ""
 
-    async def look_up(self, key: str) -> CacheHit:
+    async def look_up(self, key: str, place: Address) -> CacheHit:
         """Return the cache's entry for a key."""
         call = _ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key, CACHE_SECONDS, TOOL_RETRY)
-        hit: CacheHit = await self._made(call)
+        hit: CacheHit = await self._made(call, place)
         return hit
 
-    async def keep(self, entry: CacheEntry) -> None:
+    async def keep(self, entry: CacheEntry, place: Address) -> None:
         """Put a value into the cache."""
-        await self._made(_ActivityCall(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY))
+        await self._made(_ActivityCall(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY), place)
 
-    async def find_tool(self, request: FindTool) -> str | None:
+    async def find_tool(self, request: FindTool, place: Address) -> str | None:
         """Return the name of the tool that fits best, if any does."""
         summary = f"find a tool: {request.service or request.instruction}"
         call = _ActivityCall(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
-        tool: FoundTool = await self._made(call)
+        tool: FoundTool = await self._made(call, place)
         return tool.name
 
-    async def describe_agent(self, reference: ObjectReference) -> AgentDescription:
+    async def describe_agent(self, reference: ObjectReference, place: Address) -> AgentDescription:
         """Return what an agent of the team's own code is."""
         summary = reference.reference
         call = _ActivityCall(DESCRIBE_AGENT, reference, AgentDescription, summary, DESCRIBE_SECONDS, MODEL_RETRY)
-        description: AgentDescription = await self._made(call)
+        description: AgentDescription = await self._made(call, place)
         return description
 
-    async def describe_tools(self, tools: Sequence[str], *, lenient: bool = False) -> list[ToolSpec]:
+    async def describe_tools(self, tools: Sequence[str], place: Address, *, lenient: bool = False) -> list[ToolSpec]:
         """Return the descriptions of these tools for a model, in their order.
 
         With `lenient` also while the run is paused: a look-up is no work of the run, and a paused plan may be changed.
         """
         request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
         call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary, DESCRIBE_SECONDS, MODEL_RETRY)
-        specs: list[ToolSpec] = await self._made(call, at_once=lenient)
+        specs: list[ToolSpec] = await self._made(call, place, at_once=lenient)
         return specs
 
-    async def _made(self, call: _ActivityCall, *, at_once: bool = False) -> Any:
+    async def _made(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
+        id_ = self._next_id(call.activity, place)
         if not at_once:
             await self._ready()
         self.under_way += 1
         try:
-            return await call.result()
+            return await call.result(id_)
         finally:
             self.under_way -= 1
+
+    def _next_id(self, activity: str, place: str) -> str:
+        """Return the id of the next call of an activity at an address.
+
+        With the SDK's own ids, which count calls, a replay that makes two calls in another order is not noticed: each
+        gets the other's result.
+        """
+        count = self._calls[activity, place] = self._calls.get((activity, place), 0) + 1
+        return digest_of(activity, place, count)
 
 
 async def look_up_names(request: LookUp) -> LookedUp:
     """Return the names that the worker does not have; tried once, as a person waits for it."""
     once = Retry(attempts=1)
-    result: LookedUp = await _ActivityCall(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once).result()
+    call = _ActivityCall(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once)
+    result: LookedUp = await call.result(LOOK_UP)
     return result
 
 
@@ -166,10 +186,11 @@ class _ActivityCall(NamedTuple):
     retry: Retry
     cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
 
-    async def result(self) -> Any:
+    async def result(self, id_: str) -> Any:
         handle: workflow.ActivityHandle[Any] = workflow.start_activity(
             self.activity,
             self.request,
+            activity_id=id_,
             result_type=self.result_type,
             summary=summary_of(self.summary),
             start_to_close_timeout=timedelta(seconds=self.timeout or ATTEMPT_SECONDS),

@@ -119,7 +119,7 @@ class AgentWorkflow(AgentHandlers):
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
         wanted = described_by_worker(self.tools)
-        specs = await self.activities.describe_tools(wanted) if wanted else []
+        specs = await self.activities.describe_tools(wanted, self.address) if wanted else []
         # An author may name a tool by itself and again through its server.
         specs = list({spec.reference: spec for spec in specs}.values())
         specs += described_here(self.tools, self.definition.blueprint)
@@ -136,7 +136,7 @@ class AgentWorkflow(AgentHandlers):
         reference = ObjectReference(
             reference=source, deps=agent.deps, model=agent.model, tools=tools, keys=agent.keys_of_turns
         )
-        description = await self.activities.describe_agent(reference)
+        description = await self.activities.describe_agent(reference, self.address)
         opening, prompt = self.definition.messages, self.definition.messages[-1].content
         if description.kind == "function":
             request = ToolRequest(tool=description.name, input=prompt)

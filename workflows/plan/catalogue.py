@@ -28,7 +28,8 @@ class Catalogue:
         own = [tool for tool in names if _is_here(tool, frame.blueprint)]
         specs = {spec.reference: spec for spec in _described_here(own, frame.blueprint)}
         remote = [tool for tool in names if not tool.startswith((AGENT, IMPORT))]
-        described = await frame.host.activities.describe_tools(remote, lenient=True) if remote else []
+        work = frame.host.activities.describe_tools
+        described = await work(remote, frame.address, lenient=True) if remote else []
         problems = {spec.reference: spec.problem for spec in described if spec.problem}
         specs |= {spec.reference: spec for spec in described if not spec.problem}
         # A server may be named as a whole (`mcp:files`); its tools come as `mcp:files/read`, and so on.
@@ -40,9 +41,10 @@ class Catalogue:
     async def require(self, tool: str, frame: Frame) -> None:
         """Look up a tool that is about to be called, unless it is known. Raises `ValueError` for one of several."""
         if tool not in self.specs:
-            is_here = tool.startswith((AGENT, IMPORT))
-            work = frame.host.activities.describe_tools
-            [self.specs[tool]] = _described_here([tool], frame.blueprint) if is_here else await work([tool])
+            if tool.startswith((AGENT, IMPORT)):
+                [self.specs[tool]] = _described_here([tool], frame.blueprint)
+            else:
+                [self.specs[tool]] = await frame.host.activities.describe_tools([tool], frame.address)
 
     def faults(self, plan: PlanBody, but: Iterable[str] = ()) -> list[Fault]:
         """Return every tool of a step that no worker has, but for these."""

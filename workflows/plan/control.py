@@ -377,7 +377,8 @@ class Control:
             among=[tool.name for tool in self._context.policy_agent(step).tools],
             missing=step.tools[0] if step.tools else "",
         )
-        name = await self.state.root.frame.host.activities.find_tool(wanted)
+        frame = self.state.root.frame
+        name = await frame.host.activities.find_tool(wanted, frame.address)
         if name is None:
             raise ControlError("tool_missing", "no tool does that; finish what can be done without, or skip the step")
         if lacking is not None:

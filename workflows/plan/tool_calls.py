@@ -111,7 +111,7 @@ class StepTools:
         """Return another tool that does what the step wants, in place of one that is missing."""
         among = [listed.name for listed in self._agent.tools]
         wanted = FindTool(service=self.step.service, instruction=self.step.instruction, among=among, missing=tool)
-        name = await self._frame.host.activities.find_tool(wanted)
+        name = await self._frame.host.activities.find_tool(wanted, self._frame.address)
         if name in (tool, None) or await self.look_up(name) is not None:
             return None
         return name

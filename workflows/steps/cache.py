@@ -39,7 +39,7 @@ FORMAT = 3
 async def run_cache(step: Cache, frame: Frame) -> Any:
     value = frame.input_of(step)
     key = _key(step, frame.after(value))
-    hit = await frame.host.activities.look_up(key)
+    hit = await frame.host.activities.look_up(key, frame.address)
     if hit.found:
         return _replayed(hit.value, key, frame)
     before = frame.store.value
@@ -51,7 +51,7 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
     listed = [change.model_dump(mode="json", exclude_defaults=True) for change in listed_changes(changed)]
     entry = {"output": output, "changes": listed, "answer": _answer(inside)}
     try:
-        await frame.host.activities.keep(CacheEntry(key=key, value=entry, ttl=step.ttl))
+        await frame.host.activities.keep(CacheEntry(key=key, value=entry, ttl=step.ttl), frame.address)
     except ActivityError as error:
         if is_cancelled(error):
             raise
