@@ -57,6 +57,7 @@ GROUPS = {
         "graph": ("viewing", "Print a blueprint as a Mermaid flowchart; --run adds statuses."),
         "test": ("testing", "Run the tests of blueprints."),
         "schema": ("authoring", "Print the language's JSON Schema, for editors."),
+        "docs": ("documentation", "List the pages of the documentation, or print one."),
     },
     "Serve": {
         "serve": ("inbox", "Serve the inbox and the API for people and programs."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -119,3 +120,13 @@ def test_its_blueprint_runs_with_a_tool_of_a_package_named_like_ours(guest: Path
         assert run(holdfast, "run", "b.yaml", folder=guest, **environment).strip().endswith("42")
     finally:
         run(holdfast, "down", folder=guest, **environment)
+
+
+def test_the_wheel_has_the_pages_and_a_description_without_dead_links(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as built:
+        names = set(built.namelist())
+        [metadata] = [name for name in names if name.endswith("METADATA")]
+        description = built.read(metadata).decode()
+    assert {f"holdfast/docs/{page.name}" for page in (HOME / "docs").glob("*.md")} <= names
+    assert "pip install 'holdfast[embedded]'" in description
+    assert [link for link in re.findall(r"\]\(([^)]*)\)", description) if not link.startswith("https://")] == []
