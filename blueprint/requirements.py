@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from holdfast.blueprint.dependencies import reach_of
-from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.dependencies import reach_of, reach_of_tools
+from holdfast.blueprint.kinds import AgentTool, Blueprint
 from holdfast.blueprint.kinds.parts import Part, Requirement
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.positions import Parts
@@ -27,6 +27,15 @@ def requirements_of(blueprint: Blueprint) -> list[Requirement]:
         for requirement in _used(blueprint, ())
         if not requirement.name.startswith(_OF_THE_BLUEPRINT) and _MARK not in requirement.name
     ]
+
+
+def tools_behind(tool: str, blueprint: Blueprint) -> list[str]:
+    """Return the tools that a call of an agent or of an import may call in its turn, however deep; else none."""
+    reach = reach_of_tools([AgentTool(name=tool)], blueprint)
+    names = [entry.name for agent in reach.agents.values() for entry in agent.tools]
+    for imported in reach.imports.values():
+        names += [need.name for need in requirements_of(imported) if need.kind == "tool"]
+    return list(dict.fromkeys(names))
 
 
 def _used(blueprint: Blueprint, path: Parts) -> Iterator[Requirement]:

@@ -56,6 +56,8 @@ class ProposedCall:
     consent: Consent = ""
     """What a person has said: of these arguments, or of the tool for the rest of the run."""
     repetition: Repetition = ""
+    note: str = ""
+    """Follows the question: why it is asked, where neither the arguments nor the tool say so."""
 
 
 class CallDecision(NamedTuple):
@@ -111,6 +113,7 @@ def _question(text: str, call: ProposedCall) -> str:
     """Return the question of the tool's owner, or this one, with a note that the call is repeated."""
     rule = call.spec.rule
     asked = text if rule is None or not rule.permission else rule.permission
+    asked = f"{asked} {call.note}".rstrip()
     return f"{asked} ({call.spec.name} {_REPEATED}.)" if call.repetition else asked
 
 

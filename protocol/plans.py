@@ -153,6 +153,8 @@ class PlanProgress(Value):
 
     plan: PlanBody | None = None
     """None before it is read and approved."""
+    approved: dict[str, list[str]] = {}
+    """The tools of each step of the plan that was approved."""
     revisions: list[Revision] = []
     results: dict[str, UnitResult] = {}
     """By id, of the steps and loops that have begun outside every loop."""
@@ -217,6 +219,8 @@ class PlanLoopDefinition(PlanDefinition):
     """A loop of a plan that the scheduler drives."""
 
     plan: PlanBody
+    approved: dict[str, list[str]] = {}
+    """The tools of each step of the plan that was approved."""
     loop: str
     """Id of the loop in the plan."""
     items: list[JSON] = []

@@ -28,15 +28,20 @@ class Allowed(NamedTuple):
 
 
 async def approved(
-    call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], frame: Frame, repetition: Repetition = ""
+    call: ToolCall,
+    spec: ToolSpec,
+    policies: Sequence[Policy],
+    frame: Frame,
+    repetition: Repetition = "",
+    note: str = "",
 ) -> Allowed:
-    """Return the call as it may be made; a person may have changed its arguments.
+    """Return the call as it may be made; a person may have changed its arguments. The `note` goes with the question.
 
     Raises `Denied`, and the failure `doom_loop` for a repeated call where nobody can be asked.
     """
     permit = permit_of(spec, frame.blueprint) if frame.host.permits else ""
     consent: Consent = "approved" if permit in frame.host.permits else ""
-    decision = decide(ProposedCall(spec, call.args, policies, consent, repetition))
+    decision = decide(ProposedCall(spec, call.args, policies, consent, repetition, note))
     if decision.action == "review":
         call, consent = with_defaults(await _reviewed(call, spec, decision, frame), spec), "reviewed"
         # Once more: a rule may forbid the arguments that the person has put in.

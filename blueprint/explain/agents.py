@@ -40,8 +40,13 @@ class UsedAgent:
 
     def merged_with(self, other: UsedAgent) -> UsedAgent:
         """Return this agent with the uses of both."""
-        plan_tools = self.plan_tools or other.plan_tools
-        return replace(self, turns=self.turns or other.turns, drives=self.drives or other.drives, plan_tools=plan_tools)
+        return replace(
+            self,
+            agent=self.agent if self.agent.tools else other.agent,
+            turns=self.turns or other.turns,
+            drives=self.drives or other.drives,
+            plan_tools=self.plan_tools or other.plan_tools,
+        )
 
     @property
     def tools(self) -> Iterable[AgentTool]:

@@ -107,6 +107,8 @@ class Page:
         used = None if work.agent is None else self._used_agent(work.agent, work.owner)
         if used is None:
             return []
+        if not (work.tools or work.driven or work.read):  # a step of a plan has the tools that it names, and no others
+            used = replace(used, agent=used.agent.model_copy(update={"tools": []}))
         tools = work.tools or ([tool.name for tool in used.agent.tools] or [ANY_TOOL] if work.read else [])
         turns = not (work.tools or work.driven)
         self._add_agent(replace(used, turns=turns, drives=work.driven and not work.tools, plan_tools=bool(tools)))

@@ -34,23 +34,32 @@ def ruling_agent(step: PlanStep, plan: PlanBody, author: PlanBody, agents: Mappi
     return agents.get(agent) if isinstance(agent, str) else agent
 
 
+def has_tool(agent: Agent, tool: str) -> bool:
+    """Return whether an agent lists a tool, or its MCP server."""
+    return any(entry.name in (tool, tool.partition("/")[0]) for entry in agent.tools)
+
+
 def unlisted(tool: str, agent: Agent | None) -> Lack | None:
-    """Return why an agent that lists tools may not use one; None if it lists none, or this one or its MCP server."""
-    listed = [] if agent is None else [entry.name for entry in agent.tools]
-    if not listed or tool in listed or tool.partition("/")[0] in listed:
+    """Return why an agent that lists tools may not use one; None if it lists none, or this one."""
+    if agent is None or not agent.tools or has_tool(agent, tool):
         return None
+    listed = [entry.name for entry in agent.tools]
     hint = did_you_mean(tool, listed) or f"it has: {', '.join(listed)}"
     return Lack("unknown_tool", f"the agent has no tool {tool!r}", hint)
 
 
 def lack_of(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) -> Lack | None:
     """Return why a step may not use a tool, as far as that is known without a worker; None if it may."""
-    lack = unlisted(tool, agent)
     before = authored(step, author)
-    if lack is None and ":" in tool and not (agent and agent.tools) and (before is None or tool not in before.tools):
+    if (agent is not None and agent.tools) or (before is not None and tool in before.tools):
+        return unlisted(tool, agent)
+    if ":" in tool:
         text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
         return Lack("not_allowed", text, "name a registered tool")
-    return lack
+    if author.source is not None and not author.confirm:
+        text = f"{tool!r}: nobody has allowed the plan a tool: its agent lists none, and no person approves it"
+        return Lack("not_allowed", text, "list it under `tools` of the agent, or write `confirm: true`")
+    return None
 
 
 def check_tools(plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Iterator[Fault]:

@@ -120,8 +120,11 @@ async def test_another_tool_is_found_for_one_that_is_missing(plans: Plans, drive
         finish("1"),
     ]
     script = {"plan": turns} if driver == "agent" else {"1": plans.wants("plan_update", event="e1")}
-    output = await plans.output({"steps": steps, "driver": driver}, script)
-    assert output["steps"]["1"]["data"] == {"updated": "e1"}
+    run = await plans.start({"steps": steps, "driver": driver}, script)
+    question = await plans.harness.one(run)
+    assert "plan_update is not in the plan that was approved for step 1" in question.message
+    await plans.harness.answer(run, {"granted": True}, question)
+    assert (await plans.harness.output(run))["steps"]["1"]["data"] == {"updated": "e1"}
     assert plans.tools() == ["update"]
 
 

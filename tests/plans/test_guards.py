@@ -137,7 +137,7 @@ steps:
 
 async def test_a_step_of_a_read_plan_that_names_another_agent_is_under_the_rules_of_both(plans: Plans) -> None:
     plans.harness.script(json.dumps([plans.wants("plan_send", to="a"), "done"]))
-    plan = {"goal": "Send", "steps": [step("1", "Send it", agent="lax")]}
+    plan = {"goal": "Send", "steps": [step("1", "Send it", tools=["plan_send"], agent="lax")]}
     await refuses_leave(plans, await plans.harness.start(READ, plan))
 
 

@@ -169,6 +169,7 @@ async def test_a_tool_that_is_found_counts_for_its_step_after_continue_as_new(pl
         finish("1"),
     ]
     run = await plans.start(plan, {"plan": turns}, history_limits=HistoryLimits(rounds=1))
+    await plans.harness.answer(run, {"granted": True})
     assert (await plans.harness.output(run))["steps"]["1"]["data"] == {"updated": "e1"}
 
 

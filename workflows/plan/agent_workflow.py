@@ -219,13 +219,14 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         await check_new_tools(plan, self.current_state())
         plan = self.checked_change(payload, by_model=True)  # a person may have changed it meanwhile
         check_questions_stay(plan, self.current_state())
-        if self._needs_approval(plan):
+        approved = self._needs_approval(plan)
+        if approved:
             payload["plan"], person = await approved_change(
                 plan, self.author, self._plan_frame(), reason, self.catalogue
             )
             by, by_model = person or by, False
         plan = self.checked_change(payload, by_model=by_model)
-        return self.current_state().revise(plan, by, reason)
+        return self.current_state().revise(plan, by, reason, approved=approved)
 
     def _needs_approval(self, plan: PlanBody) -> bool:
         listed = [tool.name for tool in self.agent.tools]

@@ -16,6 +16,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody, PlanStep
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.blueprint.plan.tools import lack_of
+from holdfast.blueprint.requirements import tools_behind
 from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying
@@ -176,7 +177,9 @@ def _marked(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogu
     lack = lack_of(tool, step, context.author, context.policy_agent(step))
     missing = catalogue.problems.get(tool) if lack is None else lack.message
     mark = f"cannot be called: {missing}" if missing else MARKS[_expected(tool, step, context, catalogue)]
-    return f"{tool} ({mark})" if mark else tool
+    inner = tools_behind(tool, context.blueprint)
+    notes = [*([mark] if mark else []), *([f"may call {', '.join(inner)}"] if inner else [])]
+    return f"{tool} ({'; '.join(notes)})" if notes else tool
 
 
 def _expected(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> Expected:

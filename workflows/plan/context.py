@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 
-from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep, Rule
+from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
 from holdfast.blueprint.plan.layout import with_bodies
-from holdfast.blueprint.plan.tools import authored, ruling_agent
+from holdfast.blueprint.plan.tools import authored, has_tool, ruling_agent
 from holdfast.protocol.address import Address
 from holdfast.workflows.agents import AgentCall
 from holdfast.workflows.failures import failure
@@ -26,6 +26,7 @@ class PlanContext:
         blueprint: The blueprint, with the agents that the plan may name.
         task: The input of the plan's step.
         catalogue: What is known of its tools.
+        approved: The tools of each step of the plan that was approved, by the step's id.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class PlanContext:
         blueprint: Blueprint,
         task: object = None,
         catalogue: Catalogue | None = None,
+        approved: Mapping[str, list[str]] | None = None,
     ) -> None:
         self.author, self.blueprint, self.task = author, blueprint, task
+        self.approved = {} if approved is None else dict(approved)
         self.one_question = asyncio.Lock()
         """Held while a question is open: a plan asks one at a time."""
         self.catalogue = Catalogue() if catalogue is None else catalogue
@@ -44,9 +47,11 @@ class PlanContext:
         """Number of changes of the state so far: by it, calls that change nothing are noticed."""
         self.plan, self.layout = plan, layout_of(plan)
 
-    def revise(self, plan: PlanBody) -> None:
-        """Replace the plan; what has begun is the same in both."""
+    def revise(self, plan: PlanBody, *, approved: bool) -> None:
+        """Replace the plan; what has begun is the same in both. `approved`: a person has agreed to its tools."""
         self.plan, self.layout = plan, layout_of(plan)
+        if approved:
+            self.approved = approved_tools(plan)
         self.changes += 1
 
     def loop(self, id_: str) -> LoopUnit:
@@ -67,17 +72,25 @@ class PlanContext:
             raise failure("agent_unsupported", f"{text}; name an agent with a model", Address(""))
         return call
 
-    def restricted_call(self, step: PlanStep) -> AgentCall:
-        """Return the same call; for a step that no author wrote, under the rules of every agent with a say in it."""
+    def toolless_call(self, step: PlanStep) -> AgentCall:
+        """Return the call of the agent that works on a step without tools: those of the agent are not the step's."""
         call = self.agent_call(step)
-        if self.is_authored(step):
-            return call
-        policies = [self.policy_agent(step), *self.further_policy_agents(step)]
-        return replace(call, agent=_restricted(call.agent, policies))
+        return replace(call, agent=call.agent.model_copy(update={"tools": []}))
 
     def is_authored(self, step: PlanStep) -> bool:
         """Return whether the step is as an author wrote it; of a plan that is read, none is."""
         return authored(step, self.author) == step
+
+    def is_approved(self, tool: str, step: PlanStep) -> bool:
+        """Return whether a step may call a tool without being approved again.
+
+        Where a person approved the plan, that is what was approved for this step; else what the plan named when it
+        began, and what its agent lists.
+        """
+        if self.author.confirm:
+            return tool in self.approved.get(step.id, ())
+        agent = self.policy_agent(step)
+        return any(tool in tools for tools in self.approved.values()) or (bool(agent.tools) and has_tool(agent, tool))
 
     def policy_agent(self, step: PlanStep) -> Agent:
         """Return the agent whose tools, approvals and permissions count: a model cannot choose by naming another."""
@@ -104,18 +117,6 @@ def layout_of(plan: PlanBody) -> Layout:
     return layout
 
 
-def _restricted(agent: Agent, others: Iterable[Agent]) -> Agent:
-    """Return the agent, with an approval for every tool that one of the others needs it for, and their denials."""
-    others = list(others)
-    asked = [
-        Rule(tool=tool.name, action="ask")
-        for other in others
-        for tool in other.tools
-        if tool.review or tool.approve not in (None, "never") or (tool.approve is None and "approve" in other.human)
-    ]
-    asked += [Rule(action="ask") for other in others if "approve" in other.human and not other.tools]
-    rules = [rule for other in others for rule in other.permissions]
-    asked += [rule for rule in rules if rule.action == "ask"]
-    denied = [rule for rule in [*agent.permissions, *rules] if rule.action == "deny"]
-    # The last rule that fits counts: an approval stands over what the agent itself is allowed, a denial over both.
-    return agent.model_copy(update={"permissions": [*agent.permissions, *asked, *denied]}) if asked or denied else agent
+def approved_tools(plan: PlanBody) -> dict[str, list[str]]:
+    """Return the tools of every step that has some."""
+    return {step.id: list(step.tools) for step in plan.steps if step.tools}

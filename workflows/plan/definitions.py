@@ -28,13 +28,14 @@ def define_loop(
 ) -> tuple[PlanLoopDefinition, PlanLoopState]:
     """Return the definition and the first state of a loop's own workflow."""
     frame = scope.at(unit)
-    own = {"origin", "address", "place", "plan", "loop", "items", "known", "around"}
+    own = {"origin", "address", "place", "plan", "approved", "loop", "items", "known", "around"}
     child = PlanLoopDefinition(
         **definition.model_dump(exclude=own),
         origin=PlanOrigin(task=definition.origin.task),
         address=frame.address,
         place=frame.place,
         plan=scope.context.plan,
+        approved=scope.context.approved,
         loop=unit.id,
         items=items,
         known=_known_inside(unit, scope),

@@ -28,7 +28,7 @@ from holdfast.workflows.door import refused, value_in
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.approval import PlanStart
 from holdfast.workflows.plan.catalogue import Catalogue
-from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.plan.context import PlanContext, approved_tools
 from holdfast.workflows.plan.outcome import in_short, note_of, output_of, view_of
 from holdfast.workflows.plan.revision import check_new_tools, checked_change
 from holdfast.workflows.plan.scope import PlanScope
@@ -62,13 +62,14 @@ class PlanHandlers(ChildWorkflow):
         progress = self.state.progress
         if progress.plan is None:
             plan = await PlanStart(self.author, self.definition.origin, frame, self.catalogue).plan()
-            self.advance(progress=progress.model_copy(update={"plan": plan}))
+            self.advance(progress=progress.model_copy(update={"plan": plan, "approved": approved_tools(plan)}))
 
     def take_up(self, frame: Frame) -> PlanState:
         """Go on from the carried progress."""
         progress, definition = self.state.progress, self.definition
         assert progress.plan is not None
-        context = PlanContext(progress.plan, self.author, definition.blueprint, definition.origin.task, self.catalogue)
+        blueprint, task = definition.blueprint, definition.origin.task
+        context = PlanContext(progress.plan, self.author, blueprint, task, self.catalogue, progress.approved)
         self.plan_state = PlanState(PlanScope(context, frame), progress)
         return self.plan_state
 

@@ -41,7 +41,8 @@ class PlanLoopWorkflow(ChildWorkflow):
 
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
-        context = PlanContext(definition.plan, definition.author, definition.blueprint, definition.origin.task)
+        task, approved = definition.origin.task, definition.approved
+        context = PlanContext(definition.plan, definition.author, definition.blueprint, task, approved=approved)
         loop = context.loop(definition.loop)
         # A plan asks one question at a time, so items that may ask run one by one.
         may_ask = loop.block.on_item_error == "ask" or context.may_ask(loop)

@@ -40,6 +40,7 @@ class PlanState:
         }
         return PlanProgress(
             plan=self.context.plan,
+            approved=self.context.approved,
             revisions=self.revisions,
             results=dict(self.root.results),
             active=active,
@@ -51,9 +52,9 @@ class PlanState:
     def revision(self) -> int:
         return len(self.revisions) + 1
 
-    def revise(self, plan: PlanBody, by: str | None, reason: str) -> int:
-        """Go on with another plan; return its number."""
-        self.context.revise(plan)
+    def revise(self, plan: PlanBody, by: str | None, reason: str, *, approved: bool = False) -> int:
+        """Go on with another plan, whose tools a person may have approved; return its number."""
+        self.context.revise(plan, approved=approved)
         revision = Revision(revision=self.revision + 1, by=by, reason=reason)
         self.revisions = [*self.revisions, revision]
         self.root.frame.note(PlanRevised(revision=self.revision, by=by, reason=reason or None))

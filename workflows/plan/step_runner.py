@@ -50,7 +50,7 @@ async def _result(run: StepRun) -> UnitResult:
 async def _agents_work(run: StepRun) -> UnitResult:
     """Return what an agent gives for the instruction: a text, or data."""
     opening = [Message(role="user", content=run.scope.fill(run.step.instruction))]
-    call = run.scope.context.restricted_call(run.step)
+    call = run.scope.context.toolless_call(run.step)
     if run.feeds_loop:
         call = _asking_for_list(call)
     try:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, misfit
-from holdfast.blueprint.kinds import Agent
+from holdfast.blueprint.kinds import Agent, AgentTool
 from holdfast.blueprint.plan.tools import MOST_RETRIES, lack_of
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import StepRetrying, ToolDenied
-from holdfast.protocol.permissions import policies_of
+from holdfast.protocol.permissions import Policy, policies_of
 from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
 from holdfast.workflows.approvals import Denied, approved, with_defaults
@@ -176,7 +176,11 @@ class StepTools:
     async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
         policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
-        allowed = await approved(with_defaults(call, spec), spec, policies, frame)
+        note = ""
+        if not self._context.is_approved(tool, self.step):
+            policies.append(Policy(None, AgentTool(name=spec.reference, approve="always")))
+            note = f"{tool} is not in the plan that was approved for step {self.step.id}."
+        allowed = await approved(with_defaults(call, spec), spec, policies, frame, note=note)
         # Noted before the call: a step that is broken off in it may have had its effect, and is not called cancelled
         # then.
         called = dict.fromkeys([*self._run.result.called, tool])
