@@ -60,10 +60,12 @@ class AnswerRecord:
     comment: str | None
     proved_by: str = UNPROVED
     """What proves `by`: see `guard.Proof`; `nothing` without a token."""
+    key: str | None = None
+    """The idempotency key that it came with."""
 
     def to_json(self) -> JSONObject:
         """Return the record as the command prints it with `--json`."""
-        return {**vars(self), "at": self.at.isoformat()}
+        return {**{name: value for name, value in vars(self).items() if name != "key"}, "at": self.at.isoformat()}
 
 
 async def histories(client: Client, run: str) -> AsyncIterator[WorkflowHistory]:
@@ -161,6 +163,11 @@ async def answers_given(client: Client, run: str) -> list[AnswerRecord]:
     return sorted(records, key=lambda record: record.at)
 
 
+async def answers_in(client: Client, workflow: str, run_id: str | None) -> list[AnswerRecord]:
+    """Return the answers in one history of a workflow, in their order. Raises `RPCError`."""
+    return await _records(client, await client.get_workflow_handle(workflow, run_id=run_id).fetch_history())
+
+
 async def _records(client: Client, history: WorkflowHistory) -> list[AnswerRecord]:
     failed = _failed_updates(history.events)
     records: list[AnswerRecord] = []
@@ -213,6 +220,7 @@ async def _read(client: Client, payloads: Payloads, event: HistoryEvent, via: st
             workflow=workflow,
             comment=batch.comment,
             proved_by=proved_by,
+            key=batch.key,
         )
         for answer in batch.answers
     ]

@@ -19,6 +19,8 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.values import Value
 
 Names = list[str] | str
+LONGEST_VALUE = 256
+"""Characters up to which a value stands whole in an event."""
 
 
 class EventData(Value):
@@ -32,6 +34,11 @@ class EventData(Value):
         """Return the fields that have a value, those of a newer version too."""
         # The dump leaves out fields that the class does not declare.
         return {**self.model_dump(mode="json", exclude_none=True), **(self.model_extra or {})}
+
+
+def is_beginning(value: object) -> bool:
+    """Return whether a value of an event is only the beginning of what it was noted of."""
+    return isinstance(value, str) and len(value) == LONGEST_VALUE + 1 and value.endswith("…")
 
 
 class RunStarted(EventData):

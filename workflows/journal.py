@@ -10,10 +10,9 @@ from temporalio import workflow
 
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import AnyEvent, Event, EventData
+from holdfast.protocol.events import LONGEST_VALUE, AnyEvent, Event, EventData
 from holdfast.protocol.runs import PAGE_BYTES
 
-LONGEST_VALUE = 256
 PROMINENT = ("run.", "question.", "step.failed", "tool.failed")
 """The types of events that are logged as `info`; others as `debug`."""
 

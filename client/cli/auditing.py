@@ -19,11 +19,15 @@ from holdfast.client.cli.completing import complete_question
 from holdfast.client.cli.flags import AsJson, By, RunName
 from holdfast.client.cli.output import DONE, FAILED, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
+from holdfast.client.config import Config
+from holdfast.client.encryption import key_ring
 from holdfast.client.errors import BadInput
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
 from holdfast.client.record.checkpoints import RecordCheckpoint, last_checkpoint
 from holdfast.client.record.entries import Recorded
+from holdfast.client.record.keys import stored_key
 from holdfast.client.record.record import ErasureRefused, Record
+from holdfast.client.record.store import RecordStore, read_store
 from holdfast.client.record.story import StoryRow, story
 from holdfast.client.record.verification import verify
 from holdfast.client.render import cell, print_table
@@ -153,13 +157,18 @@ async def _entries(session: Session, record: Record, run: str) -> list[Recorded]
     return await record.entries(run)
 
 
-async def export(session: Session, run: str | None, as_csv: bool) -> int:
-    """Print every entry of a run, or of the whole record, as CSV or as JSON lines."""
+async def export(session: Session, run: str, as_csv: bool) -> int:
+    """Print every entry of a run, as CSV or as JSON lines."""
     record = Record.open(session.config, session.connection.client)
-    if run is None:
-        entries: Sequence[Recorded] = await asyncio.to_thread(lambda: list(record.store.entries()))
-    else:
-        entries = await _entries(session, record, await session.runs.resolve(run))
+    return _print_entries(await _entries(session, record, await session.runs.resolve(run)), as_csv)
+
+
+async def export_all(config: Config, as_csv: bool) -> int:
+    """Print every entry of the record, as CSV or as JSON lines. Temporal is not asked."""
+    return _print_entries(await asyncio.to_thread(lambda: list(_stored(config).entries())), as_csv)
+
+
+def _print_entries(entries: Sequence[Recorded], as_csv: bool) -> int:
     if as_csv:
         _print_csv(entries)
     else:
@@ -181,12 +190,13 @@ def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
-async def check(session: Session, against: Path | None, as_json: bool) -> int:
-    """Verify the record and print what is wrong; the exit code is 1 if anything is."""
-    record = Record.open(session.config, session.connection.client)
-    trusted = [*session.config.record.public_keys, *([record.key.public] if record.key else [])]
+async def check(config: Config, against: Path | None, as_json: bool) -> int:
+    """Verify the record and print what is wrong; the exit code is 1 if anything is. Temporal is not asked."""
+    store = _stored(config)
+    own = stored_key(config)
+    trusted = [*config.record.public_keys, *([] if own is None else [own.public])]
     exported = None if against is None else _checkpoint(against)
-    result = await asyncio.to_thread(verify, record.store, trusted, exported)
+    result = await asyncio.to_thread(verify, store, trusted, exported)
     if as_json:
         print_json(result.to_json())
     else:
@@ -206,10 +216,17 @@ def _checkpoint(path: Path) -> RecordCheckpoint:
     raise BadUsage(f"{path} contains no checkpoint; holdfast history --checkpoint prints one")
 
 
-async def show_checkpoint(session: Session) -> int:
+def _stored(config: Config) -> RecordStore:
+    """Return the configured record. Raises `BadUsage` where nothing has been recorded, and `RecordError`."""
+    store = read_store(config.record_place(), key_ring(config))
+    if store is None:
+        raise BadUsage(f"there is no record at {config.record_place()}: name it with --record, or in [record]")
+    return store
+
+
+async def show_checkpoint(config: Config) -> int:
     """Print the newest checkpoint, to be kept elsewhere."""
-    record = Record.open(session.config, session.connection.client)
-    checkpoint = await asyncio.to_thread(last_checkpoint, record.store)
+    checkpoint = await asyncio.to_thread(last_checkpoint, _stored(config))
     if checkpoint is None:
         raise BadUsage("the record has no checkpoint yet: it gets one when a run ends, or every ten minutes")
     print_json(checkpoint.to_json())

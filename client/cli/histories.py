@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.client.archive import is_record_installed
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson
 from holdfast.client.cli.output import DONE, print_json, say
 from holdfast.client.cli.session import Session, can_record, open_session
+from holdfast.client.config import load_config
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage
 from holdfast.client.render import cell, place, print_table
@@ -34,7 +36,13 @@ class HistoryOptions:
     verify: bool
     against: Path | None
     checkpoint: bool
+    record: str | None
     as_json: bool
+
+    @property
+    def is_of_all(self) -> bool:
+        """True if it is about the whole record: then nobody but its database is asked."""
+        return self.verify or self.checkpoint or (self.run is None and (self.csv or self.jsonl))
 
 
 @app.command()
@@ -53,40 +61,58 @@ def history(
     checkpoint: Annotated[
         bool, typer.Option("--checkpoint", help="Print the newest signed checkpoint, to keep it elsewhere.")
     ] = False,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", metavar="DATABASE", help="With these: sqlite:PATH or postgresql://… to read instead."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what people did in a run: who, what, when, to which question.
 
     It is read from the record if there is one, else from Temporal's histories. Those show answers only, including
-    answers by signal that were refused.
+    answers by signal that were refused. What is about the whole record asks its database alone, not Temporal.
     """
-    perform(_history(HistoryOptions(run, csv, jsonl, verify, against, checkpoint, as_json)), as_json)
+    perform(_history(HistoryOptions(run, csv, jsonl, verify, against, checkpoint, record, as_json)), as_json)
 
 
 async def _history(wanted: HistoryOptions) -> int:
-    alone = wanted.csv or wanted.jsonl or wanted.verify or wanted.checkpoint
-    if wanted.run is None and not alone:
+    if wanted.record is not None and not wanted.is_of_all:
+        raise BadUsage("--record goes with --verify, --checkpoint, or --csv and --jsonl without RUN")
+    if wanted.is_of_all:
+        return await _of_all(wanted)
+    if wanted.run is None:
         raise BadUsage("name a RUN, or use --csv, --jsonl, --verify or --checkpoint, which are for the whole record")
     session = await open_session()
-    if can_record(session.config, session.connection):
-        return await _recorded(session, wanted)
-    if alone or wanted.run is None:
-        raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")
-    return await _from_temporal(session, wanted.run, wanted.as_json)
+    if not can_record(session.config, session.connection):
+        if wanted.csv or wanted.jsonl:
+            raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")
+        return await _from_temporal(session, wanted.run, wanted.as_json)
+    code: int
+    if wanted.csv or wanted.jsonl:
+        code = await _auditing().export(session, wanted.run, wanted.csv)
+    else:
+        code = await _auditing().show_story(session, wanted.run, wanted.as_json)
+    return code
 
 
-async def _recorded(session: Session, wanted: HistoryOptions) -> int:
-    auditing: Any = importlib.import_module("holdfast.client.cli.auditing")  # it loads the database's library
+async def _of_all(wanted: HistoryOptions) -> int:
+    if not is_record_installed():
+        raise BadUsage("reading a record needs: pip install 'holdfast[serve]'")
+    config = load_config()
+    if wanted.record is not None:
+        config = config.with_record(wanted.record)
     code: int
     if wanted.verify:
-        code = await auditing.check(session, wanted.against, wanted.as_json)
+        code = await _auditing().check(config, wanted.against, wanted.as_json)
     elif wanted.checkpoint:
-        code = await auditing.show_checkpoint(session)
-    elif wanted.csv or wanted.jsonl:
-        code = await auditing.export(session, wanted.run, wanted.csv)
+        code = await _auditing().show_checkpoint(config)
     else:
-        code = await auditing.show_story(session, wanted.run, wanted.as_json)
+        code = await _auditing().export_all(config, wanted.csv)
     return code
+
+
+def _auditing() -> Any:
+    return importlib.import_module("holdfast.client.cli.auditing")  # it loads the database's library
 
 
 async def _from_temporal(session: Session, run: str, as_json: bool) -> int:

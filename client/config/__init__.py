@@ -94,6 +94,12 @@ class Config(File):
             return self.variable("record.url_env", self.record.url_env)
         return self._database(self.record.store or f"sqlite:{self.home / 'record.sqlite'}")
 
+    def with_record(self, place: str) -> Config:
+        """Return the same configuration with another database for the record, relative to the current folder."""
+        if place.startswith("sqlite:"):
+            place = f"sqlite:{Path(place.removeprefix('sqlite:')).expanduser().absolute()}"
+        return self.model_copy(update={"record": self.record.model_copy(update={"store": place, "url_env": None})})
+
     def _database(self, place: str) -> str:
         """Return a place with the absolute path of a SQLite file; others as they are."""
         if not place.startswith("sqlite:"):

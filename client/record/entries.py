@@ -79,13 +79,20 @@ class Recorded:
     offset: int | None
     question: str | None
     content: JSONObject | None
-    """None once it has been erased. Of an event: `data`, and `question` or `answer` in full (see `event_entry`)."""
+    """None once it has been erased. Of an event: `data`, with the beginnings of large values, and beside it what they
+    are the beginnings of: `question`, or `answer` (`content` and `comment`)."""
 
     @property
     def data(self) -> JSONObject:
         """Return the event's data; empty if it has been erased."""
         data: JSONObject = (self.content or {}).get("data", {})
         return data
+
+    @property
+    def answer(self) -> JSONObject:
+        """Return content and comment of an answer, where the event's data has only their beginning; else nothing."""
+        answer: JSONObject = (self.content or {}).get("answer", {})
+        return answer
 
     @property
     def shown(self) -> JSONObject | None:
@@ -106,7 +113,7 @@ class Recorded:
 
 
 def event_entry(workflow: str, event: Event, **more: JSON) -> RecordEntry:
-    """Return the entry of an event; `more` stands beside its data, such as `question` as it was shown."""
+    """Return the entry of an event; beside its data `more`: the `question` as shown, the whole `answer`."""
     data = event.data.to_json()
     return RecordEntry(
         workflow=workflow,

@@ -11,8 +11,10 @@ import hashlib
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.guard import canonical
 
-START = ""
-"""The hash before the first entry of a run."""
+
+def chain_start(namespace: str, run: str) -> str:
+    """Return the hash before the first entry of a run: it holds the run's name, which stands beside the chain."""
+    return hashlib.sha256(canonical({"namespace": namespace, "run": run}).encode()).hexdigest()
 
 
 def content_digest(salt: str, content: str) -> str:

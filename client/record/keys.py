@@ -42,6 +42,12 @@ def signing_key(config: Config) -> SigningKey:
     return SigningKey(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
 
 
+def stored_key(config: Config) -> SigningKey | None:
+    """Return the key that is named or kept here; None where there is none, such as beside a copy of the record."""
+    is_here = config.record.key_env is not None or (config.home / FILE).exists()
+    return signing_key(config) if is_here else None
+
+
 def is_signed(public: str, text: str, signature: str) -> bool:
     """Return whether a text was signed with the key of this public key; all but the text in hexadecimal."""
     try:

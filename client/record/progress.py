@@ -111,12 +111,6 @@ class Progress:
                 names = {"first_run": progress.run.first_run, "workflow": progress.workflow}
                 connection.execute(insert(WORKFLOWS).values(**names, **values))
 
-    def close(self, run: RecordedRun, at: datetime) -> None:
-        """Note that a run has closed."""
-        with writing(self.store.engine) as connection:
-            which = update(RUNS).where(RUNS.c.first_run == run.first_run)
-            connection.execute(which.values(closed=text_of_time(at)))
-
     def _first(self, which: Any) -> WorkflowProgress | None:
         with self.store.engine.connect() as connection:
             row = connection.execute(_SELECT.where(which)).first()

@@ -6,16 +6,17 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from temporalio.service import RPCError
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.events import Reading, read_chain
-from holdfast.client.history import ended_by, started_blueprint
+from holdfast.client.history import AnswerRecord, answers_in, ended_by, started_blueprint
 from holdfast.client.outcomes import final_outcome
 from holdfast.client.record.entries import (
     CHANGED,
@@ -32,7 +33,7 @@ from holdfast.client.record.store import RecordStore
 from holdfast.client.states import Outcome
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.client.workers import Unanswered
-from holdfast.protocol.events import QuestionAsked
+from holdfast.protocol.events import LONGEST_VALUE, Event, QuestionAsked, QuestionReplied, is_beginning
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import SHOWN, WorkflowView
 
@@ -74,9 +75,10 @@ class Reader:
         Raises `UnknownRun` if Temporal has forgotten it, and `NoWorker`.
         """
         read = await read_chain(self._tree, progress.workflow, progress.temporal_run, progress.next_offset)
+        closed = await self._closed_since(progress.workflow, read)
         entries = [
             *_gap(progress, read),
-            *_events(progress.workflow, read, await self._closed_since(progress.workflow, read)),
+            *_events(progress.workflow, read, closed, await self._whole_answers(progress.workflow, read)),
             *await self._changed(progress.run, read.view),
             *_refusals(read.view),
         ]
@@ -124,6 +126,24 @@ class Reader:
             questions |= {question.id: question for question in more}
         return list(questions.values())
 
+    async def _whole_answers(self, workflow: str, read: Reading) -> dict[int, JSONObject]:
+        """Return the answers of which the events have only the beginning, by offset: from the history, as they came."""
+        short: dict[str | None, list[Event]] = {}
+        for event in read.events:
+            data = event.data
+            if isinstance(data, QuestionReplied) and (is_beginning(data.content) or is_beginning(data.comment)):
+                short.setdefault(read.run_of(event), []).append(event)
+        whole: dict[int, JSONObject] = {}
+        for run, events in short.items():
+            try:
+                given = await answers_in(self._tree.client, workflow, run)
+            except ServerUnreachable as error:  # a payload is gone from its store: the beginning is what there is
+                log.warning("answers to %s are recorded without their end: %s", workflow, error)
+                continue
+            found = ((event.offset, _answer_of(event, given)) for event in events)
+            whole |= {offset: answer for offset, answer in found if answer is not None}
+        return whole
+
     async def append(self, run: RecordedRun, entries: Sequence[RecordEntry]) -> int:
         """Append entries, some at a time; return the number of new ones."""
         counts = [
@@ -150,9 +170,7 @@ class Reader:
         is_by_request = how in ENDED_BY_REQUEST
         by = await ended_by(self._tree.client, described.id, described.run_id) if is_by_request else None
         entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, by, view))
-        recorded = await self.append(progress.run, [entry])
-        await asyncio.to_thread(self._progress.close, progress.run, closed)
-        return recorded
+        return await self.append(progress.run, [entry])
 
     async def note_loss(self, progress: WorkflowProgress, at: datetime) -> int:
         """Record that the rest of a workflow's events was gone before it was read; return the number of entries."""
@@ -179,15 +197,32 @@ def _lost(progress: WorkflowProgress, at: datetime, until: int | None) -> Record
     return RecordEntry(progress.workflow, key, GAP, "", at, {"data": data})
 
 
-def _events(workflow: str, read: Reading, closed: Sequence[Question]) -> list[RecordEntry]:
+def _answer_of(event: Event, given: Sequence[AnswerRecord]) -> JSONObject | None:
+    """Return the whole answer that an event notes; None if it is not among these."""
+    data = event.data
+    assert isinstance(data, QuestionReplied)
+    named = [answer for answer in given if answer.question in (data.id, event.address) and answer.key == data.key]
+    # Of several signals without a key some were refused: the one that begins as the event says was taken.
+    taken = (answer for answer in named if _begins(answer.content, data.content))
+    answer = next(taken, next(iter(named), None))
+    return None if answer is None else {"content": answer.content, "comment": answer.comment}
+
+
+def _begins(whole: JSON, noted: object) -> bool:
+    text = whole if isinstance(whole, str) else text_of(whole)
+    return text.startswith(str(noted)[:LONGEST_VALUE])
+
+
+def _events(
+    workflow: str, read: Reading, closed: Sequence[Question], answers: Mapping[int, JSONObject]
+) -> list[RecordEntry]:
     """Return the entries of events; of a question as it is shown now, or was shown last."""
     questions = {question.id: question for question in (*closed, *read.view.questions)}
     entries: list[RecordEntry] = []
     for event in read.events:
         question = questions.get(event.data.id) if isinstance(event.data, QuestionAsked) else None
-        entries.append(
-            event_entry(workflow, event, question=None if question is None else question.model_dump(mode="json"))
-        )
+        shown = None if question is None else question.model_dump(mode="json")
+        entries.append(event_entry(workflow, event, question=shown, answer=answers.get(event.offset)))
     return entries
 
 

@@ -23,6 +23,7 @@ from holdfast.client.config import Config
 from holdfast.client.encryption import key_ring
 from holdfast.client.errors import BadInput
 from holdfast.client.namespace import retention_of
+from holdfast.client.record.checkpoints import seal
 from holdfast.client.record.comments import RecordedComment, comments_in
 from holdfast.client.record.discovery import first_run
 from holdfast.client.record.entries import COMMENTED, REFUSED, Recorded, RecordedRun, RecordEntry
@@ -296,7 +297,15 @@ class Record:
         progress = await asyncio.to_thread(Progress(self.store, self.client.namespace).of, recorded, run)
         if progress is None or not progress.complete:
             raise ErasureRefused(f"run {run} has not ended, or is not recorded to its end; cancel it, or wait")
-        return await asyncio.to_thread(self.store.erase, recorded, datetime.now(UTC), by)
+        return await asyncio.to_thread(self._erase, recorded, by)
+
+    def _erase(self, run: RecordedRun, by: str | None) -> int:
+        """Erase, and sign at once that it was done, and by whom."""
+        now = datetime.now(UTC)
+        count = self.store.erase(run, now, by)
+        if self.key is not None:
+            seal(self.store, self.key, now)
+        return count
 
     async def lag(self) -> Lag:
         """Return how far the record is behind, and how far it may be."""

@@ -113,9 +113,11 @@ class Recorder:
         recorded = 0
         for start in range(0, len(jobs), AT_ONCE):
             recorded += sum(await asyncio.gather(*(job() for job in jobs[start : start + AT_ONCE])))
-            # A round may last longer than the lease is good for.
+            # A round may last longer than the lease is good for, and the end of a run waits for no other run.
             await asyncio.to_thread(self.lease.hold)
-        await self._seal()
+            await self._seal()
+        if not jobs:
+            await self._seal()
         return recorded
 
     async def _seal(self) -> None:

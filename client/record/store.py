@@ -31,9 +31,8 @@ from holdfast.client.record.entries import (
     Recorded,
     RecordedRun,
     RecordEntry,
-    text_of_time,
 )
-from holdfast.client.record.hashes import START, content_digest, entry_hash
+from holdfast.client.record.hashes import chain_start, content_digest, entry_hash
 from holdfast.client.record.migrations import is_newest, migrate
 from holdfast.client.record.sealed import seal_engine
 from holdfast.client.record.tables import COUNTERS, ENTRIES, MARKS, OUTBOX, RUNS
@@ -234,16 +233,15 @@ class RecordStore:
     def erase(self, run: RecordedRun, at: datetime, by: str | None) -> int:
         """Erase the contents of a run's entries for ever and return their number. The chain stays whole.
 
-        An entry notes the erasure. What Temporal still has of the run is not touched.
+        An entry notes the erasure and who asked for it; it is never erased itself. What Temporal still has of the run
+        is not touched.
         """
-        entry = RecordEntry(run.run, f"erased:{secrets.token_hex(8)}", ERASED, "", at, {"by": by})
+        entry = RecordEntry(run.run, f"erased:{secrets.token_hex(8)}", ERASED, "", at, {"data": {"by": by}})
         with writing(self.engine) as connection:
             lock_counter(connection)
             of_run = ENTRIES.c.first_run == run.first_run
-            with_content = and_(of_run, ENTRIES.c.content.is_not(None))
+            with_content = and_(of_run, ENTRIES.c.type != ERASED, ENTRIES.c.content.is_not(None))
             count = connection.execute(update(ENTRIES).where(with_content).values(content=None, salt=None)).rowcount
-            changed = update(RUNS).where(RUNS.c.first_run == run.first_run).values(erased=text_of_time(at))
-            connection.execute(changed)
             drop_unused(connection)
             unsent = and_(OUTBOX.c.first_run == run.first_run, OUTBOX.c.body.is_not(None))
             dropped = {"state": "dropped", "reason": "the run was erased", "done": at.timestamp(), "body": None}
@@ -338,9 +336,10 @@ class _Chain:
         query = select(RUNS.c.entries, RUNS.c.head, RUNS.c.blueprint).where(RUNS.c.first_run == self._run.first_run)
         row = self._connection.execute(query).first()
         if row is None:
-            new = {**asdict(self._run), "entries": 0, "head": START, "sealed": 0}
+            head = chain_start(self._run.namespace, self._run.run)
+            new = {**asdict(self._run), "entries": 0, "head": head, "sealed": 0}
             self._connection.execute(insert(RUNS).values(**new))
-            return 0, START
+            return 0, head
         return row.entries, row.head
 
     def extend(self, entries: Sequence[RecordEntry]) -> None:

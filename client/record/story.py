@@ -7,7 +7,16 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.client.record.entries import ASKED, CHANGED, COMMENTED, ENDED, ENDED_BY_REQUEST, REFUSED, Recorded
+from holdfast.client.record.entries import (
+    ASKED,
+    CHANGED,
+    COMMENTED,
+    ENDED,
+    ENDED_BY_REQUEST,
+    ERASED,
+    REFUSED,
+    Recorded,
+)
 from holdfast.protocol.address import parts
 
 ACTIONS = {
@@ -26,6 +35,7 @@ ACTIONS = {
     "tool.denied": "deny",
     REFUSED: "refuse",
     COMMENTED: "comment",
+    ERASED: "erase",
 }
 """The entries that are listed, with the word for each."""
 
@@ -71,7 +81,7 @@ def _action(entry: Recorded) -> str | None:
 
 
 def _row(entry: Recorded, action: str, asked: Recorded | None) -> StoryRow:
-    data = entry.data
+    data = {**entry.data, **entry.answer}
     return StoryRow(
         at=entry.at,
         run=entry.run,
@@ -95,7 +105,7 @@ def _message(asked: Recorded | None) -> str:
 
 def _content(entry: Recorded) -> JSON:
     """Return the answer, the verdict on it, the reason of a refusal, or the people that a question went to."""
-    data = entry.data
+    data = {**entry.data, **entry.answer}
     if entry.type == REFUSED:
         return f"{data.get('code')}: {data.get('message')}"
     if entry.type == "question.verified":

@@ -20,8 +20,6 @@ RUNS = Table(
     Column("entries", Integer, nullable=False),  # the length of the chain
     Column("head", Text, nullable=False),  # the hash of its last entry
     Column("sealed", Integer, nullable=False),  # the length of the chain at the last checkpoint
-    Column("closed", Text),
-    Column("erased", Text),
     Index("ix_recorded_runs_run", "namespace", "run"),
 )
 WORKFLOWS = Table(

@@ -12,13 +12,14 @@ from sqlalchemy import Row, select
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.record.blueprints import changed_documents
 from holdfast.client.record.checkpoints import RecordCheckpoint, checkpoints
-from holdfast.client.record.entries import METADATA_NAMES
-from holdfast.client.record.hashes import START, content_digest, entry_hash
+from holdfast.client.record.entries import ENDED, ERASED, METADATA_NAMES
+from holdfast.client.record.hashes import chain_start, content_digest, entry_hash
 from holdfast.client.record.keys import is_signed
 from holdfast.client.record.store import READ_AT_ONCE, RecordStore
 from holdfast.client.record.tables import ENTRIES, RUNS
+from holdfast.protocol.address import parts
 
-Fault = Literal["changed", "missing", "inserted", "truncated", "missing_run", "checkpoint"]
+Fault = Literal["changed", "missing", "inserted", "truncated", "missing_run", "checkpoint", "unsealed"]
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,11 @@ def _check_chain(rows: list[Row[Any]], sealed: _Sealed, result: RecordCheck) -> 
     """Check the entries of one run."""
     first = rows[0]
     name = first.run or f"of first run {first.first_run}"
-    length, head = sealed.heads.get(first.first_run, (0, START))
-    before, expected = START, 0
+    length, head = sealed.heads.get(first.first_run, (0, ""))
+    before, expected = chain_start(first.namespace or "", first.run or ""), 0
+    erased = max((row.n for row in rows if row.type == ERASED), default=0)
     for row in rows:
-        for fault, message in _faults(row, before, expected):
+        for fault, message in _faults(row, before, expected, is_erased=row.n < erased and row.type != ERASED):
             result.faults.append(FaultInRecord(fault, name, row.n, f"run {name}, entry {row.n}: {message}"))
         before, expected = row.hash, row.n + 1
         if row.n == length - 1 and row.hash != head:
@@ -146,26 +148,53 @@ def _check_chain(rows: list[Row[Any]], sealed: _Sealed, result: RecordCheck) -> 
     if expected < wanted:
         text = f"run {name}: the last {wanted - expected} of its {wanted} entries are missing"
         result.faults.append(FaultInRecord("truncated", name, expected, text))
+    result.faults += _unsealed(rows, name, length)
 
 
-def _faults(row: Row[Any], before: str, expected: int) -> Iterator[tuple[Fault, str]]:
-    """Yield what is wrong with one entry, seen from the one before."""
+def _unsealed(rows: Sequence[Row[Any]], name: str, length: int) -> Iterator[FaultInRecord]:
+    """Yield what a checkpoint should cover and none does: what was covered before, or the end of the run."""
+    first = rows[0]
+    if (first.sealed or 0) > length:
+        text = f"run {name}: a checkpoint covered its first {first.sealed} entries, and it is missing"
+        yield FaultInRecord("checkpoint", name, length, text)
+        return
+    ends = (row.n for row in rows if row.type == ENDED and row.n >= length)
+    for n in ends:
+        text = (
+            f"run {name}, entry {n}: no checkpoint covers the end of the run. The recorder writes one a moment after "
+            "it: if this is still so after a minute, checkpoints were removed, or no recorder runs (holdfast serve)"
+        )
+        yield FaultInRecord("unsealed", name, n, text)
+
+
+def _faults(row: Row[Any], before: str, expected: int, *, is_erased: bool) -> Iterator[tuple[Fault, str]]:
+    """Yield what is wrong with one entry, seen from the one before.
+
+    Args:
+        row: The entry, with the run that it belongs to.
+        before: The hash of the one before.
+        expected: Its place in the chain.
+        is_erased: True if a later entry of the chain says that its content was erased.
+    """
     if row.n > expected:
         yield "missing", f"{row.n - expected} before it are missing"
         return
     metadata = {name: row._mapping[name] for name in METADATA_NAMES}
     if entry_hash(before, row.first_run, row.n, metadata, row.digest) != row.hash:
-        yield "changed", "it was changed, or the one before it was"
+        what = "the one before it" if row.n else "the name of its run"
+        yield "changed", f"it was changed, or {what} was"
+    if row.workflow == row.run and row.offset is not None and parts(row.address)[0][1] != row.blueprint:
+        yield "changed", f"it was noted under another blueprint than {row.blueprint!r}, which the run is listed under"
     if row.content is None:
-        if row.erased is None:
+        if not is_erased:
             yield "changed", "its content is gone, and no erasure is recorded"
     elif content_digest(row.salt or "", row.content) != row.digest:
         yield "changed", "its content was changed"
 
 
 def _rows(store: RecordStore) -> Iterator[Row[Any]]:
-    """Yield all entries by run and place, with their run's name, length and time of erasure."""
-    run = (RUNS.c.run, RUNS.c.entries, RUNS.c.erased)
+    """Yield all entries by run and place, with what is stored of their run beside its chain."""
+    run = (RUNS.c.namespace, RUNS.c.run, RUNS.c.blueprint, RUNS.c.entries, RUNS.c.sealed)
     query = select(ENTRIES, *run).join(RUNS, RUNS.c.first_run == ENTRIES.c.first_run, isouter=True)
     with store.engine.connect() as connection:
         ordered = query.order_by(ENTRIES.c.first_run, ENTRIES.c.n)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-
 import pytest
 from sqlalchemy import delete, func, select, update
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.errors import BadInput
-from holdfast.client.record.entries import BLUEPRINT, ENDED, RecordedRun
+from holdfast.client.record.entries import BLUEPRINT, RecordedRun
 from holdfast.client.record.record import Record
-from holdfast.client.record.store import RecordStore, open_store, read_store
+from holdfast.client.record.store import RecordStore
 from holdfast.client.record.tables import BLUEPRINTS, ENTRIES
 from holdfast.client.record.verification import verify
 from holdfast.client.reports import report_of
-from holdfast.client.tree import UnknownRun
-from tests.record.ground import ASK, KEY, LOOP, NOON, RUN, Recording, entry
+from tests.record.ground import ASK, KEY, LOOP, NOON, RUN, Recording
 
-OLD = Path(__file__).parent / "record-0004.sql"
-"""A record that was made by the version before blueprints were in it."""
 DOCUMENT: JSONObject = {"name": "trip", "steps": [{"kind": "hitl", "name": "city", "message": "Which city?"}]}
 OTHER = RecordedRun("default", "trip-2", "first-2", "trip")
 
@@ -92,33 +86,3 @@ async def test_a_blueprint_that_this_version_cannot_read_says_so(recording: Reco
     recording.store.keep_blueprint(RecordedRun(client.namespace, "old-1", "first"), {"nmae": "x"}, NOON)
     with pytest.raises(BadInput, match="another version"):
         await Record(recording.store, client).blueprint("old-1")
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> str:
-    """The place of a record that was made by the version before."""
-    path = tmp_path / "old.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.executescript(OLD.read_text())
-    connection.close()
-    return f"sqlite:{path}"
-
-
-def test_a_record_of_the_version_before_is_opened_and_written_to(old: str) -> None:
-    store = open_store(old)
-    assert [one.type for one in store.entries()][-1] == ENDED
-    assert store.blueprint(RUN) is None
-    store.append(RUN, [entry(9)])
-    store.keep_blueprint(OTHER, DOCUMENT, NOON)
-    assert (store.blueprint(OTHER), store.last()) == (DOCUMENT, 7)
-    assert verify(store, [KEY.public]).faults == []
-    store.close()
-
-
-async def test_a_record_of_the_version_before_is_read_as_it_is(recording: Recording, old: str) -> None:
-    store = read_store(old)
-    assert store is not None and store.blueprint(RUN) is None
-    assert verify(store, [KEY.public]).faults == []
-    with pytest.raises(UnknownRun):
-        await recording.house.runs.with_archive(Record(store, recording.house.client)).blueprint("trip-1")
-    store.close()

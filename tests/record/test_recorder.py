@@ -8,11 +8,13 @@ import pytest
 import yaml
 
 from holdfast.client.record.entries import ENDED, GAP
+from holdfast.client.record.record import Record
 from holdfast.client.record.story import story
+from holdfast.client.record.verification import RecordCheck, verify
 from tests.boundaries.test_cancel import written
 from tests.conftest import Harness, until, worker_for
 from tests.people.test_verify import AGENTS, BACK, ask
-from tests.record.ground import ASK, LOOP, Recording
+from tests.record.ground import ASK, KEY, LOOP, Recording
 
 
 async def test_a_run_that_was_parked_before_is_recorded(recording: Recording) -> None:
@@ -204,3 +206,39 @@ async def test_an_answer_that_an_agent_gave_back_stands_in_the_story(recording: 
     assert [(row.action, row.by) for row in rows if row.action == "verify"] == [("verify", "editor")] * 2
     verdicts = [row.content for row in rows if row.action == "verify"]
     assert [verdict["given_back"] for verdict in verdicts] == [True, False]
+
+
+LONG = "It was a long road, and the answer is longer than an event. " * 20
+
+
+def whole_answers(recording: Recording, run: str) -> list[object]:
+    return [row.content for row in story(recording.entries(run)) if row.action == "accept"]
+
+
+async def test_a_long_answer_is_recorded_whole_with_its_comment(recording: Recording) -> None:
+    run = await recording.house.start(LOOP)
+    question = await recording.house.one(run)
+    await recording.house.answer(run, LONG, question, comment=LONG[::-1])
+    await recording.house.answered(run, LONG.upper(), "stop")
+    entries = await recording.until_recorded(run, ENDED)
+    rows = [row for row in story(entries) if row.action == "accept"]
+    assert [(row.content, row.comment) for row in rows] == [(LONG, LONG[::-1]), (LONG.upper(), None), ("stop", None)]
+
+
+async def test_of_two_signals_the_one_that_was_taken_is_recorded_whole(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    question = await recording.house.one(run)
+    handle = recording.house.client.get_workflow_handle(run)
+    for content, digest in (("refused " + LONG, "another"), (LONG, None)):
+        await handle.signal("answer", {"question": question.address, "content": content, "digest": digest})
+    await recording.until_recorded(run, ENDED)
+    assert whole_answers(recording, run) == [LONG]
+
+
+async def test_the_whole_of_a_long_answer_is_erased_with_the_run(recording: Recording) -> None:
+    run = await recording.ended(ASK, LONG)
+    record = Record(recording.store, recording.house.client, KEY)
+    assert whole_answers(recording, run) == [LONG]
+    await record.erase(run, "user:ana")
+    assert whole_answers(recording, run) == [None]
+    assert verify(recording.store, [KEY.public]) == RecordCheck([], len(recording.entries(run)), 2, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,13 +107,29 @@ def test_a_record_is_verified_and_its_checkpoint_kept_elsewhere(recorded: Holdfa
     assert (ran.code, ran.json["ok"], ran.json["faults"]) == (0, True, [])
 
 
+def test_a_copy_of_the_record_is_verified_where_there_is_no_temporal(recorded: Holdfast, tmp_path: Path) -> None:
+    answered_run = answered(recorded)
+    recorded("history", answered_run)
+    copy = tmp_path / "copy.sqlite"
+    with sqlite3.connect(recorded.folder / "record.sqlite") as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    alone = recorded.having(TEMPORAL_ADDRESS="127.0.0.1:1")
+    ran = alone("history", "--verify", "--record", f"sqlite:{copy}", "--json")
+    assert (ran.code, ran.json["faults"], ran.json["entries"] > 0) == (0, [], True)
+    target.execute("DELETE FROM record_checkpoints")
+    target.commit()
+    ran = alone("history", "--verify", "--record", f"sqlite:{copy}", "--json")
+    assert (ran.code, {fault["fault"] for fault in ran.json["faults"]}) == (1, {"checkpoint"})
+
+
 @pytest.mark.slow
 def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
     run = answered(recorded)
     recorded("history", run)
-    assert recorded("erase", run, "--json").json["erased"] > 5
+    assert recorded("erase", run, "--by", "ana", "--json").json["erased"] > 5
     rows = recorded("history", run, "--json").json
-    assert [(row["action"], row["by"], row["content"]) for row in rows] == [("accept", None, None)] * 2
+    erased = ("erase", "user:ana", None)
+    assert [(row["action"], row["by"], row["content"]) for row in rows] == [*[("accept", None, None)] * 2, erased]
     assert recorded("history", "--verify").code == 0
 
 

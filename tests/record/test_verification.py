@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from holdfast.client.record.checkpoints import RecordCheckpoint, is_due, seal
 from holdfast.client.record.engine import writing
+from holdfast.client.record.entries import ENDED, ERASED, RecordedRun, RecordEntry
 from holdfast.client.record.keys import SigningKey
 from holdfast.client.record.store import RecordStore
 from holdfast.client.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
@@ -144,6 +145,59 @@ def test_a_record_that_was_cut_back_is_found_by_an_exported_checkpoint(sealed: R
         update(COUNTERS).values(value=10),
     )
     assert (faults(sealed), faults(sealed, exported)) == (set(), {("truncated", "")})
+
+
+def test_an_erasure_that_nobody_noted_is_found(sealed: RecordStore) -> None:
+    tamper(sealed, update(ENTRIES).where(ENTRIES.c.first_run == RUN.first_run).values(content=None, salt=None))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def test_what_was_removed_after_an_erasure_is_found(sealed: RecordStore) -> None:
+    sealed.erase(RUN, NOON, "user:ana")
+    sealed.append(RUN, [entry(6)])
+    tamper(sealed, update(ENTRIES).where(at(6)).values(content=None, salt=None))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def test_who_erased_a_run_can_neither_be_erased_nor_removed(sealed: RecordStore) -> None:
+    sealed.erase(RUN, NOON, "user:ana")
+    sealed.erase(RUN, NOON, "user:bob")
+    by = [recorded.data.get("by") for recorded in sealed.entries(first_run=RUN.first_run, types=[ERASED])]
+    assert (by, faults(sealed)) == (["user:ana", "user:bob"], set())
+    tamper(sealed, update(ENTRIES).where(at(5)).values(content=None, salt=None))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def test_names_of_runs_that_were_swapped_are_found(sealed: RecordStore) -> None:
+    def named(run: RecordedRun, name: str) -> Any:
+        return update(RUNS).where(RUNS.c.first_run == run.first_run).values(run=name)
+
+    tamper(sealed, named(RUN, "trip-2"), named(OTHER, "trip-1"))
+    assert faults(sealed) == {("changed", "trip-1"), ("changed", "trip-2")}
+
+
+@pytest.mark.parametrize("name", ["holiday", ""])
+def test_another_blueprint_of_a_run_is_found(sealed: RecordStore, name: str) -> None:
+    tamper(sealed, update(RUNS).where(RUNS.c.first_run == RUN.first_run).values(blueprint=name))
+    assert faults(sealed) == {("changed", "trip-1")}
+
+
+def ended(store: RecordStore) -> None:
+    """Record the end of a run, and cover it with a checkpoint."""
+    store.append(RUN, [RecordEntry(RUN.run, "ended", ENDED, "", NOON, {"data": {"status": "completed"}})])
+    seal(store, KEY, NOON)
+
+
+def test_a_last_checkpoint_that_is_missing_is_found(sealed: RecordStore) -> None:
+    ended(sealed)
+    tamper(sealed, delete(CHECKPOINTS).where(CHECKPOINTS.c.number == 2))
+    assert faults(sealed) == {("checkpoint", "trip-1")}
+
+
+def test_the_end_of_a_run_without_any_checkpoint_is_a_fault(sealed: RecordStore) -> None:
+    ended(sealed)
+    tamper(sealed, delete(CHECKPOINTS), update(RUNS).values(sealed=0))
+    assert faults(sealed) == {("unsealed", "trip-1")}
 
 
 def test_an_erased_run_is_whole_and_its_content_is_in_no_file(sealed: RecordStore, tmp_path) -> None:

@@ -22,8 +22,6 @@ def upgrade() -> None:
         sa.Column("entries", sa.Integer, nullable=False),
         sa.Column("head", sa.Text, nullable=False),
         sa.Column("sealed", sa.Integer, nullable=False),
-        sa.Column("closed", sa.Text),
-        sa.Column("erased", sa.Text),
     )
     op.create_index("ix_recorded_runs_run", "recorded_runs", ["namespace", "run"])
     op.create_table(
