@@ -40,6 +40,7 @@ from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.crashes import note_threads, pytest_handlecrashitem  # noqa: F401 - pytest finds the hook here
 from tests.python_environment import keep_in_python
 from tests.server import SharedServer, connected
+from tests.skips import pytest_runtest_makereport  # noqa: F401 - pytest finds the hook here
 from tests.watch import watched
 
 WATCHER = watched()

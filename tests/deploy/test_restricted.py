@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import until
 from tests.crash.machines import Machines, _free_port
+from tests.skips import IN_TMP, UNSHARE
 from tests.test_architecture import HOME
 
 STATE = "/tmp/state"
@@ -43,8 +44,8 @@ def _can_unshare() -> bool:
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not _can_unshare(), reason="needs unshare, setpriv, and the right to make a mount namespace"),
-    pytest.mark.skipif(HOME.is_relative_to("/tmp"), reason="this checkout lies in /tmp, which is empty in a container"),
+    pytest.mark.skipif(not _can_unshare(), reason=UNSHARE),
+    pytest.mark.skipif(HOME.is_relative_to("/tmp"), reason=IN_TMP),
 ]
 
 

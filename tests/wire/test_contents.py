@@ -13,6 +13,7 @@ from holdfast.activities.files import FileActivities
 from holdfast.activities.models import ModelActivities
 from holdfast.protocol.agents import Message, MessageFile, ToolSpec
 from tests.activities.test_models import asked, call, failed
+from tests.wire.apis import APIS
 from tests.wire.fake import Fake
 
 pytestmark = pytest.mark.matrix
@@ -68,9 +69,9 @@ async def test_a_file_of_the_worker_is_read_for_the_request(fake: Fake, tmp_path
     assert (await failed(models, outside)).type == "attachment_missing"
 
 
+# Google's library downloads it, from public addresses only.
+@pytest.mark.parametrize("fake", [name for name in APIS if name != "google"], indirect=True)
 async def test_an_image_on_the_web_goes_by_its_address(fake: Fake, models: ModelActivities) -> None:
-    if fake.api.name == "google":
-        pytest.skip("the library downloads it, from public addresses only")
     fake.text("seen")
     await call(models, with_files(MessageFile(name="a.png", type="image/png", url="https://example.com/a.png")))
     assert fake.refused == [] and "https://example.com/a.png" in str(fake.requests[0].body)
@@ -82,9 +83,8 @@ async def test_content_that_is_not_what_its_type_says_is_refused(fake: Fake, mod
     assert "a.png: its content is not image/png" in error.message
 
 
+@pytest.mark.parametrize("fake", ["chat"], indirect=True)
 async def test_a_file_that_the_model_does_not_take_is_refused_before_it_is_sent(fake: Fake) -> None:
-    if fake.api.name != "chat":
-        pytest.skip("one server of open models is enough")
     document = MessageFile(name="b.pdf", type="application/pdf", data=encoded(PDF))
     error = await failed(ModelAlias("vllm:llama", "TEST_KEY", fake.alias.base_url), with_files(document))
     assert (error.type, error.non_retryable, fake.requests) == ("attachment_refused", True, [])
