@@ -9,7 +9,7 @@ from holdfast.activities.cache import CacheActivities, CacheStore, store_at
 from holdfast.activities.checkup import CheckActivities
 from holdfast.activities.files import FileActivities
 from holdfast.activities.graphs import CheckpointStore, MemoryCheckpoints, NoCheckpoints
-from holdfast.activities.interrupt import Interrupt, level, resumed
+from holdfast.activities.interrupt import BadAnswer, Interrupt, level, resumed
 from holdfast.activities.lookup import LookUpActivities
 from holdfast.activities.mcp_servers import McpServer, McpServers
 from holdfast.activities.metrics import MetricsInterceptor
@@ -63,6 +63,7 @@ def all_activities(
 
 __all__ = [
     "AgentActivities",
+    "BadAnswer",
     "CacheStore",
     "CheckpointStore",
     "Clarification",

@@ -35,6 +35,10 @@ State = TypeVar("State")
 
 _request: ContextVar[ToolRequest | None] = ContextVar("request", default=None)
 _path: ContextVar[str] = ContextVar("path", default="")
+_misfits: ContextVar[dict[str, str]] = ContextVar("misfits", default={})  # noqa: B039 only read outside a call
+"""By path: why the answer there is not of the type in which it was read last."""
+MOST_REASON = 500
+"""Characters of the reason for which an answer is given back."""
 APPROVAL = segment("level", "leave")
 """Path of a library's request for approval, in a tool that has raised another interrupt before."""
 
@@ -59,6 +63,9 @@ class Interrupt(BaseException):
         self.parts: tuple[Interrupt, ...] = ()
         self.ends: Literal["", "denied", "answered"] = ""
         self.permit = ""
+        misfit = _misfits.get().get(self.path)
+        self.returned: dict[str, str] = {} if misfit is None else {self.path: misfit}
+        """By path: why the answer there is given back."""
 
     @classmethod
     def all(cls, parts: Sequence[object], *, info: JSON = None, state: JSON = None) -> Interrupt:
@@ -76,11 +83,35 @@ class Interrupt(BaseException):
             if isinstance(part, BaseException) and not isinstance(part, Interrupt):
                 raise part
         composite = cls(None, state)
-        composite.asked, composite.info = None, info
+        composite.asked, composite.info, composite.returned = None, info, {}
         composite.parts = tuple(part for part in parts if isinstance(part, Interrupt))
         if not composite.parts:
             raise ValueError("Interrupt.all: none of the parts is an interrupt")
         return composite
+
+
+class BadAnswer(Interrupt):
+    """An answer that the tool cannot use: it is given back, and its question is asked again with the reason.
+
+    The tool then runs again from its beginning, so raise it before the tool has done anything that must not be done
+    twice. It concerns the answers at the current level and inside it.
+
+    Args:
+        reason: What is wrong with it, for the person.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        request = _request.get()
+        self.asked = None
+        self.returned = {} if request is None else {path: reason for path in request.given if _is_in(path, self.path)}
+
+    @classmethod
+    def at(cls, reasons: Mapping[str, str]) -> BadAnswer:
+        """Return one for the answers at these paths within the tool, each with its reason."""
+        made = cls("")
+        made.returned = dict(reasons)
+        return made
 
 
 @dataclass(frozen=True)
@@ -93,7 +124,6 @@ class Resumed(Generic[Data, State]):
     """True if an answer to this level, or to one inside it, has come; if not, interrupt again to go on waiting."""
     has_data: bool = False
     """True if the answer is a value of the requested type."""
-    data: Data | None = None
     has_state: bool = False
     """True if a state of the requested type was kept."""
     state: State | None = None
@@ -101,26 +131,40 @@ class Resumed(Generic[Data, State]):
     """The person who answered."""
     approved: bool = False
     """True if a person has granted a permission: at this level, or for a library that requires approval."""
+    value: Data | None = None
+    misfit: str = ""
+    """Why the answer is of another type; empty if it is not."""
+
+    @property
+    def data(self) -> Data | None:
+        """The answer; None if there is none. Raises `BadAnswer` if it is of another type: it is then given back."""
+        if self.misfit:
+            raise BadAnswer(self.misfit)
+        return self.value
 
 
 def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Resumed[Any, Any]:
     """Return answer and state of the current level of the tool.
 
     Args:
-        data: Type of the answer; an answer of another type counts as none.
+        data: Type of the answer. One of another type counts as none; to read it, or to interrupt again, gives it back.
         state: Type of the state, likewise.
     """
     request, path = _request.get(), _path.get()
     if request is None:
         return Resumed()
     answer = request.given.get(path)
-    has_data, value = _typed(data, None if answer is None else answer.content)
-    has_state, kept = _typed(state, request.states.get(path))
+    has_data, value, misfit = _typed(data, None if answer is None else answer.content)
+    has_state, kept, _ = _typed(state, request.states.get(path))
+    _misfits.get().pop(path, None)
+    if misfit:
+        _misfits.get()[path] = misfit
     return Resumed(
         was_interrupted=_inside(path, request.interrupted),
         is_target=_inside(path, request.given),
         has_data=has_data,
-        data=value,
+        value=value,
+        misfit=misfit,
         has_state=has_state,
         state=kept,
         by=None if answer is None else answer.by,
@@ -155,24 +199,26 @@ def level(name: str) -> Iterator[None]:
 @contextmanager
 def resuming(request: ToolRequest) -> Iterator[None]:
     """Let `resumed()` read this request inside the block."""
-    token = _request.set(request)
+    tokens = _request.set(request), _misfits.set({})
     try:
         yield
     finally:
-        _request.reset(token)
+        _request.reset(tokens[0])
+        _misfits.reset(tokens[1])
 
 
 def interrupted(interrupt: Interrupt, tool: str) -> Interrupted:
     """Return an interrupt for the workflow: its questions with their parents, and the states by path."""
     questions: list[RaisedInterrupt] = []
     states: JSONObject = {}
-    _collect(interrupt, (), questions, states, tool)
+    returned: dict[str, str] = {}
+    _collect(interrupt, (), questions, states, returned, tool)
     paths = [question.path for question in questions]
     for path in paths:
         if paths.count(path) > 1:
             place = path or "the tool itself"
             raise wrong("bad_interrupt", f"{tool}: two interrupts at one place ({place}); give each its level(name)")
-    return Interrupted(questions=questions, states=states)
+    return Interrupted(questions=questions, states=states, returned=returned)
 
 
 def _collect(
@@ -180,9 +226,14 @@ def _collect(
     parents: tuple[Parent, ...],
     questions: list[RaisedInterrupt],
     states: JSONObject,
+    returned: dict[str, str],
     tool: str,
 ) -> None:
-    """Add an interrupt and its parts to `questions` and `states`."""
+    """Add an interrupt and its parts to `questions`, `states` and `returned`."""
+    if isinstance(interrupt, BadAnswer) and not interrupt.returned:
+        place = interrupt.path or "the tool itself"
+        raise wrong("bad_interrupt", f"{tool}: BadAnswer, but there is no answer at {place} to give back")
+    returned |= {path: _encodable(reason)[:MOST_REASON] for path, reason in interrupt.returned.items()}
     if interrupt.state is not None:
         states[interrupt.path] = _json(interrupt.state, tool)
     if interrupt.asked is not None:
@@ -198,7 +249,7 @@ def _collect(
         )
     above = (*parents, Parent(path=interrupt.path, info=_json(interrupt.info, tool)))
     for part in interrupt.parts:
-        _collect(part, above, questions, states, tool)
+        _collect(part, above, questions, states, returned, tool)
 
 
 def translated(tool: Tool, value: object) -> Interrupt | None:
@@ -257,20 +308,32 @@ def question_about(info: object) -> Input:
 
 def _inside(path: str, places: Mapping[str, InterruptAnswer] | Sequence[str]) -> bool:
     """Return whether one of the places is at the path or inside it."""
-    return any(not path or place == path or place.startswith(f"{path};") for place in places)
+    return any(_is_in(place, path) for place in places)
 
 
-def _typed(wanted: Any, value: Any) -> tuple[bool, Any]:
-    """Return whether there is a value of that type, and the value."""
+def _is_in(place: str, path: str) -> bool:
+    return not path or place == path or place.startswith(f"{path};")
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _typed(wanted: Any, value: Any) -> tuple[bool, Any, str]:
+    """Return whether there is a value of that type, the value, and why a value is of another type."""
     if value is None:
-        return False, None
+        return False, None, ""
     if wanted is Any:
-        return True, value
+        return True, value, ""
     # A person who types 42 where text is wanted means the text.
     adapter = (
         TypeAdapter(wanted, config=ConfigDict(coerce_numbers_to_str=True)) if wanted is str else TypeAdapter(wanted)
     )
     try:
-        return True, adapter.validate_json(to_json(value))
-    except ValidationError:
-        return False, None
+        return True, adapter.validate_json(to_json(value)), ""
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        return False, None, f"{place}: {first['msg']}" if place else first["msg"]
+    except Exception as error:  # noqa: BLE001 a validator of the author's may raise anything
+        return False, None, f"{type(error).__name__}: {error}"

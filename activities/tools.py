@@ -16,9 +16,18 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
+from holdfast.activities.failure_types import classify_error
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
 from holdfast.activities.heartbeat import heartbeating
-from holdfast.activities.interrupt import APPROVAL, Interrupt, has_approval, interrupted, resuming, translated
+from holdfast.activities.interrupt import (
+    APPROVAL,
+    BadAnswer,
+    Interrupt,
+    has_approval,
+    interrupted,
+    resuming,
+    translated,
+)
 from holdfast.activities.mcp_calls import MCP, McpCall
 from holdfast.activities.mcp_servers import LOST, McpServers
 from holdfast.activities.owner_gate import admitted
@@ -40,13 +49,17 @@ from holdfast.protocol.agents import (
     ToolsRequest,
 )
 from holdfast.protocol.questions import Input, Permission
-from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, status_in
+from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN
 
 _FOREIGN = {
     "pydantic_ai.exceptions.ApprovalRequired": True,
     "pydantic_ai.exceptions.CallDeferred": False,
 }
 """Exceptions of libraries that mean an interrupt; True if they request approval. By name, as none need be installed."""
+
+
+_MISREAD = (TypeError, ValueError, LookupError, AttributeError)
+"""What Python raises where a value is not of the form that is expected."""
 
 
 class ToolActivities:
@@ -114,7 +127,12 @@ class ToolActivities:
             raise self._failure(error, tool, request, retryable) from None
         except Exception as error:  # noqa: BLE001 a tool may raise anything; it is reported as a typed failure
             cause = error if _is_encodable(error) else None
-            raise _interrupt_of(error, tool, request) or self._failure(error, tool, request, retryable) from cause
+            interrupt = _interrupt_of(error, tool, request)
+            if interrupt is None and retryable and not tool.is_graph and isinstance(error, _MISREAD) and request.fresh:
+                # It may run twice, so nothing is lost by asking again; a retry would only read the same answer.
+                reason = f"it could not be used ({type(error).__name__}: {error})"
+                interrupt = BadAnswer.at(dict.fromkeys(request.fresh, reason))
+            raise interrupt or self._failure(error, tool, request, retryable) from cause
         if (interrupt := translated(tool, result)) is not None:
             raise interrupt
         return result
@@ -289,21 +307,10 @@ def _failure(
     if isinstance(error, ValidationError):
         return wrong("tool_input", f"{tool.name}: {place}{_first(error, tool)}")
     text = _encodable(f"{tool.name}: {place}{type(error).__name__}: {error}")
-    type_ = _type_of(error)
+    type_ = classify_error(error)
     unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
     final = not retryable or unsure or type_ in NEVER_AGAIN
     return ApplicationError(text, type=type_, non_retryable=final)
-
-
-def _type_of(error: BaseException) -> str:
-    """Return the failure type: `timeout`, or `http_…` by the status in attributes or text, or `tool_error`."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    # The usual attributes of HTTP libraries: the exception may be of any of them.
-    holders = (error, getattr(error, "response", None))
-    codes = [getattr(holder, name, None) for holder in holders for name in ("status_code", "status", "code")]
-    status = next((code for code in codes if type(code) is int and 400 <= code < 600), None) or status_in(str(error))
-    return "tool_error" if status is None else f"http_{status}"
 
 
 def _requests_approval(error: BaseException) -> bool | None:

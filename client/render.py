@@ -52,6 +52,7 @@ from holdfast.protocol.events import (
     QuestionReleased,
     QuestionReminded,
     QuestionReplied,
+    QuestionReturned,
     QuestionVerified,
     RunResumed,
     StepCompleted,
@@ -386,6 +387,8 @@ def _of_question(event: Event) -> Text | None:
         case QuestionVerified(given_back=given_back, reason=reason):
             what = "given back" if given_back else "not verified"
             line = Text(f"↻ {name}  {what}: {one_line(reason or '')}", "yellow")
+        case QuestionReturned(reason=reason):
+            line = Text(f"↻ {name}  given back: {one_line(reason)}", "yellow")
         case QuestionClosed(type=type_, by=by):
             line = Text(f"← {name}  {type_.removeprefix('question.')}", "yellow").append(_by(by), "dim")
     return line

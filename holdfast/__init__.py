@@ -1,8 +1,8 @@
 """Durable agent pipelines that stop for people, on Temporal: the public names of Holdfast.
 
-Tool authors import `tool`, `Interrupt`, `resumed`, `level` and the question kinds; callers import `connect`, `Runs`,
-`Answer`; authors of their own workflows import `HumanInTheLoop`, those with clients and workers of their own `Plugin`.
-What is not in `__all__` is an implementation detail.
+Tool authors import `tool`, `Interrupt`, `resumed`, `BadAnswer`, `level` and the question kinds; callers import
+`connect`, `Runs`, `Answer`; authors of their own workflows import `HumanInTheLoop`, those with clients and workers of
+their own `Plugin`. What is not in `__all__` is an implementation detail.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.activities.interrupt import Interrupt, level, resumed
+    from holdfast.activities.interrupt import BadAnswer, Interrupt, level, resumed
     from holdfast.activities.registry import agent, tool
     from holdfast.activities.secrets import secret
     from holdfast.blueprint.errors import BlueprintError, Problem
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.workflows.human import HumanInTheLoop
 
 _MODULES = {
-    "holdfast.activities.interrupt": ("Interrupt", "level", "resumed"),
+    "holdfast.activities.interrupt": ("BadAnswer", "Interrupt", "level", "resumed"),
     "holdfast.activities.registry": ("agent", "tool"),
     "holdfast.activities.secrets": ("secret",),
     "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
@@ -47,6 +47,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "Answer",
     "Answering",
+    "BadAnswer",
     "Blueprint",
     "BlueprintError",
     "Clarification",

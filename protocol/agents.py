@@ -202,6 +202,8 @@ class ToolRequest(Value):
     """For a call that was interrupted: the states it kept, by path within the tool ("" is the tool itself)."""
     given: dict[str, InterruptAnswer] = {}
     """For a call that was interrupted: the answers, by path."""
+    fresh: list[str] = []
+    """The paths whose answers this run of the tool is the first to get."""
     interrupted: list[str] = []
     """The paths that have interrupted this call so far."""
     idempotent: bool | None = None
@@ -252,6 +254,8 @@ class Interrupted(Value):
     questions: list[RaisedInterrupt]
     states: JSONObject = {}
     """By path within the tool."""
+    returned: dict[str, str] = {}
+    """By path: why the answer there is given back. Its question is asked again, unless `questions` has one there."""
     together: bool = False
     """True if the tool runs again only once all questions are answered."""
 

@@ -371,6 +371,13 @@ class QuestionVerified(QuestionEvent):
     """Name of the agent, if it has one."""
 
 
+class QuestionReturned(QuestionEvent):
+    """The answer could not be used by what asked: it was given back, and the question is asked again."""
+
+    type: ClassVar[str] = "question.returned"
+    reason: str
+
+
 class TimerStarted(EventData):
     """The begin of a wait for a moment; the end of its step ends it."""
 
@@ -488,6 +495,7 @@ AnyEvent = (
     | QuestionExpired
     | QuestionCancelled
     | QuestionVerified
+    | QuestionReturned
     | TimerStarted
     | EventKept
     | EventDropped

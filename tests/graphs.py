@@ -10,6 +10,7 @@ from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
+from langchain_core.tools import tool as langchain_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
@@ -230,6 +231,56 @@ def _checking() -> Any:
 checking = _checking()
 
 
+def picky(state: State) -> State:
+    """Reads its answer without a look at it, and counts how often it got past that."""
+    count(state["folder"], "picky")
+    room = interrupt("Which room?")["room"]
+    count(state["folder"], "past")
+    return {"log": [f"room {room}"]}
+
+
+async def slow(state: State) -> State:
+    """Stops for a person, and takes until the file `go` is there."""
+    said = interrupt("Which day?")
+    while not (Path(state["folder"]) / "go").exists():
+        await asyncio.sleep(0.01)
+    return {"log": [f"day {said}"]}
+
+
+@langchain_tool
+def pay(folder: str) -> int:
+    """Pay."""
+    return count(folder, "pay")
+
+
+def pays_first(state: State) -> State:
+    """Calls a tool before it reads its answer."""
+    answer = interrupt("Which account?")
+    pay.invoke({"folder": state["folder"]})
+    return {"log": [answer["account"]]}
+
+
+def _both_picky() -> Any:
+    builder = StateGraph(State)
+    for name, node in (("picky", picky), ("slow", slow), ("inner", chain(picky))):
+        builder.add_node(name, node)
+        builder.add_edge(START, name)
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+reading = chain(first, picky, last, checkpointer=InMemorySaver())
+reading_own_saver = chain(first, picky, last, checkpointer=OwnSaver())
+reading_at_once = _both_picky()
+paying = chain(pays_first, checkpointer=InMemorySaver())
+
+
+def thrice(state: State) -> State:
+    return {"log": [f"{interrupt('One?')} {interrupt('Two?')} {interrupt('Three?')}"]}
+
+
+asking_thrice = chain(thrice, checkpointer=InMemorySaver())
+
+
 class Verdict(BaseModel):
     """What a person gives."""
 
@@ -290,4 +341,7 @@ def acts(state: State) -> State:
 with_table = tool(name="with_table", interrupts={GraphInterrupt: (choose, chosen)})(
     chain(acts, checkpointer=InMemorySaver())
 )
+with_strict_table = tool(
+    name="with_strict_table", interrupts={GraphInterrupt: (str, lambda asked, content: content["to"])}
+)(chain(ask, checkpointer=InMemorySaver()))
 guarded_graph = tool(name="guarded_graph", approve=True)(chain(first, checkpointer=InMemorySaver()))

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
-from holdfast.activities import Decision, Input, Interrupt, Permission, level, resumed, tool
+from holdfast.activities import BadAnswer, Decision, Input, Interrupt, Permission, agent, level, resumed, tool
 from holdfast.blueprint.kinds import Option
 from holdfast.protocol.questions import Choice
 from tests.tools import count
@@ -21,6 +21,12 @@ class Kept(BaseModel):
     """What `book` keeps."""
 
     price: int
+
+
+class City(BaseModel):
+    """What a person tells `foreign`."""
+
+    name: str
 
 
 class Seat(Input):
@@ -103,6 +109,55 @@ def looks_at_itself(folder: str) -> list[Any]:
         with level(name):
             parts.append(Interrupt(f"{name}?", "text"))
     raise Interrupt.all(parts)
+
+
+@tool
+def seats(folder: str) -> str:
+    """Refuses what is no seat, in its own words; reads a whole number without a look at whether it is one."""
+    with level("seat"):
+        seat = resumed(str)
+        if not seat.has_data:
+            raise Interrupt("Which seat?")
+        if not seat.data[0].isdigit():
+            raise BadAnswer(f"{seat.data!r} is no seat, such as 12A")
+    with level("bags"):
+        bags = resumed(int)
+        if not bags.was_interrupted:
+            raise Interrupt("How many bags?")
+        total = bags.data * 10
+    count(folder, "paid")
+    return f"{seat.data} {total}"
+
+
+@tool
+def insists(folder: str) -> str:
+    """Interrupts as long as there is no whole number."""
+    if not (number := resumed(int)).has_data:
+        raise Interrupt("How many?")
+    return str(number.data)
+
+
+@tool(idempotent=True)
+def may_run_twice(folder: str) -> str:
+    """Reads an answer as it came."""
+    if not (answer := resumed()).has_data:
+        raise Interrupt("Which city?")
+    return str(answer.data["city"])
+
+
+@agent
+def foreign(text: str) -> str:
+    """An agent of another library: reads what a person says by its own type."""
+    with level("city"):
+        answer = resumed(City)
+        if not answer.was_interrupted:
+            raise Interrupt("Which city?")
+        return f"to {answer.data.name}"
+
+
+@tool
+def gives_nothing_back() -> None:
+    raise BadAnswer("of nobody")
 
 
 @tool

@@ -11,6 +11,7 @@ from temporalio import workflow
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest, Usage
 from holdfast.protocol.elicitations import Elicited
+from holdfast.protocol.events import QuestionReturned
 from holdfast.protocol.questions import Asked
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import failure
@@ -33,6 +34,8 @@ class Interrupts:
         self.frame = frame
         self._asked: dict[str, RaisedInterrupt] = {}
         self._waiting: dict[str, asyncio.Task[Reply]] = {}
+        self._answered: dict[str, str] = {}
+        """By path: the id of the question whose answer the tool has."""
         self._elicited: dict[str, InterruptAnswer] = {}
         """The answers to questions in the middle of the call, by path."""
         self._parked_since: datetime | None = None
@@ -42,15 +45,19 @@ class Interrupts:
         """Ask what is not yet asked, wait for an answer, and return the request that runs the tool again.
 
         A question that stays unanswered keeps its id while the tool runs again, and is closed if the tool no longer
-        raises it. An answer at a path holds until that path interrupts again; so does the state kept there.
+        raises it. An answer at a path holds until that path interrupts again; so does the state kept there. An answer
+        that the tool gives back is noted, and its question asked again with the reason.
         """
         raised = {interrupt.path: interrupt for interrupt in outcome.questions}
+        raised |= {path: self._asked[path] for path in outcome.returned if path not in raised}
+        for path, reason in outcome.returned.items():
+            self._at(path).note(QuestionReturned(id=self._answered[path], reason=reason))
         answers = {path: answer for path, answer in request.given.items() if path not in raised}
         answers |= self._meanwhile(raised)
         await self._close([path for path in self._waiting if path not in raised])
         for path, interrupt in raised.items():
             if path not in answers:
-                await self._ask(path, interrupt)
+                await self._ask(path, interrupt, outcome.returned.get(path, ""))
         if outcome.together or not any(path in answers for path in raised):
             when = asyncio.ALL_COMPLETED if outcome.together else asyncio.FIRST_COMPLETED
             await workflow.wait(self._waiting.values(), return_when=when)
@@ -58,7 +65,9 @@ class Interrupts:
         places = _places(outcome)
         states = {path: state for path, state in request.states.items() if path not in places} | outcome.states
         before = list(dict.fromkeys([*request.interrupted, *places]))
-        return request.model_copy(update={"states": states, "given": answers, "interrupted": before})
+        fresh = [path for path, answer in answers.items() if request.given.get(path) is not answer]
+        update = {"states": states, "given": answers, "fresh": fresh, "interrupted": before}
+        return request.model_copy(update=update)
 
     def _meanwhile(self, raised: dict[str, RaisedInterrupt]) -> dict[str, InterruptAnswer]:
         """Return what was answered while the tool ran; an answer holds only for the very question it was given to."""
@@ -115,13 +124,14 @@ class Interrupts:
         """Close every question that is still open."""
         await self._close(list(self._waiting))
 
-    async def _ask(self, path: str, interrupt: RaisedInterrupt) -> None:
+    async def _ask(self, path: str, interrupt: RaisedInterrupt, problem: str) -> None:
         place = self._at(path)
         parents = [{"address": self._at(parent.path).address, "info": parent.info} for parent in interrupt.parents]
         if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.consents:
             await self._close([path])  # an answer to the old form must not count as consent to this one
         if path not in self._waiting:
-            self._waiting[path] = asyncio.create_task(place.ask(interrupt.asked, parents=parents))
+            asked = with_problem(interrupt.asked, problem) if problem else interrupt.asked
+            self._waiting[path] = asyncio.create_task(place.ask(asked, parents=parents))
         elif interrupt != self._asked[path]:
             place.host.change_question(place.address, interrupt.asked, parents)
         self._asked[path] = interrupt
@@ -129,6 +139,7 @@ class Interrupts:
     def _answer_at(self, path: str) -> InterruptAnswer:
         """Return the answer at a path; declining ends the call, unless it is an answer of its own to this question."""
         reply, interrupt = self._waiting.pop(path).result(), self._asked[path]
+        self._answered[path] = reply.question
         if interrupt.asked.tells_refusals:
             return _with_action(reply)
         content = reply.content if reply.status == "answered" else interrupt.asked.when_declined(reply.comment)
@@ -152,6 +163,11 @@ class Interrupts:
 
     async def _close(self, paths: list[str]) -> None:
         await end([self._waiting.pop(path) for path in paths])
+
+
+def with_problem(asked: Asked, reason: str) -> Asked:
+    """Return the question as it is asked again after its answer was given back."""
+    return asked.model_copy(update={"message": f"The answer was returned: {reason}\n\n{asked.message}"})
 
 
 def _with_action(reply: Reply) -> InterruptAnswer:

@@ -62,7 +62,7 @@ class Reply:
     unseen: bool | None = None
     """True for a consent without the digest of what was shown."""
     question: str = ""
-    """Id of the question, for an answer."""
+    """Id of the question, for what a person has sent."""
 
     @property
     def proof(self) -> JSONObject:
@@ -426,7 +426,8 @@ _STATUSES: dict[str, Literal["declined", "cancelled"]] = {"decline": "declined",
 def _reply_to(entry: _Open, answer: Answer, answers: Answers, proof: str) -> Reply:
     groups = None if proof == guard.UNPROVED else answers.groups
     if answer.action != "accept":
-        return Reply(_STATUSES[answer.action], None, answers.by, answers.comment, proof, groups)
+        status, id_ = _STATUSES[answer.action], entry.question.id
+        return Reply(status, None, answers.by, answers.comment, proof, groups, question=id_)
     unseen = True if entry.asked.consents and answer.digest is None else None
     content = _accept(entry, answer.content, answers.by)
     return Reply("answered", content, answers.by, answers.comment, proof, groups, unseen, entry.question.id)

@@ -14,6 +14,7 @@ from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.interrupts import with_problem
 from holdfast.workflows.questions import Reply
 
 VERDICT: JSONObject = {
@@ -50,8 +51,7 @@ async def ask_until_verified(step: Hitl, request: QuestionRequest, frame: Frame)
         if not verdict.given_back:
             break
         remaining -= 1
-        message = f"The answer was returned: {verdict.reason}\n\n{asked.message}"
-        request = replace(request, asked=asked.model_copy(update={"message": message}))
+        request = replace(request, asked=with_problem(asked, verdict.reason or ""))
     if reply.status == "answered":
         frame.scope.answered(reply.content)
     return reply

@@ -17,14 +17,16 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.constants import END
-from langgraph.errors import GraphDrained, GraphRecursionError, is_invalid_resume
+from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl
 from langgraph.types import Command, PregelTask, StateSnapshot
 from langgraph.types import Interrupt as GraphInterrupt
 from temporalio import activity
 
-from holdfast.activities.interrupt import Interrupt, question_about, translated
+from holdfast.activities.failure_types import is_retryable
+from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, described, failed_tasks
+from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translated
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import segment
@@ -49,11 +51,8 @@ def with_saver(graph: Graph, saver: BaseCheckpointSaver[Any]) -> Graph:
 
 
 def place_in(error: BaseException) -> str:
-    """Return the nodes in which an error was raised, from the outermost in, by the notes that LangGraph adds."""
-    notes = getattr(error, "__notes__", ())  # Python sets them with the first `add_note`
-    matches = [re.match(r"(?:During|Before) task with name '(.+?)' and ", note) for note in notes]
-    names = [match[1] for match in matches if match]
-    return " > ".join(reversed(names))
+    """Return the nodes in which an error was raised, from the outermost in."""
+    return " > ".join(reversed([name for name, _ in failed_tasks(error)]))
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,8 @@ class Stop:
     id: str
     """Id of the interrupt, or of the checkpoint at the breakpoint."""
     interrupt: GraphInterrupt[Any] | None = None
+    task: str = ""
+    """Id of the task that has interrupted."""
 
 
 class GraphCall:
@@ -81,6 +82,9 @@ class GraphCall:
         self._config: RunnableConfig = {"configurable": {"thread_id": thread}}
         self._thread = thread
         self._kept: JSONObject = request.states.get("") or {}
+        self._delivered: Mapping[str, JSON] = {}
+        """By interrupt: the answers that the graph gets in this run."""
+        self._calls = CallCounter()
         self._saver = graph.checkpointer if isinstance(graph.checkpointer, BaseCheckpointSaver) else None
         # A checkpointer without async methods needs a thread, as LangGraph has it.
         self._sync = self._saver is not None and type(self._saver).aget_tuple is BaseCheckpointSaver.aget_tuple
@@ -94,11 +98,11 @@ class GraphCall:
             state = None
         if state is None:
             return await self._until_stop(self._request.input)
-        answers = self._answers(state)
+        self._delivered = await self._answers(state)
         stop = None if state.interrupts else await self._breakpoint(state)
         if stop is not None and not self._is_passed(stop):
             raise self._asking([stop])
-        return await self._until_stop(self._resumption(answers))
+        return await self._until_stop(self._resumption(self._delivered))
 
     @property
     def _is_new_call(self) -> bool:
@@ -112,15 +116,25 @@ class GraphCall:
             return Command(resume=dict(answers))
         return Command(resume=next(iter(answers.values())))  # an id of the author's own: LangGraph takes one at a time
 
-    def _answers(self, state: StateSnapshot) -> dict[str, JSON]:
-        """Return the answers to interrupts that still wait: an attempt before this one may have used some."""
+    async def _answers(self, state: StateSnapshot) -> dict[str, JSON]:
+        """Return the answers to interrupts that still wait: an attempt before this one may have used some.
+
+        Raises `Interrupt` for those that the author's function cannot read.
+        """
         pending = {interrupt.id: interrupt for interrupt in state.interrupts}
         asked: JSONObject = self._kept.get("asked", {})
-        return {
-            asked[path]: self._answer(pending[asked[path]], answer.content)
-            for path, answer in self._request.given.items()
-            if asked.get(path) in pending
-        }
+        answers: dict[str, JSON] = {}
+        unread: dict[str, str] = {}
+        for path, answer in self._request.given.items():
+            if (id_ := asked.get(path)) not in pending:
+                continue
+            try:
+                answers[id_] = self._answer(pending[id_], answer.content)
+            except Exception as error:  # noqa: BLE001 an author's function may raise anything
+                unread[id_] = described(error)
+        if unread:
+            raise self._asking(await self._stops(state), unread, answers)
+        return answers
 
     def _answer(self, interrupt: GraphInterrupt[Any], content: JSON) -> JSON:
         translation = self._tool.translation(interrupt)
@@ -138,8 +152,9 @@ class GraphCall:
             # Another attempt would only go on from here with a new count, for ever.
             raise wrong("graph_recursion", f"{text} {way}") from None
         except Exception as error:
-            if is_invalid_resume(error):
-                raise await self._asking_again(error) from None
+            if returned := await self._given_back(error):
+                stopped = await self._get_state(self._config)
+                raise self._asking(await self._stops(stopped), returned, self._delivered) from None
             raise
         if self._saver is None:
             return self._unasked(output)
@@ -154,6 +169,17 @@ class GraphCall:
             raise wrong("bad_interrupt", f"{self._tool.name}: {text}")
         return output
 
+    async def _given_back(self, error: Exception) -> dict[str, str]:
+        """Return by interrupt why its answer is given back: its node has failed on it, and has done nothing since."""
+        if not self._delivered or self._saver is None or is_retryable(error):
+            return {}
+        answers = DeliveredAnswers(self._saver, self._thread, self._delivered, in_thread=self._sync)
+        before: JSONObject = self._kept.get("calls", {})
+        failed = [one for one in await answers.failed(error) if self._calls.made[one.task] <= before.get(one.id, 0)]
+        if failed:
+            await answers.drop()
+        return {one.id: described(error) for one in failed}
+
     async def _stops(self, state: StateSnapshot) -> list[Stop]:
         if state.interrupts:
             return list(self._interrupts(await self._state_with_subgraphs()))
@@ -164,14 +190,14 @@ class GraphCall:
         """Yield the interrupts that wait, each at a place by the names of its nodes, which it keeps."""
         paths = {id_: path for path, id_ in self._kept.get("asked", {}).items()}
         taken = set(paths.values())
-        for path, interrupt in _pending(state, ""):
+        for path, interrupt, task in _pending(state, ""):
             place, n = paths.get(interrupt.id, path), 1
             while interrupt.id not in paths and place in taken:
                 n += 1
                 place = f"{path}~{n}"
             taken.add(place)
             paths[interrupt.id] = place
-            yield Stop(place, interrupt.id, interrupt)
+            yield Stop(place, interrupt.id, interrupt, task)
 
     async def _breakpoint(self, state: StateSnapshot) -> Stop | None:
         """Return the breakpoint of the author (`interrupt_before`, `interrupt_after`) at which the graph stands."""
@@ -193,27 +219,36 @@ class GraphCall:
         answered = stop.path in self._request.given and self._kept.get("asked", {}).get(stop.path) == stop.id
         return answered or stop.id in self._kept.get("passed", ())
 
-    def _asking(self, stops: Sequence[Stop], problem: str = "") -> Interrupt:
-        """Return an interrupt with a question for each stop, and what the next attempt must know of them."""
+    def _asking(
+        self, stops: Sequence[Stop], returned: Mapping[str, str] | None = None, held: Mapping[str, JSON] | None = None
+    ) -> Interrupt:
+        """Return an interrupt with a question for each stop, and what the next attempt must know of them.
+
+        Args:
+            stops: Where the graph waits.
+            returned: By interrupt: why its answer is given back.
+            held: By interrupt: the answers that the graph gets again in the next run.
+        """
+        returned, held = returned or {}, held or {}
         asked: JSONObject = self._kept.get("asked", {})
         passed = {*self._kept.get("passed", ()), *(asked[path] for path in self._request.given if path in asked)}
-        parts = [self._question(stop, problem) for stop in stops]
-        kept = {"asked": {stop.path: stop.id for stop in stops}, "passed": sorted(passed)}
-        return Interrupt.all(parts, state=kept)
+        reasons = {stop.path: returned[stop.id] for stop in stops if stop.id in returned}
+        parts = [self._question(stop) for stop in stops if stop.id not in returned and stop.id not in held]
+        calls: JSONObject = self._kept.get("calls", {})
+        if not returned:
+            calls |= {stop.id: self._calls.made[stop.task] for stop in stops if self._calls.made[stop.task]}
+        # All places: the third question of a node gets an address that neither of the others had.
+        places = asked | {stop.path: stop.id for stop in stops}
+        if reasons:
+            parts.append(BadAnswer.at(reasons))
+        return Interrupt.all(parts, state={"asked": places, "passed": sorted(passed), "calls": calls})
 
-    async def _asking_again(self, error: Exception) -> Interrupt:
-        """Return the same questions once more: an answer does not fit the schema that a node demands."""
-        state = await self._state_with_subgraphs()
-        return self._asking(list(self._interrupts(state)), f"The answer does not fit ({_first_line(error)}). ")
-
-    def _question(self, stop: Stop, problem: str) -> Interrupt:
+    def _question(self, stop: Stop) -> Interrupt:
         if stop.interrupt is None:
             names = stop.path.partition(":")[2]
             question = Interrupt(question_about(f"{self._tool.name} stops at {names}: may it go on?"))
         else:
             question = translated(self._tool, stop.interrupt) or Interrupt(_asked(stop.interrupt))
-        if problem and question.asked is not None:
-            question.asked = question.asked.model_copy(update={"message": problem + question.asked.message})
         question.path = stop.path
         return question
 
@@ -222,11 +257,12 @@ class GraphCall:
         control = RunControl()
         # Nothing of the next step may happen before this one is kept.
         options: dict[str, Any] = {"context": context, "control": control, "durability": "sync"}
+        config: RunnableConfig = {**self._config, "callbacks": [self._calls]}
         if self._saver is None:
             del options["durability"]
         invoke: Callable[..., Any] = self._graph.invoke
-        call = asyncio.to_thread(invoke, graph_input, self._config, **options) if self._sync else None
-        task = asyncio.ensure_future(call or self._graph.ainvoke(graph_input, self._config, **options))
+        call = asyncio.to_thread(invoke, graph_input, config, **options) if self._sync else None
+        task = asyncio.ensure_future(call or self._graph.ainvoke(graph_input, config, **options))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -287,15 +323,15 @@ def _asked(interrupt: GraphInterrupt[Any]) -> Asked:
     return asked
 
 
-def _pending(state: StateSnapshot, above: str) -> Iterator[tuple[str, GraphInterrupt[Any]]]:
-    """Yield the interrupts that wait with the path of their node, also those of nodes in subgraphs."""
+def _pending(state: StateSnapshot, above: str) -> Iterator[tuple[str, GraphInterrupt[Any], str]]:
+    """Yield the interrupts that wait with the path of their node and their task, also those of nodes in subgraphs."""
     waiting = {interrupt.id for interrupt in state.interrupts}
     for task in state.tasks:
         path = f"{above};{segment('level', task.name)}" if above else segment("level", task.name)
         inner = list(_pending(task.state, path)) if isinstance(task.state, StateSnapshot) else []
         yield from inner
-        seen = {interrupt.id for _, interrupt in inner}
-        yield from ((path, interrupt) for interrupt in _unseen(task, seen) if interrupt.id in waiting)
+        seen = {interrupt.id for _, interrupt, _ in inner}
+        yield from ((path, interrupt, task.id) for interrupt in _unseen(task, seen) if interrupt.id in waiting)
 
 
 def _unseen(task: PregelTask, seen: set[str]) -> list[GraphInterrupt[Any]]:
@@ -324,8 +360,3 @@ def _is_plain(step: Any) -> bool:
     # What a node runs may be any runnable; those that LangGraph makes of functions have `func` and `afunc`.
     function: Callable[..., Any] | None = getattr(step, "func", None)
     return function is not None and getattr(step, "afunc", None) is None and not inspect.iscoroutinefunction(function)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    return "; ".join(lines[1:3]) or type(error).__name__

@@ -32,6 +32,7 @@ ACTIONS = {
     "question.delegated": "delegate",
     "question.reassigned": "reassign",
     "question.verified": "verify",
+    "question.returned": "return",
     "tool.denied": "deny",
     REFUSED: "refuse",
     COMMENTED: "comment",

@@ -99,6 +99,65 @@ async def test_state_and_data_of_the_wrong_type_are_told_from_none(house: Harnes
     assert in_c == [False, False, False, False]
 
 
+async def returned(house: Harness, run: str, content: object) -> str:
+    """Answer the one question, and return what it is asked again with."""
+    before = await house.one(run)
+    await house.answer(run, content, before)
+
+    async def another() -> bool:
+        return [one.round for one in await house.runs.questions(run)] == [before.round + 1]
+
+    await until(another, "the question again")
+    again = await house.one(run)
+    assert again.address == before.address and again.id != before.id
+    assert "question.returned" in await house.types(run)
+    return again.message
+
+
+async def test_a_tool_gives_an_answer_back_and_is_asked_again_with_the_reason(house: Harness) -> None:
+    run = await house.start(plain("seats", f", input: {{folder: '{house.folder}'}}"))
+    assert (
+        await returned(house, run, "window")
+        == "The answer was returned: 'window' is no seat, such as 12A\n\nWhich seat?"
+    )
+    await house.answer(run, "12A")
+
+    async def next_asked() -> bool:
+        return [one.message for one in await house.runs.questions(run)] == ["How many bags?"]
+
+    await until(next_asked)
+    assert "valid integer" in await returned(house, run, "two")  # not of the type in which the tool reads it
+    await house.answer(run, 2)
+    assert await house.output(run) == "12A 20"
+    assert calls(house.folder, "paid") == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "bad", "reason", "good", "output"),
+    [("insists", "many", "valid integer", 3, "3"), ("may_run_twice", "Rome", "TypeError", {"city": "Rome"}, "Rome")],
+)
+async def test_an_answer_of_the_wrong_form_is_asked_for_again(
+    house: Harness, tool: str, bad: object, reason: str, good: object, output: str
+) -> None:
+    run = await house.start(plain(tool, f", input: {{folder: '{house.folder}'}}"))
+    assert reason in await returned(house, run, bad)
+    await house.answer(run, good)
+    assert await house.output(run) == output
+
+
+async def test_an_agent_of_another_library_gives_an_answer_back(house: Harness) -> None:
+    run = await house.start("agents: {a: {from: foreign}}\nsteps: [{name: it, agent: a, input: go}]")
+    assert "Input should be an object" in await returned(house, run, "Rome")
+    await house.answer(run, {"name": "Rome"})
+    assert await house.output(run) == "to Rome"
+
+
+async def test_only_an_answer_can_be_given_back(house: Harness) -> None:
+    run = await house.start(plain("gives_nothing_back"))
+    error = (await house.result(run)).error
+    assert error is not None and error.type == "bad_interrupt"
+
+
 async def test_data_of_the_wrong_type_is_no_data(house: Harness) -> None:
     run = await house.start(plain("wants_leave", ", input: {amount: 3}"))
     assert (await house.refused(run, "yes")).code == "invalid_answer"

@@ -16,7 +16,17 @@ from benchmarks.measure import nodes_of
 HOME = Path(__file__).parents[2]
 ROOMS = sorted(path.stem for path in (HOME / "holdfast").iterdir() if path.is_symlink())
 PUBLIC = [
-    *("Answer", "Answering", "Blueprint", "BlueprintError", "Clarification", "Decision", "Hold", "HumanInTheLoop"),
+    *(
+        "Answer",
+        "Answering",
+        "BadAnswer",
+        "Blueprint",
+        "BlueprintError",
+        "Clarification",
+        "Decision",
+        "Hold",
+        "HumanInTheLoop",
+    ),
     *(
         "Input",
         "Interrupt",

@@ -25,6 +25,7 @@ from holdfast.protocol.events import (
     QuestionEvent,
     QuestionReminded,
     QuestionReplied,
+    QuestionReturned,
     QuestionVerified,
     RunPaused,
     RunResumed,
@@ -74,6 +75,8 @@ def _entry(event: Event) -> HistoryEntry | None:
             return HistoryEntry(word, event.time, place, whom=_names(assignees))
         case QuestionVerified(reason=reason, agent=agent) as verdict:
             return HistoryEntry(_word_of(verdict), event.time, place, agent or "", text=reason or "")
+        case QuestionReturned(reason=reason):
+            return HistoryEntry("given_back", event.time, place, text=reason)
         case QuestionEvent() as other:
             return HistoryEntry(word, event.time, place, str(other.to_json().get("by") or ""))
         case AgentTold(text=text, by=by):

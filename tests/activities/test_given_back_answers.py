@@ -1,0 +1,101 @@
+"""Answers that a graph's node cannot use: they are given back, and asked for again with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.protocol.answers import Answer
+from holdfast.protocol.questions import Question
+from tests.conftest import Harness, until
+from tests.tools import calls
+
+
+async def started(house: Harness, graph: str) -> str:
+    uses = graph if graph.startswith("with_") else f'"tests.graphs:{graph}"'
+    return await house.start(f"steps: [{{name: graph, uses: {uses}, input: {{folder: '{house.folder}', log: []}}}}]")
+
+
+async def asked_again(house: Harness, run: str, before: Question) -> Question:
+    """Return the question that stands in the place of this one by now."""
+
+    async def others() -> bool:
+        return any(one.address == before.address and one.id != before.id for one in await house.runs.questions(run))
+
+    await until(others, "another question in its place")
+    return next(one for one in await house.runs.questions(run) if one.address == before.address)
+
+
+async def log(house: Harness, run: str) -> Any:
+    return (await house.output(run))["log"]
+
+
+@pytest.mark.parametrize("graph", ["reading", "reading_own_saver"])
+async def test_a_node_that_fails_on_its_answer_asks_again(house: Harness, graph: str) -> None:
+    run = await started(house, graph)
+    first = await house.one(run)
+    await house.answer(run, "7", first)
+    second = await asked_again(house, run, first)
+    assert second.round == 2
+    assert second.message.startswith("The answer was returned: it could not be used (TypeError: ")
+    assert second.message.endswith("Which room?")
+    await house.answer(run, "8", second)
+    third = await asked_again(house, run, second)
+    assert third.message == second.message  # one reason, that of the last answer
+    await house.answer(run, {"room": 9}, third)
+    assert await log(house, run) == ["first", "room 9", "last"]
+    assert [calls(house.folder, name) for name in ("first", "past", "last")] == [1, 1, 1]
+    returned = [
+        event.data.to_json()["id"] for event in await house.runs.events(run) if event.type == "question.returned"
+    ]
+    assert returned == [first.id, second.id]
+
+
+async def test_other_answers_of_the_same_moment_are_kept(house: Harness) -> None:
+    run = await started(house, "reading_at_once")
+    asked = {one.address.partition("step:graph;")[2]: one for one in await house.asked(run, 3)}
+    assert set(asked) == {"level:picky", "level:slow", "level:inner;level:picky"}
+    inner, outer, slow = asked["level:inner;level:picky"], asked["level:picky"], asked["level:slow"]
+    await house.runs.answer(run, [Answer(question=slow.id, content="Monday"), Answer(question=inner.id, content="7")])
+    again = await asked_again(house, run, inner)
+    assert [one.id for one in await house.asked(run, 2)] == [again.id, outer.id]
+    await house.runs.answer(run, [Answer(question=one.id, content={"room": 7}) for one in (again, outer)])
+    (Path(house.folder) / "go").touch()
+    assert sorted(await log(house, run)) == ["day Monday", "room 7", "room 7"]
+    assert calls(house.folder, "past") == 2
+
+
+async def test_a_node_that_has_called_something_since_keeps_its_answer(house: Harness) -> None:
+    run = await started(house, "paying")
+    await house.answer(run, "mine")
+    error = (await house.result(run)).error
+    assert error is not None and error.type == "tool_error"
+    assert calls(house.folder, "pay") == 1
+
+
+async def test_a_table_that_cannot_read_an_answer_gives_it_back(house: Harness) -> None:
+    run = await started(house, "with_strict_table")
+    first = await house.one(run)
+    await house.answer(run, "left", first)
+    second = await asked_again(house, run, first)
+    await house.answer(run, {"to": "left"}, second)
+    assert await log(house, run) == ["answer left"]
+
+
+async def test_each_question_of_a_node_has_an_address_of_its_own(house: Harness) -> None:
+    run = await started(house, "asking_thrice")
+    questions = [await house.one(run)]
+    for again in ("Two?", "Three?"):
+        await house.answer(run, questions[-1].message, questions[-1])
+
+        async def asked(message: str = again) -> bool:
+            return [one.message for one in await house.runs.questions(run)] == [message]
+
+        await until(asked)
+        questions.append(await house.one(run))
+    await house.answer(run, "Three?", questions[-1])
+    addresses = [one.address.rpartition(":")[2] for one in questions]
+    assert await log(house, run) == ["One? Two? Three?"]
+    assert addresses == ["thrice", "thrice~2", "thrice~3"]
