@@ -38,6 +38,13 @@ class PlanStep(Part):
         **dict.fromkeys(("depends_on", "requires"), "dependencies"),
     }
 
+    @classmethod
+    def hint_for(cls, key: str) -> str | None:
+        """See base class."""
+        if key == "type":
+            return "a question to a person has pause_for_response: true; a step that calls something has tools"
+        return None
+
     id: str = Field(description="Unique in the plan, loops included: letters, digits and _.", examples=["1", "step_2"])
     instruction: str = Field(
         "",

@@ -15,7 +15,7 @@ from holdfast.blueprint.load.files import parse, parse_document
 from holdfast.blueprint.plan.document import ASSIGNEES, INSIDE, path_in_plan
 from holdfast.blueprint.plan.layout import Fault
 from holdfast.blueprint.plan.notations import plan_in
-from holdfast.blueprint.plan.recovery import from_text, recovered, without_envelope
+from holdfast.blueprint.plan.recovery import from_text, mistakes_in, recovered, without_envelope
 from holdfast.blueprint.plan.tools import check_tools
 from holdfast.blueprint.source import plain
 
@@ -53,6 +53,8 @@ def read_plan(
     assigned = _assigned(author, current if by_model else None)
     problems = [*_reserved(document, author), *_written_agents(document)]
     problems += _reassigned(document, assigned, by_model=by_model)
+    if by_model and current is None:  # a step that has begun may well be said to be done
+        problems += [_problem(path, "bad_value", message, hint) for path, message, hint in mistakes_in(document)]
     problems += [] if current is None else _overruled(document, author)
     # As a blueprint, for the same rules and the same words: what a model writes is checked like what an author writes.
     parsed = parse(_as_blueprint(document, agents), file=FILE)

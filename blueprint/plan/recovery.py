@@ -1,10 +1,14 @@
-"""Plans as models write them: fenced, in prose, in an envelope, with notes of their own; read without guessing."""
+"""Plans as models write them: fenced, in prose, in an envelope, with notes of their own; read without guessing.
+
+What would change the meaning is no note: a step for a person is a question, and what is marked as done, or says in
+words of its own what kind of step it is, goes back to the planner.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from holdfast.blueprint.expressions.texts import NoJson, fenced, json_from, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -20,6 +24,24 @@ OF_PLAN = (*_COMMON, "id", "title", "objective", "context", "total_steps", "curr
 OF_STEP = (*_COMMON, "step", "step_number", "number", "order", "index", "type")
 OF_LOOP = (*_COMMON, "title", "type")
 """Keys that planners add and that nothing runs by; what would change the meaning (`depends_on`) is none of them."""
+_FOR_WORK = {"task", "tool", "action", "agent"}
+_FOR_YES = {"approval", "approve", "confirm", "confirmation", "permission", "consent", "signoff"}
+_FOR_PERSON = {*_FOR_YES, "human", "ask", "question", "person", "user", "hitl"}
+"""Words in the `type` of a step: of one that is done, of one that waits for a yes, of any question to a person."""
+_WHO = ("assigned_to", "owner")
+_PEOPLE = {"human", "person", "user"}
+_DONE = {"done", "complete", "completed", "finished", "success", "succeeded"}
+_RESULTS = ("result", "results", "output")
+_MARKED = re.compile(r"\W*(CONFIRM_ACTION|ASK_INFO)\b", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+class Mistake(NamedTuple):
+    """What a planner wrote in a step that no reader may guess at: path, message and hint."""
+
+    path: str
+    message: str
+    hint: str
 
 
 def from_text(text: str) -> JSON:
@@ -75,11 +97,80 @@ def recovered(value: object, goal: str) -> JSON:
     return plan
 
 
+def mistakes_in(plan: JSONObject) -> Iterator[Mistake]:
+    """Yield what a recovered plan says in notes that are none: kinds of steps that there are not, and what is done."""
+    steps = plan.get("steps")
+    steps = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    for index, step in enumerate(steps):
+        notes = step.get(NOTES)
+        if isinstance(notes, dict):
+            yield from _mistakes_in_notes(notes, f"steps[{index}]")
+        if _is_approval(step) and not _decides(step, steps[:index] + steps[index + 1 :]):
+            message = "nothing waits for this approval, so that it would decide nothing"
+            yield Mistake(f"steps[{index}].type", message, "name it in the `dependencies` of the steps that it is for")
+
+
+def _mistakes_in_notes(notes: JSONObject, path: str) -> Iterator[Mistake]:
+    type_ = notes.get("type")
+    if isinstance(type_, str) and not (_words(type_) & _FOR_PERSON or _words(type_) <= _FOR_WORK):
+        hint = "a step has no `type`: give it `tools`, or `pause_for_response: true` for a question to a person"
+        yield Mistake(f"{path}.type", f"{type_[:60]!r} is no kind of step", hint)
+    hint = (
+        "leave out what is done, and write its result into the instructions that need it;"
+        " what a step should give is its `expected_result`"
+    )
+    for key in ("status", "state"):
+        if _words(notes.get(key)) & _DONE:
+            yield Mistake(f"{path}.{key}", f"the step is marked as {str(notes[key])[:60]!r}", hint)
+    for key in _RESULTS:
+        if notes.get(key):
+            yield Mistake(f"{path}.{key}", f"{key!r} says that the step has been done", hint)
+
+
+def _is_approval(step: JSONObject) -> bool:
+    notes = step.get(NOTES)
+    return isinstance(notes, dict) and bool(_words(notes.get("type")) & _FOR_YES)
+
+
+def _decides(approval: JSONObject, others: list[JSONObject]) -> bool:
+    """Return whether an approval has tools, or a step waits for it; or none is left that it could be for."""
+    id_ = str(approval.get("id"))
+    waiting = re.compile(rf"RESULT_FROM_{re.escape(id_)}(?![A-Za-z0-9_])")
+    return (
+        bool(approval.get("tools"))
+        or not any(other.get("tools") for other in others)
+        or any(id_ in map(str, _listed(other.get("dependencies"))) for other in others)
+        or any(waiting.search(str(other.get("condition") or "")) for other in others)
+    )
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _words(value: object) -> set[str]:
+    """Return the words of a name, however it is spelled: `human_approval`, `HumanApproval`, `HUMAN-APPROVAL`."""
+    return {word.lower() for word in _WORD.findall(value)} if isinstance(value, str) else set()
+
+
 def _step(step: JSONObject) -> JSONObject:
     if not step.get("instruction") and isinstance(step.get("description"), str):
         step = {**step, "instruction": step["description"]}
         del step["description"]
-    return _noted(step, OF_STEP)
+    return _noted(_asked(step), OF_STEP)
+
+
+def _asked(step: JSONObject) -> JSONObject:
+    """Return a step that is for a person as a question to one; an approval is one that a yes or a no answers."""
+    words = _words(step.get("type"))
+    is_for_person = words & _FOR_PERSON or any(_words(step.get(key)) & _PEOPLE for key in _WHO)
+    if not is_for_person:
+        return step
+    step = {**step, "pause_for_response": True}
+    instruction = step.get("instruction")
+    if words & _FOR_YES and isinstance(instruction, str) and not _MARKED.match(instruction):
+        step["instruction"] = f"CONFIRM_ACTION: {instruction}"
+    return step
 
 
 def _loop(block: JSONObject) -> JSONObject:

@@ -98,6 +98,73 @@ async def test_a_key_that_would_change_the_meaning_is_no_note(plans: Plans) -> N
     assert "depends_on" in (await of_planner(plans, run))[1]["messages"][0]["content"]["errors"][0]
 
 
+# What a planner says of a step in words of its own
+
+
+def approved_by(type_: str, **more: Any) -> Json:
+    """A plan in which a step of this type stands between a draft and a mail."""
+    steps = [
+        step("1", "Draft"),
+        {"id": "2", "type": type_, "instruction": "Ana approves the mail", "dependencies": ["1"]},
+        step("3", "Send", tools=["plan_send"], **more),
+    ]
+    return {"goal": "Send", "steps": steps}
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("type_", ["human_approval", "Approval", "HUMAN-APPROVAL", "HumanApproval", "confirm"])
+@pytest.mark.parametrize(("answer", "sent"), [("refuse", []), ("accept", ["send"])])
+async def test_an_approval_of_a_planners_is_asked_of_a_person(
+    plans: Plans, type_: str, answer: str, sent: list[str]
+) -> None:
+    script = {"1": "Dear Ben", "3": plans.wants("plan_send", to="ben")}
+    run = await planned(plans, [approved_by(type_, dependencies=["2"])], script, tools="plan_send")
+    question = await plans.harness.one(run)
+    assert (question.message, plans.calls()) == ("Ana approves the mail", [])
+    await plans.harness.answer(run, answer, question)
+    output = await plans.harness.output(run)
+    assert plans.tools() == sent
+    assert output["steps"]["3"].get("reason") == (None if sent else "declined")
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize(
+    "who", [{"type": "human"}, {"type": "Ask"}, {"type": "ask_user"}, {"assigned_to": "human"}, {"owner": "User"}]
+)
+async def test_a_step_that_a_planner_gives_to_a_person_is_a_question(plans: Plans, who: Json) -> None:
+    plan = {"goal": "Ask", "steps": [{"id": "1", "instruction": "Who comes?", **who}]}
+    run = await planned(plans, [plan])
+    await plans.harness.answer(run, "Ana")
+    assert (await plans.harness.output(run))["steps"]["1"]["response"] == "Ana"
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"goal": "Say", "steps": [{**step("1"), "status": "completed"}]}, "steps[0].status"),
+        ({"goal": "Say", "steps": [{**step("1"), "state": "DONE"}]}, "steps[0].state"),
+        ({"goal": "Say", "steps": [{**step("1"), "result": "said"}]}, "steps[0].result"),
+        ({"goal": "Say", "steps": [{**step("1"), "type": "gateway"}]}, "steps[0].type"),
+        (approved_by("approval"), "steps[1].type"),
+    ],
+)
+async def test_what_must_not_be_guessed_at_goes_back_to_the_planner(plans: Plans, wrong: Json, path: str) -> None:
+    run = await planned(plans, [wrong, GOOD], tools="plan_send")
+    await plans.harness.output(run)
+    errors = (await of_planner(plans, run))[1]["messages"][0]["content"]["errors"]
+    assert any(path in error for error in errors)
+    assert plans.calls() == []
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("type_", ["task", "Tool", "ACTION", "agent_task"])
+async def test_other_types_of_a_planners_are_notes(plans: Plans, type_: str) -> None:
+    run = await planned(plans, [{"goal": "Say", "steps": [{**step("1"), "type": type_, "status": "pending"}]}])
+    assert statuses(await plans.harness.output(run)) == {"1": "completed"}
+    assert len(await of_planner(plans, run)) == 1
+
+
 # Review
 
 
@@ -169,7 +236,10 @@ SENDS = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send"])]}
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("tools", "wrong", "told"),
-    [("plan_send", "rm_rf", "the agent has no tool 'rm_rf'"), ("", "plan_sent", "did you mean 'plan_send'?")],
+    [
+        ("plan_send", "rm_rf", "the agent has no tool 'rm_rf'"),
+        ("plan_send, plan_sent", "plan_sent", "did you mean 'plan_send'?"),
+    ],
 )
 async def test_a_planner_is_told_of_a_tool_that_the_agent_does_not_have(
     plans: Plans, tools: str, wrong: str, told: str

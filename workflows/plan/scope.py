@@ -21,6 +21,7 @@ from holdfast.blueprint.plan import (
     StepUnit,
     Unit,
     asks,
+    confirms,
     filled,
     informs,
     known_id,
@@ -151,6 +152,8 @@ class PlanScope:
             return skipped("dependency_failed")
         if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
             return unmet
+        if any(self._is_declined(id_) for id_ in self._declared(unit) if id_ != asked):
+            return skipped("declined")
         # A skipped step is no reason to skip this one, if this one asks whether there is a result, or loops over it:
         # nothing is an empty list.
         excused = {asked} if condition is not None and condition.allows_missing else set()
@@ -160,6 +163,21 @@ class PlanScope:
         if statuses and all(status == "skipped" for status in statuses):
             return skipped("dependency_skipped")
         return "run"
+
+    def _declared(self, unit: Unit) -> list[str]:
+        """Return the units that a unit names as its dependencies."""
+        names: Sequence[str] = ()
+        if isinstance(unit, StepUnit):
+            names = unit.step.dependencies
+        elif isinstance(unit, LoopUnit):
+            names = unit.block.dependencies
+        return [named.id for name in names if (named := self.layout.find(name)) is not None]
+
+    def _is_declined(self, id_: str) -> bool:
+        """Return whether a unit is a confirmation to which a person did not say yes."""
+        unit, answer = self.layout.units_by_id[id_], self.lookup(id_).data
+        is_confirmation = isinstance(unit, StepUnit) and confirms(unit.step)
+        return is_confirmation and is_answer(answer) and answer["outcome"] != "confirmed"
 
     def _unmet_condition(self, unit: Unit, need: UnitResult | None) -> UnitResult | None:
         """Return the result of a unit whose condition keeps it from running; None if it does not."""
