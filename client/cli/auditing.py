@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from sqlalchemy.exc import DBAPIError
 
 from holdfast.client.answering import find_question
 from holdfast.client.cli.command import perform
@@ -32,6 +33,7 @@ from holdfast.client.record.story import StoryRow, story
 from holdfast.client.record.verification import verify
 from holdfast.client.render import cell, print_table
 from holdfast.client.tree import UnknownRun
+from holdfast.client.troubles import reason_of
 from holdfast.client.workers import NoWorker
 
 app = typer.Typer(rich_markup_mode=None)
@@ -152,6 +154,8 @@ async def _entries(session: Session, record: Record, run: str) -> list[Recorded]
         await record.recorder(session.runs.tree).catch_up(run)
     except (NoWorker, UnknownRun) as error:
         say(f"from the record only, which may be behind: {error}")
+    except DBAPIError as error:
+        say(f"from the record only, which is behind: {record.store.place} cannot be written: {reason_of(error)}")
     if warning := (await record.lag()).warning:
         say(warning)
     return await record.entries(run)

@@ -13,8 +13,9 @@ from holdfast.client.archive import is_record_installed
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson
 from holdfast.client.cli.output import DONE, print_json, say
-from holdfast.client.cli.session import Session, can_record, open_session
+from holdfast.client.cli.session import can_record, open_session
 from holdfast.client.config import load_config
+from holdfast.client.errors import RecordError
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage
 from holdfast.client.render import cell, place, print_table
@@ -86,12 +87,16 @@ async def _history(wanted: HistoryOptions) -> int:
     if not can_record(session.config, session.connection):
         if wanted.csv or wanted.jsonl:
             raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")
-        return await _from_temporal(session, wanted.run, wanted.as_json)
+        return await _from_temporal(session.runs, wanted.run, wanted.as_json)
     code: int
     if wanted.csv or wanted.jsonl:
         code = await _auditing().export(session, wanted.run, wanted.csv)
     else:
-        code = await _auditing().show_story(session, wanted.run, wanted.as_json)
+        try:
+            code = await _auditing().show_story(session, wanted.run, wanted.as_json)
+        except RecordError as error:
+            say(f"from Temporal's histories, which show answers only: {error}")
+            code = await _from_temporal(session.runs.with_archive(None), wanted.run, wanted.as_json)
     return code
 
 
@@ -115,13 +120,13 @@ def _auditing() -> Any:
     return importlib.import_module("holdfast.client.cli.auditing")  # it loads the database's library
 
 
-async def _from_temporal(session: Session, run: str, as_json: bool) -> int:
-    run = await session.runs.resolve(run)
-    answers = await answers_given(session.connection.client, run)
+async def _from_temporal(runs: Runs, run: str, as_json: bool) -> int:
+    run = await runs.resolve(run)
+    answers = await answers_given(runs.client, run)
     if as_json:
         print_json([answer.to_json() for answer in answers])
     elif answers:
-        steps = await _steps_asked(session.runs, run)
+        steps = await _steps_asked(runs, run)
         rows = [
             (f"{answer.at.astimezone():%Y-%m-%d %H:%M}", answer.by or "?", answer.proved_by)
             + (

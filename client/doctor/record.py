@@ -1,50 +1,67 @@
-"""Checks of `holdfast doctor` of the record: there, brought up to date, and in time before Temporal forgets."""
+"""Checks of `holdfast doctor` of the record: there, writable, and up to date before Temporal forgets."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from holdfast.blueprint.words.text import duration
 from holdfast.client.config import ConfigError
 from holdfast.client.doctor.findings import Finding
 from holdfast.client.doctor.server import Deployment
 from holdfast.client.encryption import key_ring
 from holdfast.client.errors import RecordError
+from holdfast.client.record.discovery import closed_workflows
 from holdfast.client.record.progress import Progress
 from holdfast.client.record.record import Lag
 from holdfast.client.record.store import RecordStore, read_store
 
 START = "Run holdfast serve where the record is; one such process fills it."
-LATE = timedelta(hours=1)
+LATE = timedelta(minutes=5)
 """The lag that is told: recorders look every few seconds."""
 
 
 async def check_record(deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the record."""
-    return [await asyncio.to_thread(_check, deployment)]
-
-
-def _check(deployment: Deployment) -> Finding:
     try:
-        store = read_store(deployment.config.record_place(), key_ring(deployment.config))
+        store = await asyncio.to_thread(read_store, deployment.config.record_place(), key_ring(deployment.config))
+        if store is None:
+            message = "nothing is recorded: runs that Temporal deletes are lost"
+            return [Finding("record", "warning", message, START)]
+        try:
+            await asyncio.to_thread(store.check_writable)
+            return [_check_lag(store, await _measure_lag(store, deployment.client), deployment)]
+        finally:
+            store.close()
     except (ConfigError, RecordError) as error:
-        return Finding(
-            "record", "fault", str(error), "Correct [record] of holdfast.toml, or make the database reachable."
-        )
-    if store is None:
-        message = "nothing is recorded: runs that Temporal deletes are lost"
-        return Finding("record", "warning", message, START)
-    try:
-        return _check_lag(store, deployment)
-    finally:
-        store.close()
+        way = "Make space on its disk, make the database reachable, or correct [record] of holdfast.toml."
+        return [Finding("record", "fault", str(error), way)]
 
 
-def _check_lag(store: RecordStore, deployment: Deployment) -> Finding:
-    behind = Progress(store, deployment.client.namespace).behind()
+async def _measure_lag(store: RecordStore, client: Client) -> timedelta:
+    """Return how long ago the workflow was closed that has waited longest to be recorded; zero if none waits.
+
+    Temporal is asked, too: what a recorder could not write, or has not listed yet, the record does not know.
+    """
+    progress = Progress(store, client.namespace)
+    behind = await asyncio.to_thread(progress.behind)
+    since = await asyncio.to_thread(lambda: progress.watermark)
+    with suppress(RPCError):  # a namespace that is not set up, or no server: other checks say so
+        async for sighting in closed_workflows(client, since, None):
+            known = await asyncio.to_thread(progress.by_temporal_run, sighting.temporal_run)
+            if sighting.closed is not None and (known is None or known.closed is None):
+                behind = max(behind, datetime.now(UTC) - sighting.closed)
+    return behind
+
+
+def _check_lag(store: RecordStore, behind: timedelta, deployment: Deployment) -> Finding:
     if not behind:
         return Finding("record", "ok", f"{store.place}: every closed run is recorded")
-    message = f"{store.place}: a run that closed {behind.total_seconds() / 3600:.1f} hours ago is not recorded"
+    message = f"{store.place}: a run that closed {duration(max(1, round(behind.total_seconds())))} ago is not recorded"
     if deployment.retention is not None and Lag(behind, deployment.retention).is_dangerous:
         return Finding(
             "record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", START

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, Select, and_, func, insert, inspect, select, update
+from sqlalchemy import Connection, Engine, Row, Select, and_, delete, func, insert, inspect, select, update
 from sqlalchemy.exc import DatabaseError
 
 from holdfast.blueprint.json_values import JSONObject
@@ -230,6 +230,15 @@ class RecordStore:
         with writing(self.engine) as connection:
             set_mark(connection, name, value)
 
+    def check_writable(self) -> None:
+        """Write something and remove it again. Raises `RecordError`, as where the disk is full."""
+        try:
+            self.set_mark(_PROBE, "-" * _PROBE_BYTES)
+            with writing(self.engine) as connection:
+                connection.execute(delete(MARKS).where(MARKS.c.name == _PROBE))
+        except DatabaseError as error:
+            raise RecordError(f"the record at {self.place} cannot be written: {error.orig}") from None
+
     def erase(self, run: RecordedRun, at: datetime, by: str | None) -> int:
         """Erase the contents of a run's entries for ever and return their number. The chain stays whole.
 
@@ -305,6 +314,11 @@ def lock_counter(connection: Connection) -> int:
     """Return the number of the last entry, and keep other writers out until the transaction ends."""
     query = select(COUNTERS.c.value).where(COUNTERS.c.name == "entries").with_for_update()
     return int(connection.execute(query).scalar_one())
+
+
+_PROBE = "probe"
+_PROBE_BYTES = 64 * 1024
+"""More than what SQLite has left in a file that it has made large enough before."""
 
 
 def set_mark(connection: Connection, name: str, value: str) -> None:

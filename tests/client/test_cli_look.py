@@ -1,11 +1,14 @@
 """`runs`, `show`, `follow`, `result`, and the words that need no run."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from holdfast.client.encryption import EncryptionCodec, KeyRing
+from holdfast.client.record.store import open_store
 from tests.client.command import LOOP, TONE, Holdfast, Process
+from tests.record.ground import full_disk
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +167,28 @@ def test_the_history_of_temporal_says_what_proves_who_answered(holdfast: Holdfas
     title, answer = (line.split() for line in holdfast("history", run).out.splitlines())
     assert title[:5] == ["WHEN", "WHO", "PROVED", "BY", "QUESTION"]
     assert answer[2:4] == ["user:ana", "nothing"]
+
+
+def test_the_history_is_read_where_the_records_disk_is_full(holdfast: Holdfast, tmp_path: Path) -> None:
+    holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "tone", "warm", "--by", "user:ana")
+    open_store(f"sqlite:{tmp_path / 'record.sqlite'}").close()
+    holdfast("history", run)
+    holdfast("answer", run, "title", "Tea", "--by", "user:bob")
+    with full_disk():
+        told = holdfast("history", run)
+    assert (told.code, "record.sqlite cannot be written" in told.err) == (0, True)
+    assert "user:ana" in told.out and "Traceback" not in told.err
+
+
+def test_the_history_of_a_broken_record_is_that_of_temporal(holdfast: Holdfast, tmp_path: Path) -> None:
+    holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "tone", "warm", "--by", "user:ana")
+    (tmp_path / "record.sqlite").write_text("no database" * 1000)
+    told = holdfast("history", run)
+    assert (told.code, "from Temporal's histories" in told.err, "user:ana" in told.out) == (0, True, True)
 
 
 def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfast: Holdfast) -> None:

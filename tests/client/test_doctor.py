@@ -29,6 +29,7 @@ from holdfast.client.secrets import stores
 from holdfast.client.workers import last_poll
 from holdfast.protocol.guard import DEPLOYMENT, Key
 from holdfast.worker import create_worker
+from tests.record.ground import full_disk
 
 
 @pytest.fixture(autouse=True)
@@ -257,6 +258,16 @@ async def test_a_run_that_is_not_recorded_in_time(server: WorkflowEnvironment) -
     Progress(store, "default").keep(WorkflowProgress(run, "late", 0, "first-run", closed, complete=False))
     store.close()
     assert (await only("record")).status == "fault"
+
+
+async def test_a_record_that_cannot_be_written(server: WorkflowEnvironment) -> None:
+    configure("")
+    store = open_store(load_config().record_place())
+    store.close()
+    with full_disk():
+        finding = await only("record")
+    assert (finding.status, "cannot be written" in finding.message) == ("fault", True)
+    assert "Make space" in (finding.remedy or "")
 
 
 @pytest.mark.slow

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -100,3 +101,17 @@ def entry(n: int, type_: str = "step.started", **data: object) -> RecordEntry:
 def filled(store: RecordStore, count: int, run: RecordedRun = RUN) -> Sequence[Recorded]:
     store.append(run, [entry(n) for n in range(count)])
     return list(store.entries(first_run=run.first_run))
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no file of this process grow beyond 36 KiB: a database can be read, as on a full disk, and not written.
+
+    SQLite needs 32 KiB of shared memory to read.
+    """
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (36 * 1024, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
