@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from temporalio import activity
 
 from holdfast.activities.aliases import ModelAlias
-from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.attempts import run_attempt
 from holdfast.activities.registry import agent_names, members_of, registered_agent, wrong
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 
@@ -35,7 +35,7 @@ class AgentActivities:
     @activity.defn(name=DESCRIBE_AGENT)
     async def describe_agent(self, reference: ObjectReference) -> AgentDescription:
         """Return what an agent is. Raises `unknown_agent`, `not_allowed` or `agent_unsupported`."""
-        async with heartbeating():
+        async with run_attempt(reference):
             return await self.described(reference)
 
     async def described(self, reference: ObjectReference) -> AgentDescription:

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.attempts import run_attempt
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
@@ -84,7 +84,7 @@ class CacheActivities:
     @activity.defn(name="cache_get")
     async def cache_get(self, request: CacheLookup) -> CacheHit:
         """Return the value under a key, if there is one."""
-        async with heartbeating():
+        async with run_attempt(request):
             return await self._store.get(request.key)
 
     @activity.defn(name="cache_put")
@@ -95,7 +95,7 @@ class CacheActivities:
             text = "not kept, so its step runs every time: the value of key %s has %d bytes, over %d"
             log.warning(text, entry.key, size, LARGEST_BYTES)
             return
-        async with heartbeating():
+        async with run_attempt(entry):
             await self._store.put(entry)
 
 

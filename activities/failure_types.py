@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.protocol.tool_errors import status_in
+from holdfast.protocol.tool_errors import TIMEOUT, status_in
 
 TOOL_ERROR = "tool_error"
 
@@ -12,7 +12,7 @@ TOOL_ERROR = "tool_error"
 def classify_error(error: BaseException) -> str:
     """Return the failure type: `timeout`, or `http_…` by the status in attributes or text, or `tool_error`."""
     if isinstance(error, TimeoutError):
-        return "timeout"
+        return TIMEOUT
     # The usual attributes of HTTP libraries: the exception may be of any of them.
     holders = (error, getattr(error, "response", None))
     codes = [getattr(holder, name, None) for holder in holders for name in ("status_code", "status", "code")]

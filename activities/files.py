@@ -9,6 +9,7 @@ from pathlib import Path
 
 from temporalio import activity
 
+from holdfast.activities.attempts import run_attempt
 from holdfast.activities.registry import wrong
 from holdfast.protocol.attachments import LARGEST_ATTACHMENT, READ_FILE, AttachmentContent, FileRequest
 
@@ -26,7 +27,8 @@ class FileActivities:
     @activity.defn(name=READ_FILE)
     async def read_file(self, request: FileRequest) -> AttachmentContent:
         """Return the content of a file. Raises a failure `attachment_refused` or `attachment_missing`."""
-        return AttachmentContent(data=base64.b64encode(await self.content(request.path)).decode())
+        async with run_attempt(request):
+            return AttachmentContent(data=base64.b64encode(await self.content(request.path)).decode())
 
     async def content(self, path: str) -> bytes:
         """Return the bytes of a file; see `read_file`."""

@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
-from holdfast.activities.heartbeat import heartbeating
+from holdfast.activities.attempts import run_attempt
 from holdfast.activities.mcp_calls import MCP
 from holdfast.activities.mcp_servers import McpServers
 from holdfast.activities.models import ModelActivities
@@ -40,7 +40,7 @@ class LookUpActivities:
     @activity.defn(name=LOOK_UP)
     async def look_up(self, request: LookUp) -> LookedUp:
         """Return the missing names, in the order of the request."""
-        async with heartbeating():
+        async with run_attempt(request):
             return await self.missing(request)
 
     async def missing(self, request: LookUp) -> LookedUp:

@@ -37,12 +37,11 @@ CANCEL = InterruptAnswer(action="cancel")
 class CallClock:
     """The time limit of an attempt. It stands still while people are asked, for at most `ELICITATION_SECONDS`.
 
-    The activity's own limit is later by that time, so that this one counts.
+    Temporal's own limit is later by that time, so that this one counts.
     """
 
-    def __init__(self) -> None:
-        whole = activity.info().start_to_close_timeout
-        self.seconds = None if whole is None else whole.total_seconds() - ELICITATION_SECONDS
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self._limit = asyncio.timeout(self.seconds)
         self._rest = 0.0
         self._stopped_at: float | None = None
@@ -82,7 +81,7 @@ class CallClock:
             now = asyncio.get_running_loop().time()
             self._stopped += now - self._stopped_at
             self._stopped_at = None
-            if self.seconds is not None and not self._is_over and not self._limit.expired():
+            if not self._is_over and not self._limit.expired():
                 self._limit.reschedule(now + self._rest)
 
 

@@ -51,7 +51,7 @@ class McpCall:
     def __init__(self, servers: McpServers, request: ToolRequest) -> None:
         self._servers, self._request = servers, request
         self._server, _, self._tool = request.tool.removeprefix(MCP).partition("/")
-        self._clock = CallClock()
+        self._clock = CallClock(request.timeout)
         self._questions = MidCallQuestions(request, self._clock)
         self._exchange = CallProgress.model_validate(request.states.get("") or {})
         self._anew = False

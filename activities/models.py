@@ -12,8 +12,8 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.attempts import count_failures
 from holdfast.activities.files import FileActivities
-from holdfast.activities.heartbeat import heartbeating
 from holdfast.activities.message_files import with_contents
 from holdfast.activities.outputs import validated
 from holdfast.activities.registry import wrong
@@ -49,9 +49,9 @@ class ModelActivities:
     @activity.defn(name="call_model")
     async def call_model(self, request: ModelRequest) -> ModelReply:
         """Return the reply, its output checked against the schema. Failures are typed; final ones are not retried."""
-        async with heartbeating():
+        async with count_failures(request):
             reply = await self._reply(await with_contents(request, self._files))
-        return storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
+            return storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
         if request.use is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
+from holdfast.activities.attempts import count_failures, limit_time, run_attempt, was_lost
 from holdfast.activities.failure_types import classify_error
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
-from holdfast.activities.heartbeat import heartbeating
 from holdfast.activities.interrupt import (
     APPROVAL,
     BadAnswer,
@@ -49,7 +49,7 @@ from holdfast.protocol.agents import (
     ToolsRequest,
 )
 from holdfast.protocol.questions import Input, Permission
-from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN
+from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, OUTCOME_UNKNOWN, TIMEOUT
 
 _FOREIGN = {
     "pydantic_ai.exceptions.ApprovalRequired": True,
@@ -88,12 +88,14 @@ class ToolActivities:
     async def call_tool(self, request: ToolRequest) -> ToolOutcome:
         """Return the result of a call, or the questions that it asks people.
 
-        Raises `outcome_unknown` on a second attempt of a tool that is not idempotent: the first may have taken effect.
+        Raises `outcome_unknown` for a tool that may not run twice, where an earlier call or this one may have taken
+        effect: its worker was lost, or its time is over.
         """
-        if request.tool.startswith(MCP):
-            return await self._call_mcp(request)
-        with secret_scope(self._secrets) as scope:
-            return await refuse_leaks(self._call(request), scope, request.tool)
+        async with count_failures(request):
+            if request.tool.startswith(MCP):
+                return await self._call_mcp(request)
+            with secret_scope(self._secrets) as scope:
+                return await refuse_leaks(self._call(request), scope, request.tool)
 
     async def _call(self, request: ToolRequest) -> ToolOutcome:
         if request.of_agent is not None:
@@ -103,9 +105,10 @@ class ToolActivities:
         idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
         if tool.is_graph:
             self._graphs.check(tool, idempotent=idempotent)
-        _refuse_second_attempt(tool.name, idempotent or tool.is_graph and self._graphs.goes_on(tool))
+        repeatable = idempotent or tool.is_graph and self._graphs.goes_on(tool)
+        _refuse_lost(tool.name, repeatable)
         try:
-            async with heartbeating():
+            async with _call_limit(request, tool.name, repeatable=repeatable):
                 request = admitted(tool, request)
                 with resuming(request):
                     result = await self._run(tool, request, retryable=idempotent)
@@ -143,7 +146,7 @@ class ToolActivities:
     async def _call_of_agent(self, request: ToolRequest, call: ObjectCall) -> ToolOutcome:
         """Return the outcome of a tool of an agent object, or of the check of its output."""
         idempotent = request.idempotent or False
-        _refuse_second_attempt(request.tool, idempotent)
+        _refuse_lost(request.tool, idempotent)
         objects = await self._agents.objects()
 
         async def made() -> Completed:
@@ -151,7 +154,7 @@ class ToolActivities:
 
         name = request.tool.rpartition("/")[2]
         try:
-            async with heartbeating():
+            async with _call_limit(request, name, repeatable=idempotent):
                 with resuming(request):
                     completed: JSON = await self._run(Tool(name, made), request, retryable=idempotent)
         except Interrupt as interrupt:
@@ -160,23 +163,20 @@ class ToolActivities:
         return Completed.model_validate(completed)
 
     async def _call_mcp(self, request: ToolRequest) -> ToolOutcome:
-        _refuse_second_attempt(request.tool, request.idempotent or False)
+        _refuse_lost(request.tool, request.idempotent or False)
         try:
-            async with heartbeating():
-                outcome = await McpCall(self._servers, request).outcome()
+            outcome = await McpCall(self._servers, request).outcome()
         except ApplicationError as error:
-            if error.type != LOST:
-                raise
-            unknown = not request.idempotent
-            type_ = "outcome_unknown" if unknown else LOST
-            raise ApplicationError(error.message, type=type_, non_retryable=unknown) from None
+            if not request.idempotent:
+                raise _final(error, OUTCOME_UNKNOWN if error.type == LOST else error.type) from error.__cause__
+            raise (ApplicationError(error.message, type=LOST) if error.type == LOST else error) from error.__cause__
         return outcome if isinstance(outcome, Interrupted) else _completed(outcome, request.tool)
 
     @activity.defn(name="describe_tools")
     async def describe_tools(self, request: ToolsRequest) -> list[ToolSpec]:
         """Return the tools as a model sees them: name, description, arguments."""
         specs: list[ToolSpec] = []
-        async with heartbeating():
+        async with run_attempt(request):
             for name in request.tools:
                 specs += await (self._described_or_problem(name) if request.lenient else self.described(name))
         return specs
@@ -191,10 +191,11 @@ class ToolActivities:
     @activity.defn(name="find_tool")
     async def find_tool(self, wanted: FindTool) -> FoundTool:
         """Return the tool that can replace the missing one, if there is one."""
-        among = [name for name in wanted.among if not name.startswith(MCP)]
-        if wanted.among and not among:
-            return FoundTool()
-        return FoundTool(name=nearest_tool(wanted.service or "", wanted.instruction, among, wanted.missing))
+        async with run_attempt(wanted):
+            among = [name for name in wanted.among if not name.startswith(MCP)]
+            if wanted.among and not among:
+                return FoundTool()
+            return FoundTool(name=nearest_tool(wanted.service or "", wanted.instruction, among, wanted.missing))
 
     def check(self, name: str, *, idempotent: bool = False) -> None:
         """Raise what a call would raise if the worker has no such tool or function, or cannot run it.
@@ -235,9 +236,36 @@ def _check_parameters(spec: ToolSpec) -> None:
         raise wrong("bad_tool", text) from None
 
 
-def _refuse_second_attempt(name: str, idempotent: bool) -> None:
-    if activity.info().attempt > 1 and not idempotent:
-        raise wrong("outcome_unknown", f"the call of {name} was lost; it may have taken effect")
+def _refuse_lost(name: str, repeatable: bool) -> None:
+    if was_lost() and not repeatable:
+        raise wrong(OUTCOME_UNKNOWN, f"the worker that called {name} was lost")
+
+
+@asynccontextmanager
+async def _call_limit(request: ToolRequest, name: str, *, repeatable: bool) -> AsyncIterator[None]:
+    """Limit the time of a call. One that may not run twice and may have taken effect raises `outcome_unknown`.
+
+    A plan's own table of errors says what follows there, so that its calls raise a plain `timeout`.
+    """
+    try:
+        async with limit_time(request.timeout, partial(_no_result, request, name)):
+            yield
+    except ApplicationError as error:
+        if repeatable:
+            raise
+        unsure = error.type in MAY_HAVE_HAPPENED and not request.unsure_is_final
+        raise _final(error, OUTCOME_UNKNOWN if unsure else error.type) from error.__cause__
+
+
+def _final(error: ApplicationError, type_: str | None) -> ApplicationError:
+    """Return the failure of a call that may not run twice, whatever its tool says of a retry."""
+    final = ApplicationError(error.message, *error.details, type=type_, non_retryable=True, category=error.category)
+    return final.with_traceback(error.__traceback__)
+
+
+def _no_result(request: ToolRequest, name: str, seconds: float) -> ApplicationError:
+    text = f"{name}: no result within {seconds:g} s"
+    return ApplicationError(text, type=TIMEOUT, non_retryable=request.unsure_is_final)
 
 
 def _completed(result: object, name: str) -> Completed:

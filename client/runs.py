@@ -77,6 +77,7 @@ from holdfast.protocol.runs import (
     TELL,
     Definition,
     HistoryLimits,
+    LossPolicy,
     PipelineState,
     Status,
 )
@@ -135,6 +136,7 @@ class Runs:
         started_by: str | None = None,
         check: bool = False,
         history_limits: HistoryLimits | None = None,
+        loss_policy: LossPolicy | None = None,
     ) -> str:
         """Start a run and return its id.
 
@@ -146,6 +148,7 @@ class Runs:
             check: Ask a worker first for the names that the blueprint uses (see `look_up`). If no worker can be
                 asked, the run starts unchecked.
             history_limits: When the workflows of the run continue as new, where the defaults do not suit it.
+            loss_policy: When a worker is taken for lost, and its calls go to another one.
 
         Raises:
             BadInput: The input or the id cannot be used.
@@ -159,12 +162,18 @@ class Runs:
         await check_hold(self.client, self.task_queue)
         if check and (checked := await self.look_up(blueprint)).problems:
             raise BlueprintError(checked.problems)
-        definition = self.definition(blueprint, run, history_limits)
+        definition = self.definition(blueprint, run, history_limits, loss_policy)
         state = PipelineState(input=input, started_by=self.answering.sender_of(started_by))
         await start_pipeline(self.client, self.task_queue, definition, state)
         return run
 
-    def definition(self, blueprint: Blueprint, run: str, history_limits: HistoryLimits | None = None) -> Definition:
+    def definition(
+        self,
+        blueprint: Blueprint,
+        run: str,
+        history_limits: HistoryLimits | None = None,
+        loss_policy: LossPolicy | None = None,
+    ) -> Definition:
         """Return the definition of a run of this deployment; an empty id means the id of the run's workflow."""
         return Definition(
             blueprint=blueprint,
@@ -173,6 +182,7 @@ class Runs:
             steer=blueprint.access.steer if blueprint.access else [],
             size_limits=self.answering.limits,
             history_limits=history_limits or HistoryLimits(),
+            loss_policy=loss_policy or LossPolicy(),
         )
 
     async def look_up(self, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False) -> Checked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.protocol.calls import DescriptionRequest
 from holdfast.protocol.values import Value
 
 DESCRIBE_AGENT = "describe_agent"
@@ -17,7 +18,7 @@ FINAL_OUTPUT = "final_output"
 """Name under which the check of an output is called, where functions of the team take part in it."""
 
 
-class ObjectReference(Value):
+class ObjectReference(DescriptionRequest):
     """An agent object to find, with what the blueprint says beside `from`."""
 
     reference: str

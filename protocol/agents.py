@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds.parts import Retry
 from holdfast.protocol.agent_objects import ObjectUse
+from holdfast.protocol.calls import ActivityRequest, DescriptionRequest
 from holdfast.protocol.questions import AnyAsked
 from holdfast.protocol.tool_rules import Consent, OwnerRule
 from holdfast.protocol.values import Value
@@ -69,13 +71,14 @@ class Message(Value):
     and texts of an agent object: a list of the parts that its library makes of them."""
 
 
-class ModelRequest(Value):
+class ModelRequest(ActivityRequest):
     """One request to a model.
 
     What stays the same stands first, then the conversation, then the number: so that a store of payloads, which keeps
     equal parts once, keeps of each further request what is new.
     """
 
+    retry: Retry = Retry(attempts=5)
     step: str
     agent: str | None = None
     model: str
@@ -189,7 +192,7 @@ class ObjectCall(Value):
     """None: check the output that the last message gives."""
 
 
-class ToolRequest(Value):
+class ToolRequest(ActivityRequest):
     """A tool to call by name or as ``pkg.mod:function``: with a step's `input`, or with positional `args`."""
 
     tool: str
@@ -263,9 +266,10 @@ class Interrupted(Value):
 ToolOutcome = Completed | Interrupted
 
 
-class CacheLookup(Value):
+class CacheLookup(ActivityRequest):
     """A key to look up in the cache."""
 
+    timeout: float = 30.0
     key: str
 
 
@@ -277,16 +281,17 @@ class CacheHit(Value):
     value: JSON = None
 
 
-class CacheEntry(Value):
+class CacheEntry(ActivityRequest):
     """A value to keep in the cache."""
 
+    timeout: float = 30.0
     key: str
     value: JSON = None
     ttl: float | None = None
     """Seconds; None: for ever."""
 
 
-class ToolsRequest(Value):
+class ToolsRequest(DescriptionRequest):
     """Tools to describe to a model."""
 
     tools: list[str]
@@ -295,7 +300,7 @@ class ToolsRequest(Value):
     """True if a tool that cannot be called is returned with its `problem`, instead of failing the whole request."""
 
 
-class FindTool(Value):
+class FindTool(DescriptionRequest):
     """A request for a tool that can replace a missing one."""
 
     service: str | None = None

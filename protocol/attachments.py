@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
+from holdfast.protocol.calls import ActivityRequest
 from holdfast.protocol.values import Value
 
 ATTACHMENT = "attachment"
@@ -60,9 +61,10 @@ class AttachmentContent(Value):
     """In base64; None: there is no such attachment, or its question is closed."""
 
 
-class FileRequest(Value):
+class FileRequest(ActivityRequest):
     """The argument of the activity that reads a file."""
 
+    timeout: float = 30.0
     path: str
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.kinds.parts import RequirementKind
+from holdfast.blueprint.kinds.parts import RequirementKind, Retry
+from holdfast.protocol.calls import DescriptionRequest
 from holdfast.protocol.values import Value
 
 CODES = (
@@ -36,9 +37,10 @@ class Wanted(Value):
     need turns with a model, and `model`; for an `agent_tool`: the agent. For an `own_workflow`: its queue."""
 
 
-class LookUp(Value):
-    """A request to look names up."""
+class LookUp(DescriptionRequest):
+    """A request to look names up; tried once, as a person waits for it."""
 
+    retry: Retry = Retry(attempts=1)
     wanted: list[Wanted]
     connect: bool = False
     """True: connect to MCP servers to check their tools too."""

@@ -122,6 +122,18 @@ class HistoryLimits(Value):
     the deadlock detector, 100 did not."""
 
 
+class LossPolicy(Value):
+    """How a lost worker is noticed, and when its call is handed out again. Fixed when the run starts, in seconds."""
+
+    heartbeat: float = Field(10.0, gt=0)
+    """A worker that was not heard from for so long is lost."""
+    backoff: float = Field(1.0, gt=0)
+    """Pause after the first loss of a call."""
+    factor: float = Field(2.0, ge=1)
+    longest: float = Field(600.0, gt=0)
+    """The pauses grow to this: a call that ends its worker again and again must not take all of them."""
+
+
 class Definition(Value):
     """The argument that says what a workflow executes; it never changes while the workflow runs."""
 
@@ -137,6 +149,7 @@ class Definition(Value):
     size_limits: SizeLimits = SizeLimits()
     """Limits of signals, and of the run's input. Fixed at the start: a changed setting must not change a replay."""
     history_limits: HistoryLimits = HistoryLimits()
+    loss_policy: LossPolicy = LossPolicy()
     label: str | None = None
     """For workflows inside an item of a map: what people read of the item."""
     people: People = EVERYBODY

@@ -29,7 +29,10 @@ BY_TYPE: dict[str, ErrorKind] = {
 }
 NEVER_AGAIN = ("http_400", "http_401", "http_403", "http_404", "http_422")
 """Failure types that are not retried."""
-MAY_HAVE_HAPPENED = ("http_504", "timeout")
+TIMEOUT = "timeout"
+OUTCOME_UNKNOWN = "outcome_unknown"
+"""Failure type of a call that may not run twice and may have taken effect: a person is asked."""
+MAY_HAVE_HAPPENED = ("http_504", TIMEOUT)
 """Failure types of calls that may have taken effect all the same."""
 _NUMBER = re.compile(
     r"^\W*(?:\w+:\s*)?([45]\d\d)\b|\b(?:http|status|code|error)\b\D{0,12}\b([45]\d\d)\b", re.IGNORECASE

@@ -37,6 +37,7 @@ from holdfast.protocol.runs import (
     Carried,
     ChildDefinition,
     HistoryLimits,
+    LossPolicy,
     RefusedSignal,
     Status,
     WorkflowView,
@@ -85,6 +86,7 @@ class RunIdentity:
     started_by: str | None = None
     size_limits: SizeLimits = SizeLimits()
     history_limits: HistoryLimits = HistoryLimits()
+    loss_policy: LossPolicy = LossPolicy()
 
 
 class BaseWorkflow(Arrivals):
@@ -103,7 +105,8 @@ class BaseWorkflow(Arrivals):
         self.questions = Questions(
             self.run_id, self.journal, self.opened, guarded=self.guarded, closed=list(state.closed)
         )
-        self.activities = Activities(self.until_resumed, self.count)
+        self.loss_policy = identity.loss_policy
+        self.activities = Activities(self.until_resumed, self.count, self.loss_policy)
         self.elicitations = Elicitations()
         self.children = Children(self)
         self.usage = state.usage
@@ -170,6 +173,7 @@ class BaseWorkflow(Arrivals):
             "started_by": self.started_by,
             "size_limits": self.size_limits,
             "history_limits": self.history.limits,
+            "loss_policy": self.loss_policy,
         }
 
     def permit(self, *tools: str) -> None:

@@ -29,9 +29,10 @@ from holdfast.protocol.agents import (
     Usage,
 )
 from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
+from holdfast.protocol.calls import ActivityRequest
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
-from holdfast.protocol.runs import summary_of
+from holdfast.protocol.runs import LossPolicy, summary_of
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import to_its_end
 
@@ -42,24 +43,18 @@ FIND_TOOL = "find_tool"
 CACHE_GET = "cache_get"
 CACHE_PUT = "cache_put"
 
-# Only Temporal retries: the providers' clients are told not to, and errors that a retry cannot help are marked.
-MODEL_RETRY = Retry(attempts=5)
-TOOL_RETRY = Retry(attempts=3)
-ATTEMPT_SECONDS = 600.0
-# More than the 60 s of an MCP server's first answer: npx and uvx download a server before its first start.
-DESCRIBE_SECONDS = 90.0
-CACHE_SECONDS = 30.0
-FILE_SECONDS = 30.0
-# A cancellation reaches an activity with its next heartbeat: without one, a cancelled call of 40 s ran to its end.
-HEARTBEAT = timedelta(seconds=10)
+MARGIN_SECONDS = 60.0
+"""An activity keeps its own time limit. Temporal's is later by this, so that it only ever ends what was lost."""
 
 
 class Activities:
     """The activities of one workflow. None starts while its run is paused, or once it was asked to end."""
 
-    def __init__(self, ready: Callable[[], Awaitable[None]], count: Callable[[Usage], None]) -> None:
+    def __init__(
+        self, ready: Callable[[], Awaitable[None]], count: Callable[[Usage], None], losses: LossPolicy
+    ) -> None:
         """`ready` is awaited before each start; `count` is given what a model has spent."""
-        self._ready, self._count = ready, count
+        self._ready, self._count, self._losses = ready, count, losses
         self._calls: dict[tuple[str, str], int] = {}
         self.under_way = 0
         self.parked = 0
@@ -79,7 +74,7 @@ class Activities:
         retry: Retry | None = None,
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
-        call = _ActivityCall(CALL_MODEL, request, ModelReply, summary, timeout, retry or MODEL_RETRY)
+        call = _ActivityCall(CALL_MODEL, request.with_policy(timeout, retry), ModelReply, summary)
         reply: ModelReply = await self._made(call, place)
         self._count(reply.usage)
         return reply
@@ -87,44 +82,39 @@ class Activities:
     async def call_tool(
         self, request: ToolRequest, *, summary: str, timeout: float | None = None, retry: Retry | None = None
     ) -> ToolOutcome:
-        """Call a tool once. The activity itself refuses a further attempt of a tool that is not idempotent."""
+        """Call a tool once. If its worker was lost, the activity itself refuses to call one that is not idempotent."""
         # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
         ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-        # A server may ask people while it is called; the activity itself keeps the limit, and leaves that time out.
-        patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0
-        seconds = (timeout or ATTEMPT_SECONDS) + patience
-        call = _ActivityCall(CALL_TOOL, request, ToolOutcome, summary, seconds, retry or TOOL_RETRY, ends)
+        # A server may ask people while it is called, which the activity leaves out of its time.
+        patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0.0
+        call = _ActivityCall(CALL_TOOL, request.with_policy(timeout, retry), ToolOutcome, summary, ends, patience)
         outcome: ToolOutcome = await self._made(call, request.address)
         return outcome
 
     async def read_file(self, path: str, place: Address, *, summary: str) -> str:
         """Return the content of a file of the worker, in base64."""
-        request = FileRequest(path=path)
-        call = _ActivityCall(READ_FILE, request, AttachmentContent, summary, FILE_SECONDS, TOOL_RETRY)
+        call = _ActivityCall(READ_FILE, FileRequest(path=path), AttachmentContent, summary)
         content: AttachmentContent = await self._made(call, place)
         return content.data or ""
 
     async def look_up(self, key: str, place: Address) -> CacheHit:
         """Return the cache's entry for a key."""
-        call = _ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key, CACHE_SECONDS, TOOL_RETRY)
-        hit: CacheHit = await self._made(call, place)
+        hit: CacheHit = await self._made(_ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key), place)
         return hit
 
     async def keep(self, entry: CacheEntry, place: Address) -> None:
         """Put a value into the cache."""
-        await self._made(_ActivityCall(CACHE_PUT, entry, None, entry.key, CACHE_SECONDS, TOOL_RETRY), place)
+        await self._made(_ActivityCall(CACHE_PUT, entry, None, entry.key), place)
 
     async def find_tool(self, request: FindTool, place: Address) -> str | None:
         """Return the name of the tool that fits best, if any does."""
         summary = f"find a tool: {request.service or request.instruction}"
-        call = _ActivityCall(FIND_TOOL, request, FoundTool, summary, DESCRIBE_SECONDS, MODEL_RETRY)
-        tool: FoundTool = await self._made(call, place)
+        tool: FoundTool = await self._made(_ActivityCall(FIND_TOOL, request, FoundTool, summary), place)
         return tool.name
 
     async def describe_agent(self, reference: ObjectReference, place: Address) -> AgentDescription:
         """Return what an agent of the team's own code is."""
-        summary = reference.reference
-        call = _ActivityCall(DESCRIBE_AGENT, reference, AgentDescription, summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        call = _ActivityCall(DESCRIBE_AGENT, reference, AgentDescription, reference.reference)
         description: AgentDescription = await self._made(call, place)
         return description
 
@@ -134,7 +124,7 @@ class Activities:
         With `lenient` also while the run is paused: a look-up is no work of the run, and a paused plan may be changed.
         """
         request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
-        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary, DESCRIBE_SECONDS, MODEL_RETRY)
+        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary)
         specs: list[ToolSpec] = await self._made(call, place, at_once=lenient)
         return specs
 
@@ -144,7 +134,7 @@ class Activities:
             await self._ready()
         self.under_way += 1
         try:
-            return await call.result(id_)
+            return await call.result(id_, self._losses)
         finally:
             self.under_way -= 1
 
@@ -159,43 +149,44 @@ class Activities:
 
 
 async def look_up_names(request: LookUp) -> LookedUp:
-    """Return the names that the worker does not have; tried once, as a person waits for it."""
-    once = Retry(attempts=1)
-    call = _ActivityCall(LOOK_UP, request, LookedUp, "look up names", DESCRIBE_SECONDS, once)
-    result: LookedUp = await call.result(LOOK_UP)
+    """Return the names that the worker does not have."""
+    call = _ActivityCall(LOOK_UP, request, LookedUp, "look up names")
+    result: LookedUp = await call.result(LOOK_UP, LossPolicy())
     return result
-
-
-def policy_of(retry: Retry) -> RetryPolicy:
-    """Return Temporal's retry policy for that of a step."""
-    return RetryPolicy(
-        maximum_attempts=retry.attempts,
-        initial_interval=timedelta(seconds=retry.backoff),
-        backoff_coefficient=retry.factor,
-        # The SDK raises a ValueError for a maximum below the first interval, which would fail the task for ever.
-        maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
-    )
 
 
 class _ActivityCall(NamedTuple):
     activity: str
-    request: Any
+    request: ActivityRequest
     result_type: Any
     summary: str
-    timeout: float | None
-    retry: Retry
     cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
+    patience: float = 0.0
+    """Seconds that people may have in the middle of it."""
 
-    async def result(self, id_: str) -> Any:
+    async def result(self, id_: str, losses: LossPolicy) -> Any:
+        """Return the result. Failures are typed, and final: the activity counts them, and says when to try again."""
+        seconds = self.request.timeout + self.patience + MARGIN_SECONDS
         handle: workflow.ActivityHandle[Any] = workflow.start_activity(
             self.activity,
             self.request,
             activity_id=id_,
             result_type=self.result_type,
             summary=summary_of(self.summary),
-            start_to_close_timeout=timedelta(seconds=self.timeout or ATTEMPT_SECONDS),
-            heartbeat_timeout=HEARTBEAT,
-            retry_policy=policy_of(self.retry),
+            start_to_close_timeout=timedelta(seconds=seconds),
+            # With its beats a lost worker is noticed, and a cancellation arrives: a cancelled call of 40 s ran to its
+            # end without.
+            heartbeat_timeout=timedelta(seconds=losses.heartbeat),
+            retry_policy=_policy(losses),
             cancellation_type=self.cancellation,
         )
         return await to_its_end(handle)
+
+
+def _policy(losses: LossPolicy) -> RetryPolicy:
+    """Return the policy for what was lost, which has no last attempt; a failure brings its own pause, or is final."""
+    return RetryPolicy(
+        initial_interval=timedelta(seconds=losses.backoff),
+        backoff_coefficient=losses.factor,
+        maximum_interval=timedelta(seconds=losses.longest),
+    )

@@ -47,6 +47,7 @@ class RunWorkflow(BaseWorkflow):
             started_by=definition.started_by,
             size_limits=definition.size_limits,
             history_limits=definition.history_limits,
+            loss_policy=definition.loss_policy,
         )
         super().__init__(identity, state, most_rounds)
         self.meter = Meter(state.budgets)

@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import RawValue, SearchAttributePair, TypedSearchAttributes
+from temporalio.common import RawValue, RetryPolicy, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import ChildWorkflowError
 
+from holdfast.blueprint.kinds import Retry
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.events import (
     AgentStarted,
@@ -59,7 +60,6 @@ from holdfast.protocol.runs import (
     MapResult,
     summary_of,
 )
-from holdfast.workflows.calls import policy_of
 from holdfast.workflows.concurrency import outlast, reaches
 from holdfast.workflows.details import BLUEPRINT_KEY
 from holdfast.workflows.failures import failure_of
@@ -145,7 +145,7 @@ class Children:
             task_queue=start.task_queue,
             result_type=RawValue,
             run_timeout=None if start.timeout is None else timedelta(seconds=start.timeout),
-            retry_policy=None if start.retry is None else policy_of(start.retry),
+            retry_policy=None if start.retry is None else _policy(start.retry),
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             static_summary=summary_of(start.summary),
             memo={OWN_MEMO: self._host.run_id},
@@ -264,3 +264,14 @@ class Child:
 
     async def _cancel(self) -> None:
         await reaches(workflow.get_external_workflow_handle(self.id).cancel())
+
+
+def _policy(retry: Retry) -> RetryPolicy:
+    """Return Temporal's retry policy of a workflow of the author's own."""
+    return RetryPolicy(
+        maximum_attempts=retry.attempts,
+        initial_interval=timedelta(seconds=retry.backoff),
+        backoff_coefficient=retry.factor,
+        # The SDK raises a ValueError for a maximum below the first interval, which would fail the task for ever.
+        maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
+    )

@@ -12,12 +12,11 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
 from holdfast.protocol.questions import LostCall
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, failure_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import AnsweredResult, Interrupts
-
-OUTCOME_UNKNOWN = "outcome_unknown"
 
 
 async def call_tool(
@@ -71,17 +70,18 @@ async def _outcome(
             if is_cancelled(error) or not _is_unknown(error):
                 raise
             await interrupts.end()  # what a server asked in the middle of it
-            report = await _ask_outcome(request, frame)
+            report = await _ask_outcome(request, failure_of(error, frame.address).message, frame)
             if report["outcome"] == "done":
                 return Completed(result=report.get("result"))
             frame.note(StepRetrying(tool=request.tool))
             frame.note(ToolCalled(tool=request.tool))
 
 
-async def _ask_outcome(request: ToolRequest, frame: Frame) -> JSONObject:
+async def _ask_outcome(request: ToolRequest, reason: str, frame: Frame) -> JSONObject:
     text = (
-        f"The result of {request.tool} was lost, and it is unknown whether the call took effect. Check, then answer: "
-        "done if it did, with its result if there is one (done: 42); retry to run it again; fail to let it fail."
+        f"The result of {request.tool} was lost ({reason}), and it is unknown whether the call took effect. "
+        "Check, then answer: done if it did, with its result if there is one (done: 42); retry to run it again; "
+        "fail to let it fail."
     )
     reply = await frame.ask(LostCall(message=text, info={"tool": request.tool, "input": request.input}))
     if reply.status != "answered" or reply.content["outcome"] == "fail":

@@ -7,8 +7,8 @@ evaluates instructions, offers tools, calls functions and checks outputs; the wo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pydantic_ai.exceptions import AgentRunError, RunCancelled, UserError
 from pydantic_ai.messages import ModelResponse
@@ -23,6 +23,7 @@ from holdfast.activities.agent_objects.replies import handled, ids_of, with_chec
 from holdfast.activities.agent_objects.runs import Opening, ask, history_of, opening_parts, resume
 from holdfast.activities.agent_objects.tools import call_tool
 from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.attempts import limit_time
 from holdfast.activities.providers import settings_for, time_limit
 from holdfast.activities.providers.failures import failure, timed_out
 from holdfast.activities.providers.schemas import ProviderModel
@@ -66,12 +67,10 @@ class AgentObjects:
         """Return the reply to one request. Raises a typed `ApplicationError`, which Temporal retries or not."""
         agent = self._agent(use.reference)
         alias = self._models.alias(request.model, agent)
-        name, seconds = request.model or use.reference, time_limit(alias)
+        name, seconds = request.model or use.reference, time_limit(request, alias)
         try:
-            async with asyncio.timeout(seconds):
+            async with limit_time(seconds, partial(timed_out, name)):
                 return await self._reply(request, use, agent, seconds)
-        except TimeoutError:
-            raise timed_out(name, seconds) from None
         except ApplicationError:
             raise
         except (AgentRunError, UserError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import cast
 
 from pydantic_ai.direct import model_request
@@ -12,10 +13,10 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition, ToolDefinitionKind
-from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.attempts import limit_time
 from holdfast.activities.outputs import FINAL_RESULT, arguments_schema
 from holdfast.activities.providers.access import build_model
 from holdfast.activities.providers.conversation import conversation, is_broken_off, reply_of, wire_name
@@ -31,8 +32,6 @@ for _name in ("httpx", "httpx2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 _RESULT = "Give the final output. Call it alone, when nothing else is left to do."
-_MARGIN_SECONDS = 2.0
-_LONGEST_SECONDS = 600.0
 
 
 class Models:
@@ -48,9 +47,9 @@ class Models:
         Args:
             ours: The deployment named the model, and not a blueprint.
         """
-        seconds = time_limit(alias)
+        seconds = time_limit(request, alias)
         try:
-            async with asyncio.timeout(seconds):
+            async with limit_time(seconds, partial(timed_out, request.model)):
                 model = await self.model(request.model, alias, ours=ours)
                 check_files(model, request)
                 response = await _response(model, request, seconds)
@@ -59,8 +58,6 @@ class Models:
             if is_broken_off(response):
                 raise broken_off(request.model)
             return reply_of(response, [tool.name for tool in request.tools])
-        except TimeoutError:
-            raise timed_out(request.model, seconds) from None
         except ApplicationError:
             raise
         except Exception as error:  # noqa: BLE001 a client may fail in any way on a malformed reply
@@ -79,13 +76,9 @@ class Models:
             return self._models[alias, ours]
 
 
-def time_limit(alias: ModelAlias) -> float:
-    """Return the seconds for a request: a little less than the attempt has, so that it ends with a failure of ours."""
-    info = activity.info()
-    timeout = info.start_to_close_timeout or info.schedule_to_close_timeout
-    attempt = _LONGEST_SECONDS if timeout is None else timeout.total_seconds()
-    limit = attempt - min(_MARGIN_SECONDS, attempt / 10)
-    return limit if alias.timeout is None else min(limit, alias.timeout)
+def time_limit(request: ModelRequest, alias: ModelAlias) -> float:
+    """Return the seconds for a request: those of its author, or fewer by the deployment."""
+    return request.timeout if alias.timeout is None else min(request.timeout, alias.timeout)
 
 
 async def _response(model: ProviderModel, request: ModelRequest, seconds: float) -> ModelResponse:

@@ -100,7 +100,9 @@ class Retry(Part):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"attempts": 5, "backoff": "2s"}]})
 
-    attempts: int = Field(3, ge=1, le=1000, description="Attempts in all.", examples=[5])
+    attempts: int = Field(
+        3, ge=1, le=1000, description="Attempts in all; only failures of the call count.", examples=[5]
+    )
     backoff: Seconds = Field(1.0, description="Wait before the second attempt.", examples=["2s"])
     factor: float = Field(2.0, ge=1, le=100, description="What each further wait is multiplied by.", examples=[1.5])
     max: Seconds = Field(60.0, description="The longest wait.", examples=["5m"])

@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from temporalio.exceptions import ApplicationError
+
 from holdfast.activities import tool
 from tests.tools import calls, count
 
@@ -53,3 +55,36 @@ async def blocks(folder: str, seconds: float) -> str:
     count(folder, "begun")
     time.sleep(seconds)
     return "slept"
+
+
+@tool(idempotent=True)
+async def hangs(folder: str, name: str) -> str:
+    """Hangs for as long as the file `hang` is there."""
+    return await hang(folder, name)
+
+
+@tool
+async def hangs_with_effect(folder: str, name: str) -> str:
+    """Does the same, but may not run twice."""
+    return await hang(folder, name)
+
+
+@tool(idempotent=True)
+async def fails_or_hangs(folder: str, name: str) -> str:
+    """Hangs for as long as the file `hang` is there, else fails."""
+    await hang(folder, name)
+    raise ValueError("broken")
+
+
+async def hang(folder: str, name: str) -> str:
+    count(folder, name)
+    while (Path(folder) / "hang").exists():
+        await asyncio.sleep(0.02)
+    return f"{name} is done"
+
+
+@tool
+def asks_for_a_retry(folder: str, name: str) -> None:
+    """Fails with an error that Temporal would retry, though it may not run twice."""
+    count(folder, name)
+    raise ApplicationError("no seat", type="no_seat")

@@ -1,0 +1,124 @@
+"""Attempts of an activity: its beats, its time limit, and the count of its failures. Used by every activity.
+
+A lost worker is no attempt: Temporal hands a call out again without limit, and counts what it handed out. What failed
+is counted here, in the details of the beats, which the server keeps from one attempt to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import NoReturn
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from holdfast.blueprint.kinds.parts import Retry
+from holdfast.protocol.calls import ActivityRequest
+from holdfast.protocol.tool_errors import TIMEOUT
+
+LONGEST_PAUSE = 2.0
+"""Seconds between two beats. A cancellation arrives with one, so that a call hears of it within seconds."""
+
+
+@asynccontextmanager
+async def run_attempt(request: ActivityRequest) -> AsyncIterator[None]:
+    """Run the block as one attempt: with beats, within the time limit, its failure counted and typed.
+
+    The block must not occupy the event loop.
+
+    Raises `timeout` when the time of the request is over.
+    """
+    async with count_failures(request), limit_time(request.timeout, _no_result):
+        yield
+
+
+@asynccontextmanager
+async def count_failures(request: ActivityRequest) -> AsyncIterator[None]:
+    """Do the same without a time limit; the block has one of its own."""
+    failures = count_earlier_failures()
+    beats = asyncio.create_task(_send_beats(failures))
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 whatever it is: an error that is not counted would be retried for ever
+        _raise_counted(_typed(error), failures + 1, request.retry)
+    finally:
+        beats.cancel()
+
+
+@asynccontextmanager
+async def limit_time(seconds: float, failure: Callable[[float], ApplicationError]) -> AsyncIterator[None]:
+    """Cancel the block after so many seconds, and raise the failure for that; a `TimeoutError` of its own passes."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise failure(seconds) from None
+
+
+def count_earlier_failures() -> int:
+    """Return how many attempts of this call failed before this one."""
+    details = activity.info().heartbeat_details
+    return int(details[0]) if details else 0
+
+
+def was_lost() -> bool:
+    """Return whether the call was handed out before to a worker that did not say how it ended."""
+    return activity.info().attempt - 1 > count_earlier_failures()
+
+
+async def _send_beats(failures: int) -> None:
+    limit = activity.info().heartbeat_timeout or timedelta.max
+    pause = min(LONGEST_PAUSE, limit.total_seconds() / 5)
+    while True:
+        await asyncio.sleep(pause)  # before the first one: a short activity needs none
+        activity.heartbeat(failures)  # each carries the count on: a beat without details would wipe it
+
+
+def _no_result(seconds: float) -> ApplicationError:
+    return ApplicationError(f"no result within {seconds:g} s", type=TIMEOUT)
+
+
+def _typed(error: Exception) -> ApplicationError:
+    """Return the error as Temporal would write it."""
+    if isinstance(error, ApplicationError):
+        return error
+    typed = ApplicationError(str(error), type=type(error).__name__).with_traceback(error.__traceback__)
+    typed.__cause__ = error.__cause__
+    return typed
+
+
+def _raise_counted(error: ApplicationError, failures: int, retry: Retry) -> NoReturn:
+    """Raise the failure so that the server tries again after the author's pause, or not at all."""
+    if error.non_retryable:
+        raise error
+    if activity.is_worker_shutdown():
+        # What ends the worker may have caused it, such as a signal that its processes got, too: it counts as lost.
+        raise error
+    activity.heartbeat(failures)
+    is_spent = failures >= retry.attempts
+    pause = error.next_retry_delay or _pause_after(failures, retry)
+    counted = ApplicationError(
+        error.message,
+        *error.details,
+        type=error.type,
+        non_retryable=is_spent,
+        next_retry_delay=None if is_spent else pause,
+        category=error.category,
+    )
+    # Its cause and its traceback, but not the error itself: the history would hold each message twice.
+    raise counted.with_traceback(error.__traceback__) from error.__cause__
+
+
+def _pause_after(failures: int, retry: Retry) -> timedelta:
+    """Return the author's pause after so many failures."""
+    longest = max(retry.max, retry.backoff)
+    pause = retry.backoff
+    for _ in range(failures - 1):
+        pause = min(pause * retry.factor, longest)
+    return timedelta(seconds=pause)
