@@ -137,6 +137,8 @@ class ActiveLoop(Value):
     done: list[Iteration] = []
     results: dict[str, UnitResult] = {}
     """Results of the current iteration, by id."""
+    called_before: dict[str, list[str]] = {}
+    """By id, the tools that were called before the current iteration was begun anew."""
 
 
 class Revision(Value):

@@ -60,7 +60,7 @@ from holdfast.protocol.runs import (
     MapResult,
     summary_of,
 )
-from holdfast.workflows.concurrency import outlast, reaches
+from holdfast.workflows.concurrency import CancelledWithResult, outlast, reaches
 from holdfast.workflows.details import BLUEPRINT_KEY
 from holdfast.workflows.failures import failure_of
 from holdfast.workflows.frame import OwnStart, Runtime
@@ -163,6 +163,9 @@ class Children:
         """Run a child as `run_as` does, and count what it used, however it ends; return its result."""
         try:
             result = await self.run_as(id_, start, address, event, paused=paused)
+        except CancelledWithResult as cancelled:
+            self._host.count(cancelled.result.usage)
+            raise
         except ChildWorkflowError as error:
             self._host.count(failure_of(error, address).usage)
             raise
@@ -237,7 +240,8 @@ class Child:
     async def result(self, begun: Callable[[], Awaitable[None]]) -> Any:
         """Start the child and return its result; `begun` is awaited once it has started.
 
-        A cancellation is passed on, and the child's end is waited for all the same.
+        A cancellation is passed on, and the child's end is waited for all the same. Raises `CancelledWithResult` if it
+        ended with a result.
         """
         work = asyncio.create_task(self._work(begun))
         try:
@@ -247,7 +251,9 @@ class Child:
             self._cancel_requested = True
             requests = [asyncio.create_task(self._cancel())] if self._started else []
             await outlast([work, *requests])
-            raise
+            if work.cancelled() or work.exception() is not None:
+                raise
+            raise CancelledWithResult(work.result()) from None
         return work.result()
 
     async def signal(self, name: str, *arguments: BaseModel) -> None:

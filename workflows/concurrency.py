@@ -13,6 +13,14 @@ from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_e
 Result = TypeVar("Result")
 
 
+class CancelledWithResult(asyncio.CancelledError):
+    """A cancellation of whatever waited for a child, with the result that the child gave all the same."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+
 def is_cancelled(error: BaseException) -> bool:
     """Return whether the error is a cancellation, however deep; cancellation is never handled as a failure."""
     if isinstance(error, asyncio.CancelledError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,13 @@ def send_mail(log: str, to: Any, fail: list[int] | None = None, words: str = "")
     if failing and failing[0]:
         raise HttpError(failing[0], words or f"status {failing[0]}")
     return {"success": True, "data": {"message_id": f"m{calls}", "to": to}}
+
+
+@tool(name="plan_wait")
+async def wait(log: str) -> None:
+    """Waits until the call is cancelled."""
+    note(log, tool="wait")
+    await asyncio.Event().wait()
 
 
 @tool(name="plan_send_safely", idempotent=True)

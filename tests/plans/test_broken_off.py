@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from holdfast.protocol.events import StepFailed
+from holdfast.protocol.runs import HistoryLimits
+from tests.conftest import until
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
     DRIVERS,
@@ -108,3 +111,122 @@ async def test_a_plan_that_is_cancelled_tells_what_was_done(plans: Plans, driver
     outcome = await plans.harness.result(run)
     assert (outcome.status, outcome.output["status"]) == ("cancelled", "cancelled")
     assert statuses(outcome.output) == {"1": "completed", "2": "cancelled", "3": "skipped"}
+
+
+# The items of a loop, on every end
+
+
+ITEMS = {
+    "steps": [step("s", "Send", tools=["plan_send"]), step("q", "ASK_INFO: CURRENT_ITEM?")],
+    "loop_blocks": {"all": loop(["a", "b", "c"], "s", "q")},
+}
+NESTED = {**ITEMS, "loop_blocks": {"outer": loop(["x", "y"], "all"), **ITEMS["loop_blocks"]}}
+
+
+def sends_and_asks(plans: Plans, driver: str) -> Json:
+    """What the model says in `ITEMS`, up to the question of the second item."""
+    if driver == "engine":
+        return {"s": [plans.wants("plan_send", to=item) for item in "abc"]}
+    item = [plans.runs("s", "plan_send", to="a"), finish("s"), ask("a?"), finish("q"), advance("all")]
+    return {"plan": [begin("all"), *item, plans.runs("s", "plan_send", to="b"), finish("s"), ask("b?")]}
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("rounds", [50, 1])
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_cancelled_plan_tells_the_items_of_its_loop(plans: Plans, driver: str, rounds: int) -> None:
+    """Also where the loop has continued as new."""
+    bounds = HistoryLimits(rounds=rounds)
+    run = await plans.start({**ITEMS, "driver": driver}, sends_and_asks(plans, driver), history_limits=bounds)
+    await plans.harness.answer(run, "yes")
+    await plans.harness.one(run)
+    await plans.harness.runs.cancel(run)
+    outcome = await plans.harness.result(run)
+    items = outcome.output["loops"]["all"]["iteration_results"]
+    assert [(item["status"], item["steps"]["s"]["status"]) for item in items] == [
+        ("completed", "completed"),
+        ("cancelled", "completed"),
+    ]
+    assert (outcome.output["status"], len(plans.calls())) == ("cancelled", 2)
+    assert "note" not in outcome.output
+    seen = await plans.harness.runs.plan(run)
+    assert {id_: report.status for id_, report in seen.steps().items()} == statuses(outcome.output)
+    assert seen.note is None and len(seen.loops()["all"].items or ()) == 2
+
+
+@pytest.mark.slow
+async def test_a_loop_that_was_cancelled_in_a_tool_names_it(plans: Plans) -> None:
+    plan = {"steps": [step("s", tools=["plan_wait"])], "loop_blocks": {"all": loop(["a"], "s")}}
+    run = await plans.start(plan, {"s": plans.wants("plan_wait")})
+    await until(lambda: _has_called(plans), "the call")
+    await plans.harness.runs.cancel(run)
+    told = (await plans.harness.result(run)).output["loops"]["all"]["iteration_results"][0]["steps"]["s"]
+    assert (told["status"], told["called"]) == ("failed", ["plan_wait"])
+
+
+async def _has_called(plans: Plans) -> bool:
+    return bool(plans.calls())
+
+
+async def test_a_cancelled_plan_tells_the_items_of_a_loop_in_a_loop(plans: Plans) -> None:
+    run = await plans.start(NESTED, sends_and_asks(plans, "engine"))
+    for _ in range(4):
+        await plans.harness.answer(run, "yes")
+    await plans.harness.one(run)
+    await plans.harness.runs.cancel(run)
+    outer = (await plans.harness.result(run)).output["loops"]["outer"]["iteration_results"]
+    inner = [item["loops"]["all"]["iteration_results"] for item in outer]
+    assert [[item["status"] for item in items] for items in inner] == [["completed"] * 3, ["completed", "cancelled"]]
+
+
+LIMITED = """
+limits: {{steps: 8}}
+agents: {{clerk: {{model: "scripted:replies.yaml", tools: [plan_send]}}}}
+steps:
+  - {{kind: plan, name: plan, plan: {plan}}}
+"""
+
+
+async def test_a_loop_that_is_ended_by_the_failure_of_another_is_told(plans: Plans) -> None:
+    """One waits for a person; the other meets the limit of the run, by which the plan fails."""
+    plan = {
+        "goal": "A test",
+        "agent": "clerk",
+        "max_parallel": 2,
+        "steps": [*ITEMS["steps"], step("w", "Write")],
+        "loop_blocks": {**ITEMS["loop_blocks"], "long": loop(list(range(20)), "w")},
+    }
+    plans.harness.script(json.dumps({**sends_and_asks(plans, "engine"), "w": "written"}))
+    run = await plans.harness.start(LIMITED.format(plan=json.dumps(plan)))
+    loops = (await plans.harness.result(run)).output["loops"]
+    [item] = loops["all"]["iteration_results"]
+    assert item["steps"]["s"]["status"] == "completed"
+    assert len(loops["long"]["iteration_results"]) > 1
+
+
+async def test_of_a_plan_that_is_cancelled_before_it_acts_it_is_told_that_nothing_was_called(plans: Plans) -> None:
+    steps = [step("1", "CONFIRM_ACTION: Go on?"), step("2", tools=["plan_send"], dependencies=["1"])]
+    run = await plans.start({"steps": steps}, {})
+    await plans.harness.one(run)
+    await plans.harness.runs.cancel(run)
+    note = (await plans.harness.result(run)).output["note"]
+    assert note == "no tool was called; skipped: 2 (plan_cancelled)"
+
+
+async def test_a_call_before_an_item_was_begun_anew_is_no_absence_of_calls(plans: Plans) -> None:
+    steps = [step("s", tools=["plan_send"], condition="CURRENT_ITEM equals a")]
+    plan = {"steps": steps, "loop_blocks": {"all": loop(["a"], "s", on_item_error="ask")}}
+    run = await plans.start(plan, {"s": plans.wants("plan_send", to="a", fail=[500])})
+    await plans.harness.answer(run, "edit: b")
+    output = await plans.harness.output(run)
+    told = output["loops"]["all"]["iteration_results"][0]["steps"]["s"]
+    assert (told["status"], told["called"], "note" in output) == ("skipped", ["plan_send"], False)
+
+
+async def test_of_a_loop_that_hands_over_nothing_it_is_told_that_its_items_are_not_known(plans: Plans) -> None:
+    run = await plans.start(ITEMS, sends_and_asks(plans, "engine"))
+    await plans.harness.one(run)
+    await plans.harness.client.get_workflow_handle(f"{run}/plan:plan;loop:all").terminate()
+    output = (await plans.harness.result(run)).output
+    assert (output["loops"]["all"]["reason"], output["steps"]["s"]["status"]) == ("items_unknown", "failed")
+    assert "note" not in output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from holdfast.protocol.plans import (
     UnitResult,
 )
 from holdfast.workflows.chain import ChildWorkflow
-from holdfast.workflows.concurrency import together
+from holdfast.workflows.concurrency import is_cancelled, together
+from holdfast.workflows.failures import HANDLED
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import frame_of
@@ -51,21 +53,33 @@ class PlanLoopWorkflow(ChildWorkflow):
         super().__init__(definition, state, max(1, definition.history_limits.rounds // self.at_once))
         self.plan_context, self.loop = context, loop
         self._at_work: dict[int, ItemScope] = {}
-        """The scopes of the items that are running."""
+        """The scopes of the items of this round, in their order."""
+        self._over: dict[int, Iteration] = {}
+        """Those of them that are over."""
 
     def current_context(self) -> JSONObject:
         return {"loop": self.loop.id, "items": len(self.definition.items), "done": len(self.state.done)}
 
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
-        result: UnitResult = await self.live(self._work())
+        try:
+            result: UnitResult = await self.live(self._work())
+        except (asyncio.CancelledError, *HANDLED) as error:
+            if not is_cancelled(error):
+                raise
+            # With a result, as Temporal keeps none of a cancelled workflow: only here is it known what was done.
+            result = self._broken_off(error)
         return PlanLoopResult(result=result, **self.handed_back())
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
         """See base class: the result, with the items so far."""
-        items = [self._at_work[index].iteration("failed") for index in sorted(self._at_work)]
-        result = unfinished_loop(self.loop, Ending.of(error, self.address), [*self.state.done, *items])
-        return {"output": failure_output(result)}
+        return {"output": failure_output(self._broken_off(error))}
+
+    def _broken_off(self, error: BaseException) -> UnitResult:
+        """Return the result of a loop that ends before its items, with those so far."""
+        ending = Ending.of(error, self.address)
+        items = [self._over.get(index) or scope.iteration(ending.status) for index, scope in self._at_work.items()]
+        return unfinished_loop(self.loop, ending, [*self.state.done, *items])
 
     @workflow.query(name=PLAN_OUTPUT, description="Null: the plan's own workflow has its output.")
     def plan_output(self) -> None:
@@ -89,6 +103,7 @@ class PlanLoopWorkflow(ChildWorkflow):
             self._at_work[index] = self._scope(replace(frame, request_counts=counts), index)
         done = await together(self._item(self._at_work[index]) for index in indices)
         self._at_work.clear()
+        self._over.clear()
         self.advance(done=[*self.state.done, *done])
 
     async def _item(self, scope: ItemScope) -> Iteration:
@@ -98,6 +113,7 @@ class PlanLoopWorkflow(ChildWorkflow):
             scope.begin()
             await Scheduler(PlanState(scope), self.definition).run()
             if (over := await after_item(scope)) is not None:
+                self._over[scope.item.index] = over
                 return over
 
     def _frame(self) -> Frame:

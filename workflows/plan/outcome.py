@@ -13,6 +13,7 @@ from holdfast.blueprint.plan import asks
 from holdfast.protocol.plans import Iteration, PlanView, UnitResult, outputs
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.journal import preview
+from holdfast.workflows.plan.results import may_have_acted
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
@@ -34,13 +35,16 @@ def output_of(scope: PlanScope, ended: str | None = None) -> JSONObject:
 def note_of(scope: PlanScope) -> str | None:
     """Return a note on a plan that ended with every acting step skipped, or None if one of them ran.
 
-    Acting are the steps with tools; in a plan without tools all steps that do not ask a person.
+    Acting are the steps with tools; in a plan without tools all steps that do not ask a person. That nothing was called
+    is said where it is known: not of a loop that was broken off without handing over what it did.
     """
     steps = scope.layout.steps()
     with_tools = [unit.id for unit in steps if unit.step.tools]
     acting = with_tools or [unit.id for unit in steps if not asks(unit.step)]
     results = scope.all_steps()
     if not scope.all_over() or not acting or any(results[id_].status != "skipped" for id_ in acting):
+        return None
+    if any(map(may_have_acted, scope.results.values())):
         return None
     skipped = ", ".join(f"{id_} ({results[id_].reason or 'not needed'})" for id_ in acting)
     return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"

@@ -23,6 +23,8 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure_of
 
 EMPTY_LOOP = "empty_loop"
+ITEMS_UNKNOWN = "items_unknown"
+"""Why a loop, and what is in it, has no results: its workflow has not handed over what it did."""
 
 
 class Ended(Exception):
@@ -107,6 +109,8 @@ def over_items(loop: UnitResult, id_: str, layout: Layout) -> UnitResult:
     """Return one result for a step that ran once for each item."""
     statuses = set(_statuses(loop, id_, layout))
     data = values_of(loop, id_, layout)
+    if loop.reason == ITEMS_UNKNOWN:
+        return loop.model_copy(update={"iterations": None, "data": data})
     if "cancelled" in statuses:
         return UnitResult(status="cancelled", data=data)
     if "completed" in statuses:
@@ -166,18 +170,31 @@ def unfinished(before: UnitResult, ending: Ending) -> UnitResult:
     return failed(UNFINISHED, message, response=before.response, data=data)
 
 
-def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration]) -> UnitResult:
-    """Return the result of a loop that was running, with its known items."""
+def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration], *, are_known: bool = True) -> UnitResult:
+    """Return the result of a loop that was running, with its items so far, or the remark that they are not known."""
+    unknown = None if are_known else ITEMS_UNKNOWN
     if ending.status == "cancelled":
-        return UnitResult(status="cancelled", iterations=done, reason=ending.reason)
-    return failed(UNFINISHED, f"{loop.id} was not finished: {ending.message}", iterations=done)
+        return UnitResult(status="cancelled", iterations=done, reason=unknown or ending.reason)
+    return failed(UNFINISHED, f"{loop.id} was not finished: {ending.message}", iterations=done, reason=unknown)
+
+
+def may_have_acted(result: UnitResult) -> bool:
+    """Return whether a tool was called for a unit, in any of its items; True as well where that is not known."""
+    inner = (part for iteration in result.iterations or [] for part in iteration.results.values())
+    return bool(result.called) or result.reason == ITEMS_UNKNOWN or any(map(may_have_acted, inner))
+
+
+def calls_of(result: UnitResult) -> list[str]:
+    """Return the tools that were called for a unit, in any of its items."""
+    inner = (part for iteration in result.iterations or [] for part in iteration.results.values())
+    return list(dict.fromkeys([*result.called, *(tool for part in inner for tool in calls_of(part))]))
 
 
 def failure_output(result: UnitResult) -> JSONObject:
     """Return the output that the failure of a loop's workflow carries to its plan."""
     value = result.model_dump(mode="json")
     if len(text_of(value)) > LONGEST_KEPT:
-        value = result.model_copy(update={"iterations": []}).model_dump(mode="json")
+        value = result.model_copy(update={"iterations": [], "reason": ITEMS_UNKNOWN}).model_dump(mode="json")
     return {"loop_result": value}
 
 

@@ -11,8 +11,8 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
 from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
+from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.concurrency import end as end_tasks
-from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.plan.definitions import define_loop
 from holdfast.workflows.plan.items import start_loop
@@ -36,6 +36,8 @@ class Scheduler:
     ) -> None:
         self.state, self._definition, self._wants_rest = state, definition, wants_rest
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._below: set[str] = set()
+        """The loops in workflows of their own: only these know their items, until they hand them over."""
 
     @property
     def scope(self) -> PlanScope:
@@ -59,7 +61,7 @@ class Scheduler:
                 self._collect()
         except (asyncio.CancelledError, *HANDLED) as error:
             await end_tasks(self._running.values())
-            self.state.break_off(Ending.of(error, self.scope.frame.address))
+            self.state.break_off(Ending.of(error, self.scope.frame.address), unknown=self._below)
             raise
 
     def _start(self) -> None:
@@ -95,8 +97,12 @@ class Scheduler:
     async def _run_loop(self, unit: LoopUnit, items: list[JSON]) -> None:
         """Run a loop's child workflow, and take its outcome, also out of a failure."""
         frame = self.scope.at(unit)
+        self._below.add(unit.id)
         try:
             end: PlanLoopResult = await frame.run_child(*define_loop(self._definition, unit, self.scope, items))
+        except CancelledWithResult as cancelled:
+            self.scope.close(unit, cancelled.result.result)
+            raise
         except HANDLED as error:
             cause = failure_of(error, frame.address)
             if not is_cancelled(error):

@@ -5,7 +5,7 @@ Each verb notes its own events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.results import (
     EMPTY_LOOP,
     Ending,
+    calls_of,
     failed,
     is_optional,
     over_items,
@@ -59,6 +60,8 @@ class PlanScope:
     outer: PlanScope | None = None
     results: dict[str, UnitResult] = field(default_factory=dict)
     """By id, of the steps and loops that have begun; around the loop of a workflow of its own, those that it reads."""
+    called_before: dict[str, list[str]] = field(default_factory=dict)
+    """By id, the tools that were called before the item was begun anew."""
 
     @property
     def layout(self) -> Layout:
@@ -236,7 +239,7 @@ class PlanScope:
     def _with_calls(self, unit: Unit, result: UnitResult) -> UnitResult:
         before = self.result(unit.id)
         returned = [{"tool": call["tool"], "data": call["data"]} for call in before.tool_results]
-        called = [] if result.succeeded else before.called
+        called = list(dict.fromkeys([*self.called_before.get(unit.id, ()), *before.called]))
         return result.model_copy(update={"tool_results": returned, "called": called})
 
     def settle(self, stopped: str = "") -> None:
@@ -250,7 +253,7 @@ class PlanScope:
                     self.finish(unit, end)
                     changed = True
 
-    def break_off(self, ending: Ending) -> None:
+    def break_off(self, ending: Ending, unknown: Collection[str] = ()) -> None:
         """End every unit, as the plan has ended before them: what had begun is unfinished, the rest is skipped.
 
         Only a failed step has an event: where a run has ended, the trace shows all else as cancelled or not begun, and
@@ -259,9 +262,9 @@ class PlanScope:
         for unit in self.units:
             result = self.result(unit.id)
             if result.status == "pending":
-                self.close(unit, skipped(ending.reason))
+                self.close(unit, self._with_calls(unit, skipped(ending.reason)))
             elif not result.is_over and isinstance(unit, LoopUnit):
-                self.close(unit, unfinished_loop(unit, ending, []))
+                self.close(unit, unfinished_loop(unit, ending, [], are_known=unit.id not in unknown))
             elif not result.is_over:
                 end = unfinished(result, ending)
                 (self.finish if end.status == "failed" else self.close)(unit, end)
@@ -338,6 +341,7 @@ class ItemScope(PlanScope):
         index = self.item.index
         self.items = [*self.items[:index], item, *self.items[index + 1 :]]
         self.around = [*self.around[:-1], self.item.model_copy(update={"item": item})]
+        self.called_before |= {id_: calls_of(result) for id_, result in self.results.items() if id_ not in done}
         self.results = dict(done)
 
     def iteration(self, ended: IterationStatus | None = None) -> Iteration:

@@ -6,7 +6,7 @@ concerns several scopes: settle, break off, revise, and the items of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol.events import LoopCompleted, PlanRevised
@@ -30,12 +30,18 @@ class PlanState:
             around = self.context.layout.loops_of(id_)
             outer = self.active[around[-1]] if around else root
             scope = self.active[id_] = outer.item_scope(self.context.loop(id_), loop.items, loop.index, loop.done)
-            scope.results = dict(loop.results)
+            scope.results, scope.called_before = dict(loop.results), dict(loop.called_before)
 
     def progress(self) -> PlanProgress:
         """Return the state as another workflow can take it up."""
         active = {
-            id_: ActiveLoop(items=scope.items, index=scope.item.index, done=scope.done, results=dict(scope.results))
+            id_: ActiveLoop(
+                items=scope.items,
+                index=scope.item.index,
+                done=scope.done,
+                results=dict(scope.results),
+                called_before=scope.called_before,
+            )
             for id_, scope in self.active.items()
         }
         return PlanProgress(
@@ -76,15 +82,20 @@ class PlanState:
         for scope in self.scopes():
             scope.settle(self.stopped(scope))
 
-    def break_off(self, ending: Ending) -> None:
-        """End everything that has begun, innermost first, as the plan has ended before it."""
+    def break_off(self, ending: Ending, unknown: Collection[str] = ()) -> None:
+        """End everything that has begun, innermost first, as the plan has ended before it.
+
+        Args:
+            ending: How the plan ended.
+            unknown: The loops whose items are not known here, unless they were handed over.
+        """
         for scope in sorted(self.active.values(), key=lambda scope: -len(scope.around)):
             scope.break_off(ending)
             result = unfinished_loop(scope.loop, ending, [*scope.done, scope.iteration(ending.status)])
             end = scope.outside.finish if result.status == "failed" else scope.outside.close
             end(scope.loop, result)
         self.active.clear()
-        self.root.break_off(ending)
+        self.root.break_off(ending, unknown)
 
     # Loops of a driving agent
 
