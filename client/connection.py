@@ -21,6 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.client import embedded as local
 from holdfast.client.config import Config, ConfigError, load_config
 from holdfast.client.converters import DATA_CONVERTER, encrypting
+from holdfast.client.embedded import Startup
 from holdfast.client.embedded.server import NAMESPACE, find_server
 from holdfast.client.encryption import KeyRing, key_ring
 from holdfast.client.errors import ServerUnreachable
@@ -72,13 +73,18 @@ class Connection:
 
 
 async def connect(
-    config: Config | None = None, *, embedded: bool = True, tell: Callable[[str], None] | None = None
+    config: Config | None = None,
+    *,
+    embedded: bool = True,
+    startup: Startup = Startup.ALL,
+    tell: Callable[[str], None] | None = None,
 ) -> Connection:
-    """Connect to the configured server, else to the embedded one, which is started if it is not running.
+    """Connect to the configured server, else to the embedded one.
 
     Args:
         config: The configuration; by default that of the current folder.
         embedded: Use the embedded server if none is configured; else Temporal's default address.
+        startup: What may be started of the embedded server if it does not run.
         tell: Called with a message when something is started, which takes some seconds.
 
     Raises:
@@ -91,7 +97,7 @@ async def connect(
     place = config.place(embedded=embedded)
     data_converter = converter(place, ring=key_ring(config))
     if embedded:
-        server = await local.ensure(config, tell)
+        server = await local.reach(config, startup, tell)
         profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
     client = await _open(profile, data_converter)
     namespace = await check_namespace(client)

@@ -19,6 +19,7 @@ from holdfast.client.cli.flags import AsJson, By, IdempotencyKey
 from holdfast.client.cli.offering import offer, watch
 from holdfast.client.cli.output import DONE, clear_screen, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
+from holdfast.client.embedded import Startup
 from holdfast.client.errors import Ambiguous
 from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
@@ -155,7 +156,7 @@ class _OpenList:
 
 
 async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     listed = await _look(session, wanted)
     if as_json:
         print_json(listed.to_json())
@@ -165,7 +166,7 @@ async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
 
 
 async def _watch(wanted: _QuestionFilter, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     if as_json:
         return await watch(lambda: _look_as_json(session, wanted), partial(print_json, indent=None))
     return await watch(lambda: _look(session, wanted), lambda listed: _show_anew(listed, wanted))

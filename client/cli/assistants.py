@@ -13,6 +13,7 @@ from holdfast.client.answering import Sender
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.session import open_session
+from holdfast.client.embedded import Startup
 from holdfast.client.mcp.http import HOST, PATH, http_app, sender_of_request
 from holdfast.client.mcp.server import AssistantContext
 from holdfast.client.reading import person
@@ -41,7 +42,7 @@ def mcp(
 
 
 async def _stdio(user: str) -> int:
-    session = await open_session()
+    session = await open_session(Startup.ALL)
     server = AssistantContext(session.config, session.runs, lambda ctx, scope: Sender(user)).server()
     options = server.create_initialization_options(NotificationOptions(resources_changed=True))
     async with stdio_server() as (read, write):
@@ -51,7 +52,7 @@ async def _stdio(user: str) -> int:
 
 async def _http(port: int) -> int:
     listener = bind(HOST, port)
-    session = await open_session()
+    session = await open_session(Startup.ALL)
     server = AssistantContext(session.config, session.runs, sender_of_request).server()
     ready = partial(say, f"MCP server at {url_of(listener)}{PATH}; a token: holdfast token create")
     await listen(http_app(server, Gate.of(session.config)), listener, ready)

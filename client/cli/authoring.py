@@ -24,7 +24,7 @@ from holdfast.client.cli.command import quiet_core
 from holdfast.client.cli.flags import AsJson, Check, File
 from holdfast.client.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.client.cli.sarif import sarif_log
-from holdfast.client.config import Config, ConfigError, load_config
+from holdfast.client.config import Config, ConfigError, load_config_for
 from holdfast.client.connection import connect as connected
 from holdfast.client.connection import names_server
 from holdfast.client.errors import ServerUnreachable
@@ -80,7 +80,7 @@ def validate(
 def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
     """Return what is wrong outside of the blueprint: in the configuration, its webhooks, and the names of a worker."""
     try:
-        config, on_server = load_config(), names_server()
+        config, on_server = load_config_for(file, say), names_server()
         if parsed.problems:
             return Checked()
         checked = asyncio.run(_looked_up(config, parsed, connect, on_server=on_server))

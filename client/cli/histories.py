@@ -15,6 +15,7 @@ from holdfast.client.cli.flags import AsJson
 from holdfast.client.cli.output import DONE, print_json, say
 from holdfast.client.cli.session import can_record, open_session
 from holdfast.client.config import load_config
+from holdfast.client.embedded import Startup
 from holdfast.client.errors import RecordError
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage
@@ -83,7 +84,7 @@ async def _history(wanted: HistoryOptions) -> int:
         return await _of_all(wanted)
     if wanted.run is None:
         raise BadUsage("name a RUN, or use --csv, --jsonl, --verify or --checkpoint, which are for the whole record")
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     if not can_record(session.config, session.connection):
         if wanted.csv or wanted.jsonl:
             raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")

@@ -21,6 +21,7 @@ from holdfast.client.config import Config, ConfigError, load_config
 from holdfast.client.config.logs import configure_logging
 from holdfast.client.config.variables import LogVariables
 from holdfast.client.connection import names_server
+from holdfast.client.embedded import Startup
 from holdfast.client.embedded.inbox import BACKGROUND, FIRST_PORT, GRACE, find_inbox, serve_command
 from holdfast.client.embedded.processes import stop
 from holdfast.client.embedded.server import HOST
@@ -194,7 +195,7 @@ def _life(text: str) -> float | None:
 async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     log = LogVariables.read()
     configure_logging(log.log_format, log.log_level)
-    session = await open_session()
+    session = await open_session(Startup.ALL)
     if problem := session.runs.answering.inbox_problem:
         raise ConfigError(f"{session.config.path}: {problem}")
     config, record = session.config, Record.open(session.config, session.connection.client)

@@ -19,6 +19,7 @@ from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, RunName
 from holdfast.client.cli.output import DONE, USAGE, print_json, say
 from holdfast.client.cli.session import Session, open_session
+from holdfast.client.embedded import Startup
 from holdfast.client.plan_text import plan_text
 from holdfast.client.plans import Planned
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file, text_of_input
@@ -71,7 +72,7 @@ def plan(
 
 
 async def _show(run: str, address: str | None, last: int | None, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     planned = await session.runs.plan(await session.runs.resolve(run), address, last=None if last is None else 100)
     if as_json:
         print_json(planned.to_json())

@@ -21,6 +21,7 @@ from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson
 from holdfast.client.cli.output import DONE, FAILED, USAGE, print_json, print_text, say
 from holdfast.client.cli.session import open_session
+from holdfast.client.embedded import Startup
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.history import histories
 from holdfast.client.listing import open_workflows
@@ -81,7 +82,7 @@ def _check_histories(path: Path) -> None:
 
 async def _saved(run: str, folder: Path) -> Path:
     """Write the histories of a run to a file and return its path."""
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     run = await session.runs.resolve(run)
     return _write([history async for history in histories(session.connection.client, run)], folder)
 
@@ -94,7 +95,7 @@ def _write(recorded: Sequence[WorkflowHistory], folder: Path) -> Path:
 
 
 async def _replay_open(options: Sequence[str], as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     rows: list[JSONObject] = []
     pinned: list[JSONObject] = []
     async for some in _open_histories(session.connection.client, pinned):

@@ -18,6 +18,8 @@ from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
 from holdfast.client.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
+from holdfast.client.config import load_config_for
+from holdfast.client.embedded import Startup
 from holdfast.client.prompt import PromptInterrupted
 from holdfast.client.prompts import AnswerFile, AnswerSource, Terminal
 from holdfast.client.reading import BadUsage, input_of, person
@@ -126,7 +128,7 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     blueprint, parsed = arguments.read()
     input_ = input_of(arguments.input, blueprint.inputs)
     sources = answer_sources(attendant.answers)
-    session = await open_session()
+    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
     if arguments.check:
         await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
@@ -138,7 +140,7 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
 async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
     blueprint, parsed = arguments.read()
     input_ = input_of(arguments.input, blueprint.inputs)
-    session = await open_session()
+    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
     if arguments.check:
         await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))

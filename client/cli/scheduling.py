@@ -15,6 +15,8 @@ from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson, By, Check, File, Input
 from holdfast.client.cli.output import DONE, print_json, say
 from holdfast.client.cli.session import open_session
+from holdfast.client.config import load_config_for
+from holdfast.client.embedded import Startup
 from holdfast.client.reading import BadUsage, input_of, person
 from holdfast.client.render import print_table, when
 from holdfast.client.schedules import OVERLAPS, Schedules, Times
@@ -126,7 +128,7 @@ async def _create(
     parsed, times = examine(file), options.times()
     blueprint = parsed.valid()
     value = input_of(input, blueprint.inputs)
-    session = await open_session()
+    session = await open_session(Startup.ALL, load_config_for(file, say))
     if check:
         await session.look_up(blueprint, parsed.problem)
     schedules = Schedules(session.runs)
@@ -139,7 +141,7 @@ async def _create(
 
 
 async def _list(as_json: bool) -> int:
-    rows = await Schedules((await open_session()).runs).list()
+    rows = await Schedules((await open_session(Startup.NOTHING)).runs).list()
     if as_json:
         print_json([row.to_json() for row in rows])
     elif not rows:

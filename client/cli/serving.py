@@ -20,6 +20,7 @@ from holdfast.client.cli.session import open_session
 from holdfast.client.config import load_config
 from holdfast.client.config.sections import MOST_PROCESSES
 from holdfast.client.connection import ensure_search_attributes, payload_place, registering
+from holdfast.client.embedded import Startup
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.namespace import RETENTION, extend_retention, missing_search_attributes, retention_of
 from holdfast.client.payloads import folder_of
@@ -105,7 +106,7 @@ async def _down(as_json: bool) -> int:
         print_json({"stopped": stopped})
     else:
         say(
-            "stopped; runs are kept and go on with the next command"
+            "stopped; runs are kept, and go on with holdfast dev, or the next command that answers or starts one"
             if stopped
             else "The embedded server was not running."
         )
@@ -113,7 +114,7 @@ async def _down(as_json: bool) -> int:
 
 
 async def _setup(as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.ALL)
     client = session.connection.client
     with registering(client.namespace):
         missing = await missing_search_attributes(client, client.namespace)

@@ -14,10 +14,11 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_record_installed
 from holdfast.client.cli.output import say
-from holdfast.client.config import Config, ConfigError, WorkerVariables, load_config
-from holdfast.client.connection import Connection, connect
-from holdfast.client.embedded import ensure_inbox
+from holdfast.client.config import Config, ConfigError, WorkerVariables, has_runs, load_config
+from holdfast.client.connection import Connection, connect, names_server
+from holdfast.client.embedded import Startup, ensure_inbox
 from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
+from holdfast.client.embedded.server import find_homes
 from holdfast.client.encryption import key_ring
 from holdfast.client.errors import RecordError, ServerUnreachable
 from holdfast.client.lookup import Placed
@@ -65,10 +66,15 @@ class Session:
         return url and once_link(self.config, url, user)
 
 
-async def open_session() -> Session:
-    """Load the configuration and connect, to the embedded server if no other is configured."""
-    config = load_config()
-    connection = await connect(config, tell=say)
+async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config | None = None) -> Session:
+    """Load the configuration and connect, to the embedded server if no other is configured.
+
+    Args:
+        startup: What may be started of the embedded server.
+        config: The configuration; by default that of the current folder.
+    """
+    config = config or _config_of_runs(startup)
+    connection = await connect(config, startup=startup, tell=say)
     # The inbox beside the embedded server is told where to connect, and where the key is, as its worker is.
     key_file = inbox_key_file(config.home) if connection.embedded else WorkerVariables.read().inbox_key_file
     answering = Answering(
@@ -81,6 +87,24 @@ async def open_session() -> Session:
     )
     runs = Runs(connection.client, connection.task_queue, answering, record_of(config, connection))
     return Session(config, connection, runs)
+
+
+def _config_of_runs(startup: Startup) -> Config:
+    """Return the configuration of the current folder; where that has no runs, of the only folder below with a server.
+
+    So a run of a blueprint that has a configuration of its own is found from where it was started.
+    """
+    config = load_config()
+    if startup is Startup.ALL or config.path or has_runs(config.home) or names_server():
+        return config
+    homes = find_homes(Path.cwd())
+    if len(homes) > 1:
+        folders = "\n".join(f"  cd {home.parent.relative_to(Path.cwd())}" for home in homes)
+        raise ServerUnreachable(f"there are no runs here; local servers run for these folders below:\n{folders}")
+    if not homes:
+        return config
+    say(f"(the runs in {homes[0].parent.relative_to(Path.cwd())})")
+    return load_config(homes[0].parent)
 
 
 class LaterRecord:

@@ -19,6 +19,7 @@ from holdfast.client.cli.flags import AsJson, RunName
 from holdfast.client.cli.output import DONE, WAITING, print_json, print_text, say
 from holdfast.client.cli.running import print_outcome
 from holdfast.client.cli.session import open_session
+from holdfast.client.embedded import Startup
 from holdfast.client.events import Cursor
 from holdfast.client.overlay import marks_of
 from holdfast.client.reading import BadUsage
@@ -124,7 +125,7 @@ def graph(
 
 
 async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     listed = await session.runs.runs(blueprint=blueprint, waiting=waiting)
     if as_json:
         print_json([run_row(run) for run in listed])
@@ -137,7 +138,7 @@ async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
 
 
 async def _show(run: str, every: bool, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     runs = session.runs
     report = await report_of(runs, await runs.resolve(run), None if every else 100)
     if as_json:
@@ -169,7 +170,7 @@ def _print_report(report: RunReport, every: bool) -> None:
 
 
 async def _follow(run: str, after: str, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     run = await session.runs.resolve(run)
     number = int(after) if re.fullmatch(r"-?\d+", after) else -1
     cursor = None if number >= 0 or after == NO_EVENT else Cursor.read(run, after)
@@ -186,7 +187,7 @@ async def _follow(run: str, after: str, as_json: bool) -> int:
 
 
 async def _result(run: str, wait: bool, as_json: bool) -> int:
-    session = await open_session()
+    session = await open_session(Startup.NOTHING)
     run = await session.runs.resolve(run)
     outcome = await session.runs.result(run) if wait else await session.runs.outcome(run)
     if outcome.status in CLOSED:
@@ -219,7 +220,7 @@ async def _graph(file: Path | None, run: str | None) -> int:
 
 async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
     """Return the flowchart of a run, drawn from a blueprint of the caller's or from its own."""
-    runs = (await open_session()).runs
+    runs = (await open_session(Startup.NOTHING)).runs
     run = await runs.resolve(run)
     if blueprint is None:
         blueprint = await runs.blueprint(run)

@@ -1,13 +1,15 @@
 """The configuration, from `holdfast.toml` and the environment; commands and workers load it.
 
-The file is looked for in the current folder and its parents. Variables win over it: `HOLDFAST_TASK_QUEUE`,
-`HOLDFAST_IMPORTS` and `HOLDFAST_HOLD` over `[worker]`, `HOLDFAST_PAYLOADS` over `[payloads] external`,
-`HOLDFAST_SECRETS` over `[secrets] store`. `HOLDFAST_HOME` is the embedded server's state folder.
+The file is looked for in the current folder and its parents; a command on a blueprint looks there, too. Variables win
+over it: `HOLDFAST_TASK_QUEUE`, `HOLDFAST_IMPORTS` and `HOLDFAST_HOLD` over `[worker]`, `HOLDFAST_PAYLOADS` over
+`[payloads] external`, `HOLDFAST_SECRETS` over `[secrets] store`. `HOLDFAST_HOME` is the embedded server's state folder;
+without it that is `.holdfast` beside the file, else the nearest one of the current folder and its parents.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.blueprint.json_values import JSONObject
@@ -48,10 +50,15 @@ __all__ = [
     "WorkerSection",
     "WorkerSettings",
     "WorkerVariables",
+    "has_runs",
     "load_config",
+    "load_config_for",
 ]
 
 FILE_NAME = "holdfast.toml"
+STATE_FOLDER = ".holdfast"
+STATE_FILE = "server.json"
+"""What each start of an embedded server writes into its state folder."""
 KEY_ID = "default"
 """The id of the key that `key_env` names."""
 
@@ -62,7 +69,7 @@ class Config(File):
     home: Path
     """The embedded server's state folder, absolute."""
     folder: Path
-    """The project's folder, where the worker runs: that of the file, else the current one."""
+    """The project's folder, where the worker runs: that of the file, else of the state folder, else the current one."""
     path: Path | None = None
     """The file; None if there is none."""
 
@@ -153,15 +160,66 @@ class Config(File):
 def load_config(start: Path | None = None) -> Config:
     """Return the configuration for a folder (by default the current one). Raises ConfigError."""
     start = (start or Path.cwd()).resolve()
-    path = next((p for folder in (start, *start.parents) if (p := folder / FILE_NAME).is_file()), None)
+    path = _find_file(start)
     file = read_file(path) if path else File()
     variables = Overrides.read()
-    folder = path.parent if path else start
-    home = Path(variables.home).expanduser().resolve() if variables.home else folder / ".holdfast"
+    folder = path.parent if path else _find_state(start) or start
+    home = Path(variables.home).expanduser().resolve() if variables.home else folder / STATE_FOLDER
     _check_folder(home, f"HOLDFAST_HOME={variables.home}" if variables.home else f"{home}")
     config = Config(home=home, folder=folder, path=path, **_sections(file, variables))
     config.check_folders()
     return config
+
+
+def load_config_for(file: Path, tell: Callable[[str], None]) -> Config:
+    """Return the configuration for a blueprint: that of the current folder, else that of the blueprint's folder.
+
+    The current folder comes first, as the commands that follow on a run look there.
+
+    Args:
+        file: The blueprint.
+        tell: Called with a message where the configuration of the blueprint's folder is not used, or is alone.
+
+    Raises:
+        ConfigError: The file of the configuration cannot be used.
+    """
+    here, own = _find_file(Path.cwd()), _find_file(file.resolve().parent)
+    if own is None or own == here:
+        return load_config()
+    way = f"cd {_display(own.parent)}"
+    if here is None:
+        tell(f"{_display(own)} counts; its runs are kept beside it: {way}")
+        return load_config(own.parent)
+    tell(f"{_display(own)} is not read, as here {_display(here)} counts; to use it: {way}")
+    return load_config()
+
+
+def has_runs(home: Path) -> bool:
+    """Return whether an embedded server has ever run on this state folder."""
+    return (home / STATE_FILE).is_file()
+
+
+def _find_file(start: Path) -> Path | None:
+    """Return the nearest `holdfast.toml` of a folder and its parents."""
+    return next((path for folder in (start, *start.parents) if (path := folder / FILE_NAME).is_file()), None)
+
+
+def _find_state(start: Path) -> Path | None:
+    """Return the nearest of a folder and its parents that has runs of this user, as a repository of git is found."""
+    return next((folder for folder in (start, *start.parents) if _is_state_of_user(folder / STATE_FOLDER)), None)
+
+
+def _is_state_of_user(home: Path) -> bool:
+    # Of this user: in a folder that all may write to, somebody else may have put one, with a worker of theirs.
+    try:
+        return (home / STATE_FILE).stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _display(path: Path) -> str:
+    """Return a path as it is typed from the current folder."""
+    return os.path.relpath(path)
 
 
 def _check_folder(path: Path, place: str) -> None:

@@ -36,7 +36,7 @@ async def reach(config: Config) -> tuple[Deployment | None, list[Finding]]:
         embedded = not names_server()
         client = await connect_if_running(config)
         if client is None:
-            remedy = "Set TEMPORAL_ADDRESS; or start the local server, as holdfast runs does."
+            remedy = "Set TEMPORAL_ADDRESS; or start the local server: holdfast dev."
             return None, [
                 Finding("server", "fault", "no server is configured, and the local one is not running", remedy)
             ]

@@ -13,20 +13,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 
 from temporalio.client import Client
 
-from holdfast.client.config import Config
+from holdfast.client.config import Config, has_runs
 from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded import inbox
-from holdfast.client.embedded.home import home_above, locked
+from holdfast.client.embedded.home import locked
 from holdfast.client.embedded.processes import stop
 from holdfast.client.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
 from holdfast.client.embedded.worker import ensure_worker, find_workers, grace
 from holdfast.client.errors import ServerUnreachable
 
-__all__ = ["Embedded", "ServerUnreachable", "down", "ensure", "ensure_inbox", "foreground"]
+__all__ = ["Embedded", "ServerUnreachable", "Startup", "down", "ensure", "ensure_inbox", "foreground", "reach"]
 
 
 INBOX_PACE = 10.0
@@ -42,6 +43,45 @@ class Embedded:
     ui_url: str
 
 
+class Startup(Enum):
+    """What a command may start of the embedded server."""
+
+    NOTHING = auto()
+    """For a command that reads. Beside a running server the worker is started again: only it can say how runs stand."""
+    WHERE_RUNS_ARE = auto()
+    """For a command on an earlier run: everything, on a state folder where a server has run before."""
+    ALL = auto()
+    """For a command that starts a run."""
+
+
+async def reach(config: Config, startup: Startup, tell: Callable[[str], None] | None = None) -> Embedded:
+    """Return the embedded server, started as far as the command may. Raises `ServerUnreachable`.
+
+    `tell` is called with a message before anything that takes some seconds.
+    """
+    if startup is Startup.ALL or (startup is Startup.WHERE_RUNS_ARE and has_runs(config.home)):
+        return await ensure(config, tell)
+    server = find_server(config.home)
+    if server is None:
+        raise ServerUnreachable(_nothing_runs(config.home))
+    if not find_workers(config.home):
+        return await ensure(config, tell)
+    return Embedded(server.address, NAMESPACE, server.ui_url)
+
+
+def _nothing_runs(home: Path) -> str:
+    """Return the message for a command that needs a server which it does not start."""
+    if has_runs(home):
+        return (
+            f"the local server of {home} does not run; its runs are kept. Start it with: holdfast dev, or go on with a "
+            "run: holdfast attach RUN"
+        )
+    return (
+        f"there are no runs here: no state folder {home.name} in {home.parent} or a folder above it. Change to the "
+        "folder of the runs, or set HOLDFAST_HOME to their state folder; a first run: holdfast run FILE"
+    )
+
+
 async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> Embedded:
     """Start the server and the worker unless they run. Raises `ServerUnreachable`.
 
@@ -50,7 +90,7 @@ async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> E
     tell = tell or _ignore
     async with locked(config.home):
         if find_server(config.home) is None:
-            tell(f"Starting a local Temporal server in {_display(config.home)} …{_note_of(config)}")
+            tell(f"Starting a local Temporal server in {_display(config.home)} …")
         server, client = await _ensure_server(config)
         await ensure_worker(config, server, client, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
@@ -180,15 +220,6 @@ def _echo(log: Path, offset: int) -> int:
 
 def _ignore(text: str) -> None:
     """Stand in for `tell` where no message is wanted."""
-
-
-def _note_of(config: Config) -> str:
-    other = None if config.path else home_above(config.home)
-    return (
-        ""
-        if other is None
-        else f" (the runs in {_display(other)} belong to that folder: HOLDFAST_HOME names one for all)"
-    )
 
 
 def _display(home: Path) -> str:

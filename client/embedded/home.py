@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,11 +18,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from holdfast.client.config import STATE_FILE
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.own_files import write_whole
-
-if sys.platform != "win32":
-    import fcntl
 
 PATIENCE = 100.0
 """Seconds to wait for another command: longer than a server and a worker may take to start."""
@@ -51,32 +49,19 @@ class State(BaseModel):
 def read(home: Path) -> State:
     """Return the state of the last command; an empty one if it is missing or damaged."""
     try:
-        return State.model_validate_json((home / "server.json").read_bytes())
+        return State.model_validate_json((home / STATE_FILE).read_bytes())
     except (FileNotFoundError, ValidationError):
         return State()
 
 
-def home_above(home: Path) -> Path | None:
-    """Return the nearest folder with runs above a new one, whose user may have changed folders and look for those."""
-    if (home / "temporal.db").exists():
-        return None
-    others = (folder / home.name for folder in home.parent.parents)
-    return next((other for other in others if (other / "temporal.db").exists()), None)
-
-
 def change(home: Path, **values: Any) -> None:
     """Change these values; the file is replaced as a whole, so that no command reads half of it."""
-    write_whole(home / "server.json", read(home).model_copy(update=values).model_dump_json(indent=2).encode())
+    write_whole(home / STATE_FILE, read(home).model_copy(update=values).model_dump_json(indent=2).encode())
 
 
 @asynccontextmanager
 async def locked(home: Path) -> AsyncIterator[None]:
     """Hold the folder's lock: one command at a time starts and stops processes. Raises `ServerUnreachable`."""
-    if sys.platform == "win32":
-        raise ServerUnreachable(
-            "the embedded server runs on Linux and macOS; here start one with: temporal server start-dev, set "
-            "TEMPORAL_ADDRESS=localhost:7233, and run: holdfast setup, holdfast worker"
-        )
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         ignored = home / ".gitignore"

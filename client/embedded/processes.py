@@ -19,12 +19,16 @@ TICK = 0.02
 """Seconds between two polls."""
 
 
+MARK = "holdfast="
+"""How the text begins that marks a process as ours; the state folder follows."""
+
+
 def mark(home: Path) -> str:
     """Return the text in a command line that marks a process as ours.
 
     It is the server's argv[0], and the value of a `-X` option of the worker, which Python ignores.
     """
-    return f"holdfast={home}"
+    return f"{MARK}{home}"
 
 
 def spawn(

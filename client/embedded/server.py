@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from holdfast.client.embedded import home as state_folder
 from holdfast.client.embedded.home import begin, claim, tail
-from holdfast.client.embedded.processes import TICK, commands, ending, mark, spawn
+from holdfast.client.embedded.processes import MARK, TICK, commands, ending, mark, spawn
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.namespace import RETENTION, extend_retention, register_search_attributes, retention_of
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
@@ -74,6 +74,13 @@ def find_server(home: Path) -> Server | None:
             values = dict(zip(options[::2], options[1::2], strict=False))
             return Server(pid, int(values["--port"]), int(values["--ui-port"]), Path(values["--db-filename"]))
     return None
+
+
+def find_homes(above: Path) -> list[Path]:
+    """Return the state folders, in folders below this one, on which servers run."""
+    started = [arguments[0] for _, arguments in commands() if tuple(arguments[1 : len(START) + 1]) == START]
+    homes = [Path(text.removeprefix(MARK)) for text in started if text.startswith(MARK)]
+    return sorted(home for home in homes if above in home.parent.parents)
 
 
 async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Server, Client]:

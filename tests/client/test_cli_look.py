@@ -145,7 +145,8 @@ def test_schema_version_and_an_unknown_command(holdfast: Holdfast) -> None:
 def test_down_stops_and_the_next_command_finds_every_run(embedded: Process) -> None:
     run = embedded.park(LOOP)["run"]
     assert embedded("down", "--json").json == {"stopped": True}
-    assert embedded("questions", run, "--json").json[0]["message"] == "Round 1?"
+    assert (stopped := embedded("questions", run)).code == 5 and "holdfast dev" in stopped.err
+    assert embedded("attach", run, "--json").json["questions"][0]["message"] == "Round 1?"
 
 
 def test_json_may_be_asked_for_before_the_command_and_says_who_is_awaited(holdfast: Holdfast) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import ConfigError, WorkerVariables, load_config
-from holdfast.client.embedded.home import home_above, locked
+from holdfast.client.config import ConfigError, WorkerVariables, load_config, load_config_for
+from holdfast.client.embedded.home import locked
 from holdfast.protocol.guard import Key
 
 
@@ -39,15 +39,59 @@ def test_the_file_of_a_parent_folder_is_found_and_the_state_lies_beside_it(tmp_p
     assert config.groups == {"editors": ["user:ana"]}
 
 
-def test_a_folder_below_one_with_runs_knows_of_them_while_it_has_none(tmp_path: Path) -> None:
-    above, below = tmp_path / ".holdfast", tmp_path / "deep" / "er" / ".holdfast"
-    above.mkdir()
+def make_state(folder: Path) -> Path:
+    """Make a state folder on which a server has run."""
+    home = folder / ".holdfast"
+    home.mkdir(parents=True)
+    (home / "server.json").write_text("{}")
+    return home
+
+
+def test_a_state_folder_is_found_upwards_the_nearest_first(tmp_path: Path) -> None:
+    below = tmp_path / "deep" / "er"
     below.mkdir(parents=True)
-    assert home_above(below) is None
-    (above / "temporal.db").touch()
-    assert home_above(below) == above
-    (below / "temporal.db").touch()
-    assert home_above(below) is None
+    above = make_state(tmp_path)
+    assert (load_config(below).home, load_config(below).folder) == (above, tmp_path)
+    nearest = make_state(below)
+    assert load_config(below).home == nearest
+
+
+def test_a_file_of_the_project_decides_where_its_state_is(tmp_path: Path) -> None:
+    make_state(tmp_path)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "holdfast.toml").touch()
+    assert load_config(project).home == project / ".holdfast"
+
+
+def test_a_state_folder_of_another_user_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_state(tmp_path)
+    below = tmp_path / "below"
+    below.mkdir()
+    monkeypatch.setattr("os.getuid", lambda: -1)
+    assert load_config(below).home == below / ".holdfast"
+
+
+@pytest.mark.parametrize(
+    ("files", "counts", "told"),
+    [
+        ([], None, ""),
+        (["."], ".", ""),
+        (["approval"], "approval", "approval/holdfast.toml counts; its runs are kept beside it: cd approval"),
+        ([".", "approval"], ".", "approval/holdfast.toml is not read, as here holdfast.toml counts; to use it: cd "),
+    ],
+)
+def test_the_file_beside_a_blueprint_counts_where_the_current_folder_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], counts: str | None, told: str
+) -> None:
+    (tmp_path / "approval").mkdir()
+    for folder in files:
+        (tmp_path / folder / "holdfast.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    texts: list[str] = []
+    config = load_config_for(Path("approval/approval.yaml"), texts.append)
+    assert config.path == (None if counts is None else tmp_path / counts / "holdfast.toml")
+    assert "".join(texts).startswith(told) and bool(texts) == bool(told)
 
 
 async def test_git_ignores_the_state_folder(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Commands where no server is configured: which start the local one, and how its state folder is found."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.client.command import TONE, Holdfast
+
+READING = [
+    "runs",
+    "questions",
+    "questions x",
+    "show x",
+    "follow x",
+    "result x",
+    "history x",
+    "plan x",
+    "graph --run x",
+    "replay x",
+    "replay --open",
+    "schedule list",
+]
+ACTING = ["answer x yes", "attach x", "pause x", "cancel x", "tell x hello", "claim x", "release x q"]
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Holdfast:
+    """Commands in a folder of their own, where no server is configured."""
+    return Holdfast(tmp_path, HOLDFAST_HOME="")
+
+
+@pytest.mark.parametrize("words", [*READING, *ACTING])
+def test_without_runs_a_command_says_so_and_starts_nothing(alone: Holdfast, words: str) -> None:
+    ran = alone(*words.split())
+    assert (ran.code, ran.out) == (5, "")
+    assert f"no state folder .holdfast in {alone.folder} or a folder above it" in ran.err
+    assert list(alone.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", READING)
+def test_a_command_that_reads_does_not_start_a_server_that_was_stopped(alone: Holdfast, words: str) -> None:
+    home = alone.folder / ".holdfast"
+    home.mkdir()
+    (home / "server.json").write_text("{}")
+    ran = alone(*words.split())
+    assert (ran.code, f"the local server of {home} does not run; its runs are kept" in ran.err) == (5, True)
+    assert [path.name for path in home.iterdir()] == ["server.json"]
+
+
+@pytest.mark.slow
+def test_runs_are_found_from_folders_below_and_from_where_they_were_started(alone: Holdfast) -> None:
+    project = alone.folder / "project"
+    (project / "deep").mkdir(parents=True)
+    (project / "holdfast.toml").touch()
+    (project / "tone.yaml").write_text(TONE)
+    inside = Holdfast(project / "deep", HOLDFAST_HOME="").as_process()
+    try:
+        started = alone.as_process()("run", "project/tone.yaml", "--id", "first", "--json")
+        assert (started.code, "cd project" in started.err) == (3, True)
+        assert [path.name for path in alone.folder.iterdir()] == ["project"]
+        for command in (inside, alone.as_process()):
+            assert [row["run"] for row in command("runs", "--json").json] == ["first"]
+    finally:
+        inside("down")
