@@ -93,7 +93,23 @@ async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> E
             tell(f"Starting a local Temporal server in {_display(config.home)} …")
         server, client = await _ensure_server(config)
         await ensure_worker(config, server, client, tell)
+        if config.notify.channels:
+            await _ensure_notifier(config, server, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
+
+
+async def _ensure_notifier(config: Config, server: Server, tell: Callable[[str], None]) -> None:
+    """Start the inbox, whose process sends the notices of `[notify]`, unless it runs; say so if nobody is notified.
+
+    A run may be parked by a command that shows no inbox, such as `start`.
+    """
+    if not inbox.is_installed():
+        tell("Nobody is notified of questions: [notify] needs pip install 'holdfast[serve]'")
+        return
+    try:
+        await inbox.ensure_inbox(config, server)
+    except ServerUnreachable as error:
+        tell(f"Nobody is notified of questions: the inbox, which sends the notices, does not start: {error}")
 
 
 async def ensure_inbox(config: Config) -> str | None:

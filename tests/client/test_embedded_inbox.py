@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from holdfast.client.embedded.inbox import InboxProcess, find_inbox
 from tests.client.command import PATIENCE, Process, Screen
+from tests.conftest import until
 
 pytestmark = pytest.mark.slow
 
@@ -122,3 +124,26 @@ def test_its_log_and_its_state_are_the_owner_s_alone(project: Process) -> None:
     state = project.folder / "state"
     ours = [state / name for name in ("serve.key", "record.sqlite", "inbox.log", "once")]
     assert [oct(os.stat(path).st_mode & 0o077) for path in ours] == ["0o0"] * 4
+
+
+NOTIFY = """
+[notify.ops]
+command = ["sh", "-c", "cat >> told.json"]
+events = ["asked"]
+"""
+
+
+async def test_people_are_notified_of_a_run_that_a_command_only_starts(tmp_path: Path) -> None:
+    """`start` shows no inbox, and without one nobody was notified."""
+    project = Process(tmp_path)
+    project.write("holdfast.toml", NOTIFY)
+    notices = tmp_path / "told.json"
+
+    async def notified() -> bool:
+        return notices.exists() and "Well?" in notices.read_text()
+
+    try:
+        project("start", project.write("ask.yaml", ASK), "--id", "ask-1")
+        await until(notified, "the notice")
+    finally:
+        project("down")
