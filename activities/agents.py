@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from temporalio import activity
 
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.attempts import run_attempt
+from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import agent_names, members_of, registered_agent, wrong
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 
@@ -56,7 +56,7 @@ class AgentActivities:
         """Return the agents of the team's own library."""
         if self._objects is None:
             # Importing the library takes a second or more: with the first blueprint that names such an agent.
-            module = await asyncio.to_thread(importlib.import_module, "holdfast.activities.agent_objects")
+            module = await asyncio.to_thread(import_alone, "holdfast.activities.agent_objects")
             self._objects = self._objects or module.AgentObjects(self._allowed, self._aliases)
         return self._objects
 

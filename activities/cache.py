@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import importlib.util
 import json
 import logging
@@ -22,6 +21,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.attempts import run_attempt
+from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
@@ -238,7 +238,7 @@ class RedisStore:
     async def _connected(self) -> Redis:
         if self._client is None:
             # Importing the library takes a quarter of a second: not before it is needed, and not in the event loop.
-            self._redis = await asyncio.to_thread(importlib.import_module, "redis")
+            self._redis = await asyncio.to_thread(import_alone, "redis")
             self._client = self._client or self._new_client()
         return self._client
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
+from holdfast.activities.imports import import_alone
 from holdfast.activities.mcp_callers import AskNow, Callers, Continuation, InputRequired, ask_nobody
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -498,7 +498,7 @@ def _import_sdk() -> _Sdk:
     # On first use: the package is an extra, and takes over half a second that a worker without MCP servers can save.
     try:
         names = ("mcp", "mcp_types", "httpx2", "mcp.client.streamable_http")
-        mcp, types, http, streamable_http = (importlib.import_module(name) for name in names)
+        mcp, types, http, streamable_http = (import_alone(name) for name in names)
     except ModuleNotFoundError as error:
         text = f"tools of MCP servers need the mcp package ({error}): pip install 'holdfast[mcp]'"
         raise wrong("unknown_tool", text) from None

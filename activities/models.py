@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.attempts import count_failures
 from holdfast.activities.files import FileActivities
+from holdfast.activities.imports import import_alone
 from holdfast.activities.message_files import with_contents
 from holdfast.activities.outputs import validated
 from holdfast.activities.registry import wrong
@@ -92,6 +92,6 @@ class ModelActivities:
         if self._models is None:
             # Importing the library takes a second or more. On the first request, so that workers start fast; in a
             # thread, so that the heartbeats of other activities go on.
-            module = await asyncio.to_thread(importlib.import_module, "holdfast.activities.providers")
+            module = await asyncio.to_thread(import_alone, "holdfast.activities.providers")
             self._models = self._models or module.Models()
         return self._models

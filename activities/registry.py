@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib
 import importlib.util
 import inspect
 import re
@@ -21,12 +20,15 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.callables import check_callable, plain_function, type_hints
 from holdfast.activities.foreign import input_schema, is_builder, is_graph
+from holdfast.activities.imports import import_alone
 from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Risk
 from holdfast.protocol.tool_rules import OwnerRule
 
+IMPORT_FAILED = "import_failed"
+"""Failure type: an author's module cannot be imported now; nothing was called."""
 Function = TypeVar("Function")
 Question = Callable[[Any], object]
 """Makes a question (or an `Interrupt`, or what a person shall see) of an exception or an outcome of a library."""
@@ -387,8 +389,8 @@ def _words(text: str) -> set[str]:
 def members_of(reference: str, allowed: Sequence[str], unknown: str = "unknown_tool") -> tuple[dict[str, Any], str]:
     """Return the members of a listed module, and the name that a reference ``pkg.mod:name`` has among them.
 
-    Raises `not_allowed` for what is not listed or private, and a failure of the type `unknown` for a module that
-    cannot be imported.
+    Raises `not_allowed` for what is not listed or private, a failure of the type `unknown` for a module that is not
+    there, and `import_failed`, which may be retried, for one whose import fails.
     """
     module_name, _, name = reference.partition(":")
     root = listed_root(module_name, allowed)
@@ -401,9 +403,12 @@ def members_of(reference: str, allowed: Sequence[str], unknown: str = "unknown_t
         text = f"{reference}: {private!r} is private; rename it, or register the function with @tool"
         raise wrong("not_allowed", text)
     try:
-        return vars(importlib.import_module(module_name)), name
+        return vars(import_alone(module_name)), name
     except Exception as error:  # noqa: BLE001 importing runs the author's code, which may raise anything
-        raise wrong(unknown, f"{reference}: {module_name} cannot be imported: {error}") from None
+        text = f"{reference}: {module_name} cannot be imported: {error}"
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            raise wrong(unknown, text) from None
+        raise ApplicationError(text, type=IMPORT_FAILED) from None
 
 
 def _function(reference: str, allowed: Sequence[str]) -> Tool:

@@ -100,7 +100,8 @@ class ToolActivities:
     async def _call(self, request: ToolRequest) -> ToolOutcome:
         if request.of_agent is not None:
             return await self._call_of_agent(request, request.of_agent)
-        tool = find(request.tool, self._allowed)
+        # In a thread: it may import the author's module, and heartbeats go on meanwhile.
+        tool = await asyncio.to_thread(find, request.tool, self._allowed)
         idempotent = tool.idempotent if request.idempotent is None else request.idempotent
         idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
         if tool.is_graph:
@@ -221,7 +222,7 @@ class ToolActivities:
             for spec in wanted:
                 _check_parameters(spec)
             return wanted
-        tool = find(name, self._allowed)
+        tool = await asyncio.to_thread(find, name, self._allowed)
         # Providers take only these characters, and at most 64 of them.
         fit_name = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.name.rpartition(":")[2])[:64]
         parameters, rule = tool.parameters(), tool.rule

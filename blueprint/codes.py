@@ -17,6 +17,7 @@ ERRORS = {
     "duplicate_key": "A key appears twice.",
     "duplicate_name": "A name is used twice.",
     "import_cycle": "A blueprint imports itself.",
+    "import_failed": "A module of your own code cannot be imported where the worker runs; a run tries it again.",
     "missing_key": "A required key is missing.",
     "model_auth": "The key of a model is not set where the worker runs.",
     "no_tests": "A file has no tests in it; they belong in a file beside the blueprint.",

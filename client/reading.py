@@ -276,8 +276,10 @@ def name_of(question: Question) -> str:
 
 def read_entries(path: Path) -> list[Entry]:
     """Read a file of answers. Raises `BadUsage`, or `BlueprintError` with every problem."""
-    value = _placed(text_of_file(path), str(path))
-    shape = "a list of {question: NAME, content: …}"
+    text, shape = text_of_file(path), "a list of {question: NAME, content: …}"
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        raise BadUsage(f"{path}: the file is empty; expected {shape}")
+    value = _placed(text, str(path))
     if not isinstance(value, PlacedList):
         raise BadUsage(f"{path}: expected {shape}")
     if problems := entry_problems(value):

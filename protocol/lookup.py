@@ -10,6 +10,7 @@ CODES = (
     "agent_unsupported",
     "bad_script",
     "bad_tool",
+    "import_failed",
     "model_auth",
     "no_worker",
     "not_allowed",

@@ -16,6 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Interrupt as GraphInterrupt
 from langgraph.types import Send, interrupt
 from pydantic import BaseModel
@@ -102,6 +103,7 @@ class RefusingSaver(OwnSaver):
 refusing_async = chain(first, ask, last, checkpointer=RefusingSaver())
 own_saver = OwnSaver()
 owned = chain(first, ask, last, checkpointer=own_saver)
+forgetful = chain(first, checkpointer=InMemorySaver(), store=InMemoryStore())
 asking = chain(first, ask, last, checkpointer=InMemorySaver())
 bare = chain(first, last)
 bare_asking = chain(first, ask)

@@ -60,7 +60,9 @@ def _no_agent(name: str, value: object) -> str:
         return f"{name!r} is a {type(value).__name__}, which wraps an agent; name the agent inside it"
     if callable(value):
         return f"{name!r} is a function; register it with @agent, or let the step use it as a tool: uses"
-    return f"{name!r} is of type {type(value).__name__}, not an agent of pydantic-ai"
+    library, _, _ = type(value).__module__.partition(".")
+    way_out = "write a function with @agent that runs it: only agents of pydantic-ai are taken as they are"
+    return f"{name!r} is of type {type(value).__qualname__} of {library}; {way_out}"
 
 
 def _check_origin(reference: str, members: Mapping[str, Any], name: str, allowed: Sequence[str]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from types import ModuleType
 
 from pydantic_core import to_json
 from temporalio import activity
 
 from holdfast.activities.graphs.store import CheckpointStore, MemoryCheckpoints, NoCheckpoints
+from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import Tool, wrong
 from holdfast.protocol.agents import ToolRequest
 
@@ -38,6 +38,12 @@ class Graphs:
         elif _running().is_in_memory(tool.function) and self._store.problem:
             way = "or compile the graph with a checkpointer that lasts, such as PostgresSaver"
             raise wrong("not_allowed", f"{tool.name}: {self._store.problem}, {way}")
+        if _running().forgets(tool.function):
+            text = (
+                "the graph has an InMemoryStore, whose content each worker has for itself and loses when it ends; "
+                "compile it with a store that lasts, such as PostgresStore, or without one"
+            )
+            raise wrong("not_allowed", f"{tool.name}: {text}")
 
     def goes_on(self, tool: Tool) -> bool:
         """Return whether a second attempt of a call goes on where the first was cut off."""
@@ -65,11 +71,11 @@ def _has_checkpointer(tool: Tool) -> bool:
 
 
 def _running() -> ModuleType:
-    return importlib.import_module("holdfast.activities.graphs.running")
+    return import_alone("holdfast.activities.graphs.running")
 
 
 def _saver() -> ModuleType:
-    return importlib.import_module("holdfast.activities.graphs.saver")
+    return import_alone("holdfast.activities.graphs.saver")
 
 
 def _codec() -> object:

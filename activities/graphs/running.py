@@ -20,6 +20,7 @@ from langgraph.constants import END
 from langgraph.errors import GraphDrained, GraphRecursionError
 from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, PregelTask, StateSnapshot
 from langgraph.types import Interrupt as GraphInterrupt
 from temporalio import activity
@@ -43,6 +44,12 @@ _ALL = "*"
 def is_in_memory(graph: Graph) -> bool:
     """Return whether a graph's checkpoints would die with the process, so that ours take their place."""
     return isinstance(graph.checkpointer, InMemorySaver)
+
+
+def forgets(graph: Graph) -> bool:
+    """Return whether the store of a graph, or of a graph inside it, dies with the process."""
+    graphs = [graph, *(cast(Graph, inner) for _, inner in graph.get_subgraphs(recurse=True))]
+    return any(isinstance(each.store, InMemoryStore) for each in graphs)
 
 
 def with_saver(graph: Graph, saver: BaseCheckpointSaver[Any]) -> Graph:

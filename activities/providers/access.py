@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import re
@@ -17,6 +16,7 @@ from pydantic_ai.providers.gateway import gateway_provider
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.aliases import ModelAlias
+from holdfast.activities.imports import import_alone
 from holdfast.activities.providers.failures import display_name, url_in
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
@@ -75,7 +75,7 @@ def _compatible(name: str, alias: ModelAlias, key: str | None, ours: bool) -> Pr
         )
     key = key or (os.environ.get("OPENAI_API_KEY") if ours else None)
     # Imported only here: it needs a package that the worker may lack.
-    service = importlib.import_module("pydantic_ai.providers.openai_compatible").OpenAICompatibleProvider
+    service = import_alone("pydantic_ai.providers.openai_compatible").OpenAICompatibleProvider
     # Not "openai:", which means the Responses API by now: compatible servers have the chat completions only.
     return infer_model(f"openai-chat:{model}", provider_factory=lambda _: service(_SERVICE, base_url=url, api_key=key))
 

@@ -166,6 +166,11 @@ async def test_a_graph_without_a_checkpointer_is_refused_before_it_starts(house:
     assert await log(house, run) == ["first", "last"]
 
 
+async def test_a_graph_whose_store_is_in_memory_is_refused_before_it_starts(house: Harness) -> None:
+    with pytest.raises(BlueprintError, match=r"InMemoryStore.*PostgresStore"):
+        await started(house, "forgetful", check=True)
+
+
 async def test_a_graph_that_asks_without_a_checkpointer_fails(house: Harness) -> None:
     run = await started(house, "bare_asking", ", idempotent: true")
     error = (await house.result(run)).error

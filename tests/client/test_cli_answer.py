@@ -79,6 +79,9 @@ def test_a_page_by_its_number_says_that_answers_move_what_is_on_it(holdfast: Hol
 
 def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) -> None:
     run = holdfast.park(FORM)["run"]
+    holdfast.write("answers.yaml", "# nothing yet\n")
+    empty = holdfast("answer", run, "--file", "answers.yaml")
+    assert (empty.code, "answers.yaml: the file is empty; expected a list" in empty.err) == (2, True)
     holdfast.write("answers.yaml", "[{question: nobody, content: x}]")
     assert holdfast("answer", run, "--file", "answers.yaml", "--json").json["error"]["type"] == "unknown_question"
     holdfast.write("answers.yaml", "[{question: 't*p', content: {city: Rome, days: 2}}]")
