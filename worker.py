@@ -254,7 +254,12 @@ def mcp_servers(config: Config) -> McpServers:
 
 def _mcp_server(section: McpSection) -> McpServer:
     return McpServer(
-        tuple(section.command or ()), section.url, tuple(section.env), section.headers_env, section.elicitation
+        command=tuple(section.command or ()),
+        url=section.url,
+        env=tuple(section.env),
+        headers_env=section.headers_env,
+        elicitation=section.elicitation,
+        protocol=section.protocol,
     )
 
 

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.elicitation import BadElicitation, bad_elicitation, path_of, question_of, response_to
 from holdfast.activities.mcp_asking import CallClock, MidCallQuestions
 from holdfast.activities.mcp_callers import Continuation, InputRequired
-from holdfast.activities.mcp_servers import LOST, STATE_REFUSED, UNREACHABLE, McpServers
+from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, STATE_REFUSED, UNREACHABLE, McpServers
 from holdfast.activities.registry import wrong
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -174,4 +174,10 @@ class McpCall:
 
     async def _sent(self, continuation: Continuation | None) -> JSON | InputRequired:
         args = self._request.input or {}
+        try:
+            return await self._servers.call(self._server, self._tool, args, continuation, self._questions.ask)
+        except ApplicationError as error:
+            if error.type != NO_CHANNEL or not self._request.idempotent:
+                raise
+        # In the older protocol now, in which the server can ask.
         return await self._servers.call(self._server, self._tool, args, continuation, self._questions.ask)

@@ -61,6 +61,10 @@ LOST = "tool_lost"
 INVALID_PARAMS, HEADER_MISMATCH, URL_REQUIRED = -32602, -32020, -32042
 """JSON-RPC error codes of servers: of the parameters, among them a state that is no longer taken; of a tool that was
 not listed as it is now; and, of the protocol of 2025-11-25, of a page that a person must open first."""
+NO_CHANNEL = "mcp_no_channel"
+"""Failure type: the server could not ask people in the middle of the call, which it had begun by then."""
+_NO_CHANNEL = re.compile(r"elicitation/create.*back[- ]?channel", re.DOTALL | re.IGNORECASE)
+"""What servers say of that: their protocol is of 2026, and has no way from the server to the client during a call."""
 STATE_REFUSED = "mcp_state_refused"
 """Failure type: the server no longer takes the state that it gave out, and has done nothing."""
 FOR_NOW = (408, 425, 429)
@@ -79,6 +83,8 @@ class McpServer:
     """HTTP headers for the URL: by name, the environment variable that holds the value."""
     elicitation: bool = True
     """False: the server is told that people cannot be asked."""
+    protocol: str | None = None
+    """The version of the protocol to speak; None: the newest that the server knows."""
 
 
 class McpServers:
@@ -88,6 +94,8 @@ class McpServers:
         self._servers = servers
         self._sdk: _Sdk | None = None
         self._sessions: list[_Session] = []
+        self._ask_in_mid_call: set[str] = set()
+        """The servers that have tried to ask people in the middle of a call, so that they get the older protocol."""
         self._closed = False
 
     async def tools(self, server: str) -> list[ToolSpec]:
@@ -104,13 +112,21 @@ class McpServers:
     ) -> JSON | InputRequired:
         """Return the tool's result as JSON, or what the server needs from people first.
 
-        Nothing is sent twice: a call that is lost fails with `tool_lost`.
+        Nothing is sent twice: a call that is lost fails with `tool_lost`, and one whose server could not ask people in
+        the middle of it with `mcp_no_channel`. The next call then uses the older protocol, in which it can.
 
         Args:
             continuation: For a call that needed something: what it needed.
             ask: What a server of an older protocol asks in the middle of the call goes to.
         """
-        return await self._request(server, lambda session: session.call(tool, args, continuation, ask), is_call=True)
+        try:
+            return await self._request(
+                server, lambda session: session.call(tool, args, continuation, ask), is_call=True
+            )
+        except ApplicationError as error:
+            if error.type == NO_CHANNEL:
+                self._ask_in_mid_call.add(server)
+            raise
 
     async def close(self) -> None:
         """End every session and its process."""
@@ -154,10 +170,12 @@ class McpServers:
             self._sdk = await asyncio.to_thread(_import_sdk)  # in a thread, so that heartbeats go on
         if self._closed:
             raise _unreachable(name, "the worker is shutting down")
-        usable = (session for session in self._sessions if session.name == name and session.is_usable)
-        session = next((session for session in usable if session.takes_call), None)
+        server = self._servers[name]
+        mode = _mode(server.protocol, name, asks_in_mid_call=name in self._ask_in_mid_call)
+        usable = (session for session in self._sessions if (session.name, session.mode) == (name, mode))
+        session = next((session for session in usable if session.is_usable and session.takes_call), None)
         if session is None:
-            session = _Session(name, self._servers[name], self._sdk)
+            session = _Session(name, server, self._sdk, mode)
             self._sessions = [*(session for session in self._sessions if not session.has_ended), session]
         await session.ready()
         return session
@@ -175,8 +193,8 @@ class _Session:
     withdraws only its own request.
     """
 
-    def __init__(self, name: str, server: McpServer, sdk: _Sdk) -> None:
-        self.name, self.calls = name, 0
+    def __init__(self, name: str, server: McpServer, sdk: _Sdk, mode: str) -> None:
+        self.name, self.mode, self.calls = name, mode, 0
         self._server, self._sdk = server, sdk
         self._client: Client | None = None
         self._failure: tuple[str, bool] = ("the worker is shutting down", False)
@@ -238,7 +256,7 @@ class _Session:
             requests = {key: _dumped(request) for key, request in (result.input_requests or {}).items()}
             return InputRequired(requests, result.request_state)
         if result.is_error:
-            raise wrong("tool_error", f"{name}: {self._without_secrets(_text(_plain(result)))}")
+            raise self._reported(name, _text(_plain(result)))
         return _plain(result)
 
     async def _sent(self, client: Client, tool: str, args: JSONObject, continuation: Continuation | None) -> Any:
@@ -308,7 +326,15 @@ class _Session:
         if error.code in (CONNECTION_CLOSED, UNREADABLE) and (self._over.is_set() or self._server.url is not None):
             text = f"the call of {name} was lost ({self._message(error)}); it may have taken effect"
             return wrong(LOST, text)
-        return wrong("tool_error", f"{name}: {self._message(error)}")
+        return self._reported(name, error.message)
+
+    def _reported(self, name: str, text: str) -> ApplicationError:
+        """Return the failure for an error that the server has reported."""
+        if self._server.elicitation and _NO_CHANNEL.search(text):
+            way_out = f'protocol = "2025-11-25" in [mcp.{self.name}] of holdfast.toml is one in which it can'
+            reason = f"the server wanted to ask people, and could not by its protocol; {way_out}"
+            return wrong(NO_CHANNEL, f"{name}: {reason}")
+        return wrong("tool_error", f"{name}: {self._without_secrets(text)}")
 
     def _message(self, error: MCPError) -> str:
         return self._without_secrets(error.message)
@@ -319,7 +345,9 @@ class _Session:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(OPENING_SECONDS):
                     callback = self._elicit if self._server.elicitation else None
-                    made = self._sdk.mcp.Client(self._transport(), cache=None, elicitation_callback=callback)
+                    made = self._sdk.mcp.Client(
+                        self._transport(), cache=None, elicitation_callback=callback, mode=self.mode
+                    )
                     client = await stack.enter_async_context(made)
                     is_old = client.session.initialize_result is not None
                     self._tells_no_caller = is_old and callback is not None and self._server.url is None
@@ -505,6 +533,20 @@ def _import_sdk() -> _Sdk:
     for name in ("mcp", "httpx2"):  # at lower levels they log every request, and the ids of sessions
         logging.getLogger(name).setLevel(logging.WARNING)
     return _Sdk(mcp, types, http, streamable_http.streamable_http_client)
+
+
+def _mode(protocol: str | None, server: str, *, asks_in_mid_call: bool) -> str:
+    """Return how the SDK agrees on a protocol with the server. Raises `mcp_unreachable` for an unknown version."""
+    versions = import_alone("mcp_types.version")
+    older, newer = versions.HANDSHAKE_PROTOCOL_VERSIONS, versions.MODERN_PROTOCOL_VERSIONS
+    if protocol is None:
+        return "legacy" if asks_in_mid_call else "auto"
+    if protocol in older:
+        return "legacy"
+    if protocol in newer:
+        return protocol
+    known = ", ".join((*older, *newer))
+    raise _unreachable(server, f"protocol: {protocol!r} is not a version that the mcp package knows ({known})", True)
 
 
 def _dumped(value: BaseModel) -> JSONObject:

@@ -29,7 +29,7 @@ from holdfast.activities.interrupt import (
     translated,
 )
 from holdfast.activities.mcp_calls import MCP, McpCall
-from holdfast.activities.mcp_servers import LOST, McpServers
+from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, McpServers
 from holdfast.activities.owner_gate import admitted
 from holdfast.activities.registry import Tool, find, nearest_tool, wrong
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
@@ -168,8 +168,9 @@ class ToolActivities:
         try:
             outcome = await McpCall(self._servers, request).outcome()
         except ApplicationError as error:
-            if not request.idempotent:
-                raise _final(error, OUTCOME_UNKNOWN if error.type == LOST else error.type) from error.__cause__
+            if not request.idempotent or error.type == NO_CHANNEL:
+                is_unknown = error.type in (LOST, NO_CHANNEL)
+                raise _final(error, OUTCOME_UNKNOWN if is_unknown else error.type) from error.__cause__
             raise (ApplicationError(error.message, type=LOST) if error.type == LOST else error) from error.__cause__
         return outcome if isinstance(outcome, Interrupted) else _completed(outcome, request.tool)
 

@@ -103,6 +103,7 @@ def _matching(pattern: str, message: LiteralString, code: LiteralString = UNSHOW
 Variable = Annotated[
     str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "must be the name of an environment variable, not its value")
 ]
+Protocol = Annotated[str, _matching(r"\d{4}-\d\d-\d\d", "must be a version of the protocol, such as 2025-11-25")]
 Endpoint = Annotated[
     str,
     _matching(r"https?://[^/?#@\s]+([/?#]\S*)?", "must be an http:// or https:// URL, without user or password"),
@@ -138,6 +139,8 @@ class McpSection(Section):
     """Headers for the URL, each with the variable that holds its value."""
     elicitation: bool = True
     """False: the server is told that people cannot be asked."""
+    protocol: Protocol | None = None
+    """The version of the protocol to speak, such as 2025-11-25; None: the newest that the server knows."""
 
     @model_validator(mode="after")
     def _either(self) -> McpSection:

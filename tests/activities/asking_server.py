@@ -68,6 +68,15 @@ def paint(colour: Annotated[Colour, Resolve(ask_colour)], size: Annotated[Size, 
 
 
 @server.tool(structured_output=False)
+async def book(folder: str, ctx: Context) -> str:
+    """Asks in the middle of the call, as the documentation of MCP servers has it."""
+    note(folder, "begun")
+    said = await ctx.elicit("Which seat?", Size)
+    note(folder, "booked")
+    return f"{said.action} {said.data.size if said.action == 'accept' else ''}"
+
+
+@server.tool(structured_output=False)
 async def twice(ctx: Context) -> str | InputRequiredResult:
     """Needs one thing after the other."""
     answer = (ctx.input_responses or {}).get("name")

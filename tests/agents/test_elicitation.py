@@ -9,12 +9,14 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import McpServer, McpServers, all_activities, mcp_asking
 from holdfast.protocol.answers import Answer
@@ -76,9 +78,12 @@ async def asking_server(how: str) -> AsyncIterator[McpServer]:
 
 
 @asynccontextmanager
-async def house_with(how: str, temporal: Client, replays: Replays, folder: Path, test: str) -> AsyncIterator[House]:
+async def house_with(
+    how: str, temporal: Client, replays: Replays, folder: Path, test: str, protocol: str | None = None
+) -> AsyncIterator[House]:
     house = House(temporal, f"asking-{uuid.uuid4().hex[:8]}", folder)
     async with asking_server(how) as server:
+        server = replace(server, protocol=protocol)
         servers = McpServers({"asking": server})
         house.servers, house.activities = servers, all_activities([], {}, servers)
         try:
@@ -291,3 +296,54 @@ async def test_a_worker_lost_while_an_older_server_asks_leaves_the_outcome_to_a_
     assert "was lost" in lost.message
     await old.answer(run, "fail", lost)
     assert (await old.result(run)).error.type == "outcome_unknown"
+
+
+async def test_a_server_that_cannot_ask_by_its_protocol_gets_another_once_a_person_says_so(stdio: House) -> None:
+    run = await stdio.calls("book", folder=str(stdio.folder))
+    lost = await stdio.one(run)
+    assert 'protocol = "2025-11-25" in [mcp.asking]' in lost.message
+    assert stdio.ordered() == ["begun"]  # nothing is called again before a person has looked
+    await stdio.answer(run, "retry", lost)
+
+    async def asked() -> bool:
+        return [one.message for one in await stdio.runs.questions(run)] == ["asking asks: Which seat?"]
+
+    await until(asked, "the server's question")
+    await stdio.answer(run, {"size": 3}, (await stdio.runs.questions(run))[0])
+    assert await stdio.output(run) == "accept 3"
+    assert stdio.ordered() == ["begun", "begun", "booked"]
+
+
+async def test_a_call_that_may_run_twice_goes_on_in_the_other_protocol_by_itself(stdio: House) -> None:
+    run = await stdio.calls("book", {"idempotent": True}, folder=str(stdio.folder))
+
+    async def asked() -> bool:
+        return [one.message for one in await stdio.runs.questions(run)] == ["asking asks: Which seat?"]
+
+    await until(asked, "the server's question")
+    await stdio.answer(run, {"size": 3}, (await stdio.runs.questions(run))[0])
+    assert await stdio.output(run) == "accept 3"
+
+
+async def test_a_server_can_ask_by_the_protocol_that_its_configuration_names(
+    temporal: Client, replays: Replays, tmp_path: Path, request: Any
+) -> None:
+    node = request.node.nodeid
+    async with house_with("stdio", temporal, replays, tmp_path, node, "2025-11-25") as house:
+        run = await house.calls("book", folder=str(house.folder))
+
+        async def asked() -> bool:
+            return [one.message for one in await house.runs.questions(run)] == ["asking asks: Which seat?"]
+
+        await until(asked, "the server's question")
+        await house.answer(run, {"size": 3}, (await house.runs.questions(run))[0])
+        assert await house.output(run) == "accept 3"
+        assert house.ordered() == ["begun", "booked"]
+
+
+async def test_a_version_that_nobody_knows_is_told_with_those_that_are(
+    temporal: Client, replays: Replays, tmp_path: Path, request: Any
+) -> None:
+    async with house_with("stdio", temporal, replays, tmp_path, request.node.nodeid, "2019-01-01") as house:
+        with pytest.raises(ApplicationError, match="'2019-01-01' is not a version.*2025-11-25"):
+            await house.servers.tools("asking")
