@@ -56,7 +56,7 @@ class UnitResult(Value):
     tool_results: list[JSONObject] = []
     """For a step with several tools, one object a call: `tool`, `parameters` and `data`."""
     called: list[str] = []
-    """Tools whose calls have begun, whatever their result; in the output only of a step that did not complete."""
+    """Tools whose calls have begun, also by an agent that is a tool; in the output where the results do not say it."""
     tries: dict[str, int] = {}
     """For a running step: number of retries, by kind of error."""
     iterations: list[Iteration] | None = None
@@ -89,7 +89,9 @@ class UnitResult(Value):
         return {**always, **reason, **self._tool_fields()}
 
     def _tool_fields(self) -> JSONObject:
-        fields: JSONObject = {"called": self.called} if self.called and not self.succeeded else {}
+        returned = {call["tool"] for call in self.tool_results}
+        are_told = self.succeeded and returned.issuperset(self.called)
+        fields: JSONObject = {} if are_told or not self.called else {"called": self.called}
         if len(self.tool_results) > (1 if self.succeeded else 0):
             fields["tool_results"] = self.tool_results
         return fields

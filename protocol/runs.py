@@ -393,6 +393,8 @@ class AgentState(Carried):
     recent: list[str] = []
     """Digests of the last calls, for the loop guard."""
     log: list[Command] = []
+    called: list[str] = []
+    """Tools whose calls have begun, whatever their result."""
     told: list[ToldText] = []
     """Messages of people that no turn has read yet."""
     use: ObjectUse | None = None
@@ -405,6 +407,8 @@ class AgentResult(ChildResult):
     output: JSON = None
     turns: int = 0
     log: list[Command] = []
+    called: list[str] = []
+    """Tools that were called, also by the agents that it called."""
 
 
 class RunResult(Value):
@@ -430,7 +434,13 @@ class Failure(HandedBack):
     reached: JSONObject | None = None
     """For a loop or a map: the context at the failure, with all writes of the failed iteration."""
     output: JSON = None
-    """For a plan: the results of its steps up to the failure."""
+    """What had been done: for a plan the results of its steps, for an agent the tools that it called."""
+
+    @property
+    def called(self) -> list[str]:
+        """The tools that an agent had called, if it is one that failed."""
+        called = self.output.get("called") if isinstance(self.output, dict) else None
+        return [tool for tool in called if isinstance(tool, str)] if isinstance(called, list) else []
 
     @staticmethod
     def read(details: Sequence[object], type_: str | None) -> Failure | None:

@@ -9,6 +9,7 @@ from holdfast.protocol.people import People
 from holdfast.protocol.questions import EDIT_FORMS, Judgement, json_type
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.journal import preview
 
 _VALUE = {"value": {"description": "The value that skip gives; default: null."}}
 _FORM: JSONObject = {
@@ -32,6 +33,11 @@ class FailureDecision(NamedTuple):
     content: JSON = None
 
 
+def _done(cause: Failure) -> JSONObject:
+    """Return what was done before the failure, for whoever decides whether it is done again."""
+    return {} if cause.output is None else {"done": preview(cause.output)}
+
+
 async def judged(
     cause: Failure, value: object, frame: Frame, *, takes_value: bool = True, people: People | None = None
 ) -> FailureDecision:
@@ -50,7 +56,7 @@ async def judged(
         message=f"{cause.message}. What now: retry, edit the input and retry ({EDIT_FORMS}), {skip}, or abort?",
         form={**_FORM, "properties": properties},
         input_type=json_type(value),
-        info={"error": cause.type, "message": cause.message, "at": cause.address, "input": value},
+        info={"error": cause.type, "message": cause.message, "at": cause.address, "input": value, **_done(cause)},
     )
     reply = await frame.ask(asked, people=people)
     if reply.status != "answered":

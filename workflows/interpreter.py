@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import (
@@ -124,8 +125,8 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
         verdict = await judged(cause, value, inner, people=people)
         if verdict.action == "abort":
             raise failed from error
-        return _decided(verdict, step, inner)
-    description = {"type": cause.type, "message": cause.message, "address": cause.address}
+        return _decided(verdict, step, inner, _described(cause))
+    description = _described(cause)
     _keep_partial_context(step, inner, cause)
     _remember(step, inner, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
@@ -136,7 +137,12 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
     return output
 
 
-def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame) -> JSON:
+def _described(cause: Failure) -> JSONObject:
+    """Return a failure as `steps.NAME.error` has it: its fields are checked when a blueprint is loaded."""
+    return {key: getattr(cause, key) for key in ERROR_FIELDS}
+
+
+def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONObject) -> JSON:
     """Return the output that a person gives in place of the step's, or a request to run the step again."""
     match verdict.action:
         case "retry":
@@ -145,6 +151,7 @@ def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame) -> JSON:
         case "edit":
             return _RetryRequested((verdict.content,))
     _record(step, inner, verdict.content)
+    _remember(step, inner, verdict.content, "completed", error)
     return verdict.content
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -87,6 +87,8 @@ class Toolbox:
     specs: Sequence[ToolSpec]
     unsure_is_final: bool = False
     """True if a call that may have taken effect is not retried, even of an idempotent tool."""
+    inner_calls: list[str] = field(default_factory=list)
+    """The tools that the agents among its tools have called in their turn."""
 
     def check(self, address: Address) -> None:
         """Raise a failure if two tools share a name, which a model could not tell apart."""
@@ -126,6 +128,7 @@ class Toolbox:
         frame.note(ToolCalled(tool=call.name))
         asking = AgentCall.of(name, name, frame.blueprint)
         result = await run_agent(asking, [Message(role="user", content=text_of(call.args["input"]))], inside)
+        self.inner_calls.extend(result.called)
         frame.note(ToolReturned(tool=call.name, result=result.output))
         return result.output
 

@@ -15,13 +15,13 @@ from holdfast.blueprint.expressions import (
     names_in_expression,
 )
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.fields import ERROR_FIELDS, STEP_FIELDS
 from holdfast.blueprint.findings import Findings, texts_of
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.recover import UNNAMED
 from holdfast.blueprint.source import Position
 
 _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input"})
-_FIELDS = ("output", "status", "error")
 _ONLY = {
     "iteration": "it is known only inside a loop",
     "history": "it is known only inside a loop",
@@ -157,10 +157,14 @@ class _Names:
             elif root == "steps" and step and step not in scope.seen:
                 word = rf"{before}\bsteps\s*(?:\.\s*|\[\s*\\?['\"])({re.escape(step)})"
                 problem = self._unknown_step(step, path, scope)
-            elif root == "steps" and field and field not in _FIELDS:
-                word = rf"{before}{re.escape(step)}\\?['\"]?\s*\]?\s*(?:\.\s*|\[\s*\\?['\"])({re.escape(field)})"
-                hint = did_you_mean(field, _FIELDS) or f"a step has {', '.join(_FIELDS)}"
+            elif root == "steps" and field and field not in STEP_FIELDS:
+                word = _after(step, field, before)
+                hint = did_you_mean(field, STEP_FIELDS) or f"a step has {', '.join(STEP_FIELDS)}"
                 problem = f"unknown name {field!r} of step {step!r}", hint
+            elif (unknown := _unknown_of_error(chain)) is not None:
+                word = _after("error", unknown, before)
+                hint = did_you_mean(unknown, ERROR_FIELDS) or f"an error has {', '.join(ERROR_FIELDS)}"
+                problem = f"unknown name {unknown!r} of an error", hint
             if problem and (problem[0], path) not in self.read_at:
                 self.read_at.add((problem[0], path))
                 self.findings.add(path, "unknown_name", *problem, at=word)
@@ -190,6 +194,17 @@ class _Names:
             return None  # it may be the name that could not be read
         listed = f"steps known here: {', '.join(candidates[:_LISTED])}" if candidates else "no step has run here yet"
         return f"unknown name {name!r}", did_you_mean(name, candidates) or listed
+
+
+def _after(name: str, field: str, before: str) -> str:
+    """Return the pattern of a field that is read of a name, by a dot or in brackets; the field is its group."""
+    return rf"{before}{re.escape(name)}\\?['\"]?\s*\]?\s*(?:\.\s*|\[\s*\\?['\"])({re.escape(field)})"
+
+
+def _unknown_of_error(chain: tuple[str, ...]) -> str | None:
+    """Return the field that a chain of names reads of an error, if errors have none of that name."""
+    read = chain[1:] if chain[0] == "error" else chain[3:] if chain[0] == "steps" and chain[2:3] == ("error",) else ()
+    return read[0] if read and read[0] not in ERROR_FIELDS else None
 
 
 def _line(place: Position, line: int) -> Position:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -99,8 +100,18 @@ class AgentWorkflow(AgentHandlers):
             output=output,
             turns=self.state.turn,
             log=self.state.log,
+            called=self.state.called,
             **self.handed_back(),
         )
+
+    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+        """See base class: the tools that were called, unless what failed says more."""
+        if not self.state.called or failure_of(error, self.address).output is not None:
+            return {}
+        return {"output": {"called": self.state.called}}
+
+    def _note_calls(self, *tools: str) -> None:
+        self.advance(called=list(dict.fromkeys([*self.state.called, *tools])))
 
     async def _work(self) -> JSON:
         if self.state.tools is None:
@@ -356,6 +367,7 @@ class AgentWorkflow(AgentHandlers):
             if is_cancelled(error):
                 raise
             cause = failure_of(error, frame.address)
+            self._note_calls(*cause.called)
             trace = traceback_of(error)
             frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message, traceback=trace))
             if cause.final or cause.type in ENDING:
@@ -387,7 +399,9 @@ class AgentWorkflow(AgentHandlers):
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame, repeated: ToolCall | None) -> JSON:
         whole = with_defaults(call, spec)
         allowed = await self._approved(whole, spec, settings_of(self.tools, spec), frame, repeated)
+        self._note_calls(call.name)
         result = await self.toolbox.run(allowed, spec, frame)
+        self._note_calls(*self.toolbox.inner_calls)
         if allowed.call.args == whole.args:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}

@@ -171,7 +171,11 @@ class StepTools:
             cause = failure_of(error, frame.address)
             if is_cancelled(error) or cause.final:
                 raise
+            self._note_calls(*cause.called)
             return CallError.of(cause.type, cause.message)
+
+    def _note_calls(self, *tools: str) -> None:
+        self._run.mark(called=list(dict.fromkeys([*self._run.result.called, *tools])))
 
     async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
@@ -183,9 +187,10 @@ class StepTools:
         allowed = await approved(with_defaults(call, spec), spec, policies, frame, note=note)
         # Noted before the call: a step that is broken off in it may have had its effect, and is not called cancelled
         # then.
-        called = dict.fromkeys([*self._run.result.called, tool])
-        self._run.mark(called=list(called))
-        return await box.run(allowed, spec, frame)
+        self._note_calls(tool)
+        result = await box.run(allowed, spec, frame)
+        self._note_calls(*box.inner_calls)
+        return result
 
 
 def _outcome_of(result: object) -> CallOutcome | CallError:

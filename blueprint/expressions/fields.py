@@ -1,0 +1,7 @@
+"""Names of what an expression can read of a step: the checks of a blueprint and the interpreter use them."""
+
+from __future__ import annotations
+
+STEP_FIELDS = ("output", "status", "error")
+ERROR_FIELDS = ("type", "message", "address", "output")
+"""`output`: what had been done when it failed, as far as that is known: of a plan the results of its steps."""
