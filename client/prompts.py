@@ -1,6 +1,6 @@
 """Sources of answers for the CLI: a person at a terminal, lines piped in, a file of answers.
 
-`holdfast run`, `attach` and `create` ask them, one question at a time.
+`holdfast run` and `attach` ask them, one question at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Attend a run from a terminal: print its progress and answer its questions until it ends or parks.
 
-Used by `run`, `attach` and `create`.
+Used by `run` and `attach`.
 """
 
 from __future__ import annotations

@@ -34,9 +34,6 @@ _Template = Annotated[
     str | None, typer.Option("--template", metavar="NAME", help="Copy an example, with its tools and tests.")
 ]
 _Wizard = Annotated[bool, typer.Option("--wizard", help="Ask some questions and write a blueprint from the answers.")]
-_Run = Annotated[
-    str | None, typer.Option("--run", metavar="RUN", help="Continue the questions of an earlier --wizard.")
-]
 _Plan = Annotated[
     Path | None,
     typer.Option(
@@ -55,7 +52,6 @@ def create(
     file: _Target = None,
     template: _Template = None,
     wizard: _Wizard = False,
-    run: _Run = None,
     plan: _Plan = None,
     goal: _Goal = None,
     answers: AnswersFile = None,
@@ -66,22 +62,21 @@ def create(
     --template copies one of the tested examples into a folder of its own; it asks nothing and needs no server. Without
     any option the names of the examples are listed.
 
-    --wizard asks its questions in a run of its own, a blueprint of the `clarify` kind. They are answered like those of
-    `holdfast run`: from --answers first, then at the terminal, or from piped input, one line each. If nobody answers,
-    they stay open, the exit code is 3, and --run continues with them.
+    --wizard takes the answers from --answers first, then from the terminal, or from piped input, one line each. It
+    writes nothing before all are given.
 
     --from asks nothing and needs no server. A FILE that ends in .json gets the plan itself.
     """
-    _check_one_way({"--template": template, "--from": plan, "--wizard": wizard or run or answers})
+    _check_one_way({"--template": template, "--from": plan, "--wizard": wizard or answers})
     if goal is not None and plan is None:
         raise _misuse("--goal needs --from")
     if template is not None:
         perform(create_from_template(template, file, as_json), as_json)
     if plan is not None:
         perform(create_from(Origin(plan, goal), file, as_json), as_json)
-    if not wizard and run is None:
+    if not wizard:
         raise _misuse(WAYS.format(templates=", ".join(template_names())))
-    perform(create_by_wizard(Dialog(file, run, answers, as_json)), as_json)
+    perform(create_by_wizard(Dialog(file, answers, as_json)), as_json)
 
 
 def _check_one_way(ways: Mapping[str, object]) -> None:

@@ -1,28 +1,20 @@
-"""`create --wizard`: ask in a run of a blueprint of our own, and write the new blueprint from the answers."""
+"""`create --wizard`: ask what a new blueprint is for, and write it from the answers. Nothing runs for it."""
 
 from __future__ import annotations
 
-import asyncio
-import re
-import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from holdfast.blueprint import loads
-from holdfast.client.cli.attending import Attendance, Parked, answer_sources
-from holdfast.client.cli.output import DONE, WAITING, print_json, say
-from holdfast.client.cli.running import print_outcome
-from holdfast.client.cli.session import Session, open_session
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.client.cli.output import DONE, INTERRUPTED, say
 from holdfast.client.cli.writing import check_free, print_command, run_command, write_all
 from holdfast.client.prompt import PromptInterrupted
-from holdfast.client.reading import BadUsage, person
-from holdfast.client.render import console
-from holdfast.client.states import Outcome
-from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, replies_text
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+from holdfast.client.prompts import read_choice
+from holdfast.client.reading import BadUsage, Entry, read_entries
+from holdfast.client.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
 
 
 @dataclass(frozen=True)
@@ -30,77 +22,87 @@ class Dialog:
     """The arguments of `create` for the wizard."""
 
     file: Path | None
-    run: str | None
     answers: Path | None
     as_json: bool
 
-    def facts(self) -> dict[str, str]:
+    def known(self) -> dict[str, str]:
         """Return the answers that need not be asked: the name, if the file's is a valid one."""
+        name = next_question({})
         stem = "" if self.file is None else self.file.stem
-        return {"name": stem} if _NAME.fullmatch(stem) else {}
-
-    def resume_command(self, run: str, file: str | None = None) -> str:
-        """Return the command that continues with the answers of a run."""
-        file = file or (None if self.file is None else str(self.file))
-        return shlex.join(["holdfast", "create", *([file] if file else []), "--run", run])
+        return {"name": stem} if name is not None and not _problem(name, stem) else {}
 
 
 async def create_by_wizard(dialog: Dialog) -> int:
     """Ask the questions, and write the blueprint once all are answered; return the exit code."""
     if dialog.file is not None:
         check_free(dialog.file)
-    sources = answer_sources(dialog.answers)
-    session = await open_session()
-    run = await _start_or_find(session, dialog)
-    attendance = Attendance(session.runs, run, sources=sources, by=person(None), out=console())
+    entries = [] if dialog.answers is None else read_entries(dialog.answers)
+    answers = dialog.known()
     try:
-        end = await attendance.until_rest()
-    except (asyncio.CancelledError, PromptInterrupted):  # Ctrl-C
-        return _waiting(dialog, run)
-    if isinstance(end, Parked):
-        return _waiting(dialog, run)
-    if end.status != "completed":
-        return print_outcome(end, dialog.as_json)
+        while (question := next_question(answers)) is not None:
+            answer = _answer_of(entries, question)
+            answers[question.name] = await _ask(question, dialog.file) if answer is None else answer
+    except PromptInterrupted:  # Ctrl-C
+        say("\nnothing was written")
+        return INTERRUPTED
+    return _write(dialog, WizardAnswers.model_validate(answers))
+
+
+def _answer_of(entries: Sequence[Entry], question: WizardQuestion) -> str | None:
+    """Return the answer of a file; None if it has none. Raises `BadUsage` for one that does not fit."""
+    entry = next((entry for entry in entries if entry.pattern == question.name), None)
+    if entry is None:
+        return None
+    if problem := _problem(question, entry.content):
+        raise BadUsage(f"the answer to {question.name} {problem}")
+    return str(entry.content)
+
+
+async def _ask(question: WizardQuestion, file: Path | None) -> str:
+    """Return what is typed, asked again until it fits. Raises `BadUsage` where nothing more comes."""
+    say(question.message)
+    while True:
+        text = await read_choice("> ", question.words)
+        if text is None:
+            raise BadUsage(
+                f"nothing was written: no answer to {question.name}; type it, pipe in a line, or give --answers"
+            )
+        if not sys.stdin.isatty():
+            say(text)
+        text = _whole_word(text.strip(), question)
+        problem = _problem(question, text) or (_taken(text) if question.name == "name" and file is None else None)
+        if problem is None:
+            return text
+        say(f"refused: {problem}")
+
+
+def _whole_word(text: str, question: WizardQuestion) -> str:
+    """Return the word to choose that begins like the text, if it is the only one; else the text."""
+    words = [word for word in question.words if text and word.startswith(text.lower())]
+    return words[0] if len(words) == 1 else text
+
+
+def _problem(question: WizardQuestion, answer: object) -> str | None:
+    """Return why an answer cannot be used; None if it can."""
+    return next((message for _, message in problems_of(question.schema, answer)), None)  # type: ignore[arg-type]
+
+
+def _taken(name: str) -> str | None:
+    """Return why a name cannot be used for the file, which is told before anything else is asked."""
     try:
-        return _write(dialog, end)
+        check_free(Path(f"{name}.yaml"))
     except BadUsage as error:
-        other = dialog.resume_command(run, "OTHER.yaml")
-        raise BadUsage(f"{error}; the answers are kept; write to another file with: {other}") from error
+        return str(error)
+    return None
 
 
-async def _start_or_find(session: Session, dialog: Dialog) -> str:
-    """Return the wizard's run: a new one, or the earlier one. Raises `BadUsage` if that is not a run of the wizard."""
-    asking = questions()
-    if dialog.run is None:
-        return await session.runs.start(asking, dialog.facts(), started_by=person(None))
-    run = await session.runs.resolve(dialog.run)
-    if (state := await session.runs.standing(run)).blueprint != asking.name:
-        raise BadUsage(f"{run} is a run of {state.blueprint}, not of the wizard")
-    return run
-
-
-def _waiting(dialog: Dialog, run: str) -> int:
-    if dialog.as_json:
-        print_json({"run": run, "status": "waiting"})
-    say(f"\nnothing was written yet; continue with: {dialog.resume_command(run)}")
-    return WAITING
-
-
-def _write(dialog: Dialog, end: Outcome) -> int:
+def _write(dialog: Dialog, answers: WizardAnswers) -> int:
     """Write the blueprint and its replies file; print what was written and the command that runs it."""
-    answers = _wizard_answers(end)
     file = dialog.file or Path(f"{answers.name}.yaml")
     replies_file = file.with_name(f"{file.stem}.replies.yaml")
     text, replies = blueprint_text(answers, replies_file.name), replies_text(answers)
     loads(text, file=str(file), folder=file.parent)
     files = {file: text, **({replies_file: replies} if replies is not None else {})}
     write_all(files)
-    print_command(run_command(file), dialog.as_json, run=end.run, files=list(map(str, files)))
+    print_command(run_command(file), dialog.as_json, files=list(map(str, files)))
     return DONE
-
-
-def _wizard_answers(end: Outcome) -> WizardAnswers:
-    try:
-        return WizardAnswers.model_validate(end.output)
-    except ValidationError as error:
-        raise BadUsage(f"the output of {end.run} is not that of the wizard") from error

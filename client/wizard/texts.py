@@ -9,10 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from holdfast.client.wizard.questions import NEVER
 from holdfast.client.wizard.scalars import literal, scalar
 
 SCRIPTED = "scripted"
-NEVER = "never"
 _COMMENTS_FROM = 43
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -16,9 +13,9 @@ from holdfast.blueprint.expressions import render
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
 from holdfast.blueprint.load import examine
-from holdfast.client.wizard import WizardAnswers, blueprint_text, questions, replies_text
-from holdfast.client.wizard.texts import NEVER
-from tests.client.command import ROOT, TONE, Holdfast, Screen
+from holdfast.client.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
+from holdfast.client.wizard.questions import NEVER, PATTERNS
+from tests.client.command import ROOT, Holdfast, Screen
 
 GOLDEN = Path(__file__).parent / "golden_wizard"
 WANTED = {
@@ -130,9 +127,18 @@ def test_whatever_is_typed_is_meant_literally(pattern: str, text: str) -> None:
         assert str(render(agent.instructions, NAMES)).startswith(text)
 
 
+def questions_about(pattern: str) -> list[WizardQuestion]:
+    """Every question about a pattern, with a deadline where it asks for one."""
+    answers, asked = {}, []
+    while (question := next_question(answers)) is not None:
+        asked.append(question)
+        answers[question.name] = {"pattern": pattern, "deadline": "2d"}.get(question.name, "x")
+    return asked
+
+
 def test_every_answer_of_the_wizard_has_its_place() -> None:
-    asked = [name for step in nested(questions().steps) if isinstance(step, Clarify) for name in step.properties()]
-    assert set(asked) == set(WizardAnswers.model_fields)
+    asked = {question.name for pattern in PATTERNS for question in questions_about(pattern)}
+    assert asked == set(WizardAnswers.model_fields)
 
 
 @pytest.mark.first_row
@@ -147,16 +153,15 @@ def test_what_the_wizard_writes_runs_as_it_is(holdfast: Holdfast, pattern: str) 
     assert output in ran.out
 
 
-@pytest.mark.slow
-def test_the_name_is_asked_and_an_answer_that_does_not_fit_is_asked_again(holdfast: Holdfast) -> None:
+def test_it_asks_where_no_server_runs_and_starts_none(tmp_path: Path) -> None:
     typed = "two words\nasked\nA try\napproval\nPay?\nsoon\n0d\n3d\nfail\n"
-    made = holdfast("create", "--wizard", "--json", typed=typed)
-    assert made.json["files"] == ["asked.yaml"]
+    made = Holdfast(tmp_path, HOLDFAST_HOME="")("create", "--wizard", "--json", typed=typed)
+    assert made.json == {"files": ["asked.yaml"], "command": "holdfast run asked.yaml"}
     assert made.err.count("refused:") == 3
-    assert "timeout: 3d" in (holdfast.folder / "asked.yaml").read_text()
+    assert "timeout: 3d" in (tmp_path / "asked.yaml").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["asked.yaml"]
 
 
-@pytest.mark.slow
 def test_answers_come_from_a_file_too(holdfast: Holdfast) -> None:
     facts = {"name": "filed", "goal": "A try", "pattern": "clarify", "facts": "place"}
     entries = "".join(f"- {{question: {name}, content: {text}}}\n" for name, text in facts.items())
@@ -164,19 +169,21 @@ def test_answers_come_from_a_file_too(holdfast: Holdfast) -> None:
     assert made.out == "holdfast run filed.yaml\n"
 
 
-@pytest.mark.slow
-def test_nothing_is_overwritten_and_the_answers_are_kept(holdfast: Holdfast) -> None:
+def test_an_answer_of_a_file_that_does_not_fit_is_told(holdfast: Holdfast) -> None:
+    entries = "- {question: goal, content: A try}\n- {question: pattern, content: guess}\n"
+    made = holdfast("create", "x.yaml", "--wizard", "--answers", holdfast.write("wizard-answers.yaml", entries))
+    assert (made.code, "the answer to pattern must be one of" in made.err) == (2, True)
+
+
+def test_nothing_is_overwritten_and_a_name_that_is_taken_is_asked_again(holdfast: Holdfast) -> None:
     holdfast.write("there.yaml", "mine")
     refused = holdfast("create", "there.yaml", "--wizard")
     assert (refused.code, refused.out) == (2, "")
-    late = holdfast("create", "--wizard", typed="there\nA try\napproval\nPay?\nnever\n")
-    assert late.code == 2
+    late = holdfast("create", "--wizard", typed="there\nfree\nA try\napproval\nPay?\nnever\n")
+    assert (late.out, "refused: there.yaml already exists" in late.err) == ("holdfast run free.yaml\n", True)
     assert (holdfast.folder / "there.yaml").read_text() == "mine"
-    run = late.err.rsplit("--run ", 1)[1].strip()
-    assert holdfast("create", "elsewhere.yaml", "--run", run).out == "holdfast run elsewhere.yaml\n"
 
 
-@pytest.mark.slow
 def test_replies_that_are_there_are_not_overwritten_either(holdfast: Holdfast) -> None:
     holdfast.write("half.replies.yaml", "mine")
     made = holdfast("create", "half.yaml", "--wizard", typed="A try\nfeedback\nscripted\nGood?\nnever\n")
@@ -184,40 +191,29 @@ def test_replies_that_are_there_are_not_overwritten_either(holdfast: Holdfast) -
     assert not (holdfast.folder / "half.yaml").exists()
 
 
-@pytest.mark.slow
-def test_questions_that_nobody_answers_wait_and_are_gone_on_with(holdfast: Holdfast) -> None:
-    parked = holdfast("create", "later.yaml", "--wizard", "--json", typed="A try\n")
-    assert (parked.code, parked.json["status"]) == (3, "waiting")
-    run = parked.json["run"]
-    assert f"holdfast create later.yaml --run {run}" in parked.err
-    made = holdfast("create", "later.yaml", "--run", run, typed="clarify\nplace\n")
-    assert (made.code, made.out) == (0, "holdfast run later.yaml\n")
+def test_without_all_answers_nothing_is_written(holdfast: Holdfast) -> None:
+    ended = holdfast("create", "later.yaml", "--wizard", typed="A try\n")
+    assert (ended.code, ended.out) == (2, "")
+    assert "nothing was written: no answer to pattern; type it, pipe in a line, or give --answers" in ended.err
+    assert not (holdfast.folder / "later.yaml").exists()
 
 
 @pytest.mark.slow
-def test_a_person_at_a_terminal_chooses_by_number_and_may_leave(
-    holdfast: Holdfast, at_terminal: Callable[..., Screen]
+def test_a_person_at_a_terminal_chooses_by_the_beginning_of_a_word_and_may_leave(
+    at_terminal: Callable[..., Screen],
 ) -> None:
+    typed = [("What is it for?", "A try\r"), ("How does it work?", "appr\r"), ("asked?", "Shall it be paid?\r")]
     screen = at_terminal("create", "typed.yaml", "--wizard")
-    for question, answer in [("What is it for?", "A try\r"), ("How does it work?", "3\r"), ("asked?", "\x03")]:
+    for question, answer in [*typed, ("By when", "never\r")]:
         screen.until(question)
         screen.until(">")
         screen.type(answer)
-    screen.until("continue with: ")
-    assert screen.leave() == 3
-    run = screen.text[screen.seen :].split()[-1]
-    back = at_terminal("create", "typed.yaml", "--run", run)
-    for answer in ("Shall it be paid?\r", "never\r"):
-        back.until(">")
-        back.type(answer)
-    back.until("holdfast run typed.yaml")
-    assert back.leave() == 0
-
-
-def test_only_a_run_of_the_wizard_is_gone_on_with(holdfast: Holdfast) -> None:
-    other = holdfast.park(TONE)["run"]
-    refused = holdfast("create", "other.yaml", "--run", other)
-    assert (refused.code, "not of the wizard" in refused.err) == (2, True)
+    screen.until("holdfast run typed.yaml")
+    assert screen.leave() == 0
+    left = at_terminal("create", "left.yaml", "--wizard")
+    left.until(">")
+    left.type("\x03")
+    assert left.leave() == 130
 
 
 @pytest.mark.parametrize(
@@ -242,9 +238,12 @@ def test_the_page_about_it_shows_what_is_written() -> None:
     assert shown in (ROOT / "docs" / "creating.md").read_text()
 
 
+def test_the_page_about_it_shows_what_is_asked() -> None:
+    page = (ROOT / "docs" / "creating.md").read_text()
+    assert all(question.message in page for question in questions_about("feedback"))
+
+
 def test_a_pattern_of_the_wizards_questions_is_told_in_words() -> None:
-    text = resources.files("holdfast.client.wizard").joinpath("questions.yaml").read_text(encoding="utf-8")
-    patterns = re.findall(r'^ +pattern: "(.*)"$', text, re.MULTILINE)
-    told = [problems_of({"type": "string", "pattern": json.loads(f'"{pattern}"')}, " ?") for pattern in patterns]
-    assert len(told) == 4
-    assert not any("pattern" in str(problem) for problem in told)
+    asked = [question for pattern in PATTERNS for question in questions_about(pattern) if "pattern" in question.schema]
+    told = [problems_of(question.schema, " ?") for question in asked]
+    assert asked and not any("pattern" in str(problem) for problem in told)
