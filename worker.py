@@ -14,6 +14,7 @@ import logging
 import os
 import socket
 import sys
+import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -373,6 +374,7 @@ class _Threads(ThreadPoolExecutor):
         super().shutdown(wait=False, cancel_futures=True)
 
 
+RECONNECT_SECONDS = 1.0
 OTHER_THREADS = 16
 """Threads beside those of tools: for files, stores and imports."""
 
@@ -384,7 +386,7 @@ async def _run(
     shutdown = Shutdown(settings.grace + LEAVING_SECONDS, forced_by_signal=lifeline is None)
     # asyncio's own pool has four threads more than the machine has processors: few tools would run at a time.
     asyncio.get_running_loop().set_default_executor(_Threads(settings.max_activities + OTHER_THREADS, "tool"))
-    connection = await connect(config, embedded=False)
+    connection = await _reach_server(config, settings.connect_seconds, shutdown)
     # At the start: one that is not registered fails the first workflow task that sets it, for ever.
     await check_search_attributes(connection.client)
     open_door(config, settings.inbox_key_file)
@@ -402,6 +404,20 @@ async def _run(
             log.info("shutting down: running activities get %d s", settings.grace)
     finally:
         await resources.close()
+
+
+async def _reach_server(config: Config, seconds: float, shutdown: Shutdown) -> Connection:
+    """Connect, and try again for so long while the server is away. Raises `ServerUnreachable` or `ConfigError`."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return await connect(config, embedded=False)
+        except ServerUnreachable as error:
+            if time.monotonic() >= end or shutdown.requested:
+                raise
+            log.warning("%s Trying again.", error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(shutdown.wait(), RECONNECT_SECONDS)
 
 
 @asynccontextmanager

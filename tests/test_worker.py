@@ -23,7 +23,7 @@ from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.errors import ServerUnreachable
-from holdfast.client.namespace import ATTRIBUTES
+from holdfast.client.namespace import ATTRIBUTE_KEYS, ATTRIBUTES
 from holdfast.client.probe import find_problem
 from holdfast.client.runs import Runs
 from holdfast.worker import create_worker, explaining_end, main, versioning
@@ -50,6 +50,13 @@ def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[s
 async def end(process: subprocess.Popen[str]) -> tuple[int, str]:
     _, told = await asyncio.to_thread(process.communicate, None, 90)
     return process.returncode, told
+
+
+async def read_until(process: subprocess.Popen[str], text: str) -> None:
+    """Read what it logs up to the line with this text."""
+    assert process.stderr is not None
+    while text not in (line := await asyncio.to_thread(process.stderr.readline)):
+        assert line, f"it has ended, and never said {text!r}"
 
 
 async def eventually(happened: Callable[[], Awaitable[object]]) -> None:
@@ -109,9 +116,21 @@ async def test_missing_search_attributes_are_told_with_the_command_that_register
 
 @pytest.mark.slow
 async def test_no_server_is_exit_5(tmp_path: Path) -> None:
-    code, told = await end(start(tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1"))
+    code, told = await end(start(tmp_path, TEMPORAL_ADDRESS="127.0.0.1:1", HOLDFAST_CONNECT_SECONDS="0"))
     assert code == 5
     assert "no Temporal server at 127.0.0.1:1" in told
+
+
+@pytest.mark.slow
+async def test_a_server_that_comes_up_after_the_worker_is_found(tmp_path: Path) -> None:
+    port = free_port()
+    process = start(tmp_path, TEMPORAL_ADDRESS=f"127.0.0.1:{port}")
+    await read_until(process, "Trying again")
+    options = {"dev_server_existing_path": temporal_binary(), "search_attributes": ATTRIBUTE_KEYS}
+    async with await WorkflowEnvironment.start_local(port=port, **options):
+        await read_until(process, "polling task queue")
+        process.send_signal(signal.SIGTERM)
+        assert (await end(process))[0] == 0
 
 
 @pytest.mark.slow

@@ -101,6 +101,8 @@ class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
 
     grace: Annotated[int, _at_least(0)] = 10
     """Seconds that running activities get at shutdown."""
+    connect_seconds: Annotated[int, _at_least(0)] = 30
+    """Seconds in which a worker that starts tries to reach the server, which may start or restart just then."""
     max_activities: Annotated[int, _at_least(1)] = 100
     max_workflow_tasks: Annotated[int, _at_least(2)] = 10
     """They share one interpreter: with more, none is done sooner, and each comes nearer to the SDK's limit of 2 s."""
