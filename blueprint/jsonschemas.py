@@ -11,23 +11,21 @@ from functools import lru_cache
 from typing import NoReturn
 
 import jsonschema_rs
-from jsonschema_rs import ValidationError, ValidationErrorKind
+from jsonschema_rs import ValidationError
 
-from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.schema_messages import TYPE_NAMES, Path, brief, cut, messages_of
 
 MAX_PROBLEMS = 20
 MAX_LEVELS = 200
 """The deepest value: the validator recurses on the machine's stack, and overrunning that ends the process."""
 _MOST_PARTS = 10_000
 """Parts of a value up to which all its problems are looked for: a larger one is told its first."""
-_SHOWN = 60
-_LISTED = 10
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 KEYWORDS = frozenset(
     """
     $schema $id $ref $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor $vocabulary $comment $defs
-    definitions id type enum const title description default examples deprecated readOnly writeOnly
+    definitions id type enum const title description default examples deprecated readOnly writeOnly errorMessage
     allOf anyOf oneOf not if then else dependentSchemas dependentRequired dependencies
     properties patternProperties additionalProperties unevaluatedProperties propertyNames required
     minProperties maxProperties
@@ -41,29 +39,10 @@ _DATA = ("const", "enum", "default", "examples")
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 """Keywords with schemas by name: such a name may be that of a keyword, too."""
 _BACKTRACKS = 100_000
-PATTERNS_IN_WORDS = {
-    r"^[A-Za-z][A-Za-z0-9_-]{0,59}$": "a name (a letter, then letters, digits, - and _; at most 60 characters)",
-    r"^ *[A-Za-z]\w*( *, *[A-Za-z]\w*)* *$": "names with commas between them, such as: audience, length, tone",
-    r"^(never|([1-9][0-9]{0,2}[smhdw]){1,3})$": "never, or a time such as 30m, 2d or 1h30m",
-    r"^\S+$": "a text without spaces",
-}
-"""What the patterns of the wizard's questions allow, for people who do not read regular expressions."""
-
 NOT_NULL: JSONObject = {"type": ["object", "array", "string", "number", "boolean"]}
 """Schema of a result that a person enters: anything but null, which is the content of a plain resume."""
 
-_NAMES = {
-    "object": "an object",
-    "array": "a list",
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "null": "null",
-}
-
 Validator = jsonschema_rs.Validator
-Path = tuple[str | int, ...]
 
 
 class BadSchema(ValueError):
@@ -103,8 +82,8 @@ def problems_of(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
         # `iter_errors` makes every error before it gives the first: 100,000 wrong items took 3 s, and a task has two.
         errors = list(compiled.iter_errors(value)) if parts <= _MOST_PARTS else [_first_error(schema, value)]
     except ValueError as error:
-        return [("", f"is not a JSON value: {_cut(str(error))}")]
-    problems = {(shown_path(path), message) for error in errors for path, message in _messages(error)}
+        return [("", f"is not a JSON value: {cut(str(error))}")]
+    problems = {(shown_path(path), message) for error in errors for path, message in messages_of(error, schema)}
     return sorted(problems)[:MAX_PROBLEMS]
 
 
@@ -132,7 +111,7 @@ def shown_path(path: Path) -> str:
         elif re.fullmatch(r"[\w$-]+", part):
             text += f".{part}" if text else part
         else:
-            text += f"[{json.dumps(_cut(part), ensure_ascii=False)}]"
+            text += f"[{json.dumps(cut(part), ensure_ascii=False)}]"
     return text
 
 
@@ -194,14 +173,14 @@ def _compiled(text: str) -> Validator:
     except ValidationError as error:
         raise BadSchema(tuple(error.instance_path), _schema_message(error)) from None
     except ValueError as error:
-        raise BadSchema((), _cut(str(error))) from None
+        raise BadSchema((), cut(str(error))) from None
 
 
 def _schema_message(error: ValidationError) -> str:
     """Return what is wrong with a schema, from the meta-schema or from the compiler."""
     if error.kind.name == "anyOf" and error.instance_path[-1:] == ["type"]:
-        return f"must be one of {', '.join(_NAMES)}, not {_brief(error.instance)}"
-    return _cut(error.message.split("\n")[0]) if not error.schema_path else _messages(error)[0][1]
+        return f"must be one of {', '.join(TYPE_NAMES)}, not {brief(error.instance)}"
+    return cut(error.message.split("\n")[0]) if not error.schema_path else messages_of(error, {})[0][1]
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -217,7 +196,7 @@ def _check_references(schema: JSON) -> None:
         elif isinstance(part, dict):
             for key, value in part.items():
                 if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
-                    raise BadSchema((*path, key), f"a reference must start with '#', not {_brief(value)}")
+                    raise BadSchema((*path, key), f"a reference must start with '#', not {brief(value)}")
                 # A `$ref` in data is a word like any other.
                 if key not in _DATA:
                     waiting.append(((*path, key), value))
@@ -237,104 +216,3 @@ def _parts_in(value: JSON) -> int | None:
 
 def _inside(value: JSON) -> Collection[JSON]:
     return value.values() if isinstance(value, dict) else value
-
-
-def _messages(error: ValidationError) -> list[tuple[Path, str]]:
-    """Return a validation error as (path, message); missing and unexpected keys each have a path of their own."""
-    path = tuple(error.instance_path)
-    match error.kind:
-        case ValidationErrorKind.Required(property=key):
-            return [((*path, str(key)), "is missing")]
-        case ValidationErrorKind.AdditionalProperties(unexpected=keys):
-            return [((*path, key), "is not an allowed key") for key in keys]
-        case ValidationErrorKind.UnevaluatedProperties(unexpected=keys):
-            return [((*path, key), "is not an allowed key") for key in keys]
-        case ValidationErrorKind.PropertyNames(error=inner):
-            return [((*path, str(inner.instance)), f"as a key {_messages(inner)[0][1]}")]
-    return [(path, _message(error.kind, error.instance))]
-
-
-def _message(kind: ValidationErrorKind, value: JSON) -> str:
-    match kind:
-        case ValidationErrorKind.Type(types=types):
-            return f"must be {_either([_NAMES.get(name, name) for name in sorted(types)])}, not {_brief(value)}"
-        case ValidationErrorKind.Enum(options=options):
-            return f"must be one of {_listed(options)}, not {_brief(value)}"
-        case ValidationErrorKind.Constant(expected_value=expected):
-            return f"must be {_brief(expected)}, not {_brief(value)}"
-        case ValidationErrorKind.Format(format=name):
-            return f"must be of the format {name}, not {_brief(value)}"
-        case ValidationErrorKind.Pattern(pattern=pattern):
-            words = PATTERNS_IN_WORDS.get(pattern)
-            form = f"be {words}" if words else f"match the pattern {_brief(pattern)}"
-            return f"must {form}, not {_brief(value)}"
-        case ValidationErrorKind.AnyOf() | ValidationErrorKind.OneOfNotValid():
-            return "fits none of the allowed forms"
-        case ValidationErrorKind.OneOfMultipleValid():
-            return "fits more than one of the forms, but must fit exactly one"
-        case ValidationErrorKind.Contains():
-            return "has no item of the required kind"
-        case ValidationErrorKind.FalseSchema():
-            return "is not allowed here"
-        case ValidationErrorKind.Not(schema={"not": {"anyOf": _}}):
-            return "fits none of the allowed forms"
-        case ValidationErrorKind.Not(schema={"not": {"oneOf": _}}):
-            return "must fit exactly one of the allowed forms"
-        case ValidationErrorKind.Not():
-            return "has a form that is not allowed"
-        case ValidationErrorKind.UniqueItems():
-            return "must not contain duplicates"
-        case ValidationErrorKind.MultipleOf(multiple_of=factor):
-            return f"must be a multiple of {factor}, not {_brief(value)}"
-        case ValidationErrorKind.BacktrackLimitExceeded() | ValidationErrorKind.RegexEngineFailure():
-            return "cannot be matched: the pattern takes too many steps"
-    return _bound(kind, value) or f"does not fit: {kind.name}"
-
-
-def _bound(kind: ValidationErrorKind, value: JSON) -> str | None:
-    match kind:
-        case ValidationErrorKind.Minimum(limit=limit):
-            return f"must be at least {limit}, not {_brief(value)}"
-        case ValidationErrorKind.Maximum(limit=limit):
-            return f"must be at most {limit}, not {_brief(value)}"
-        case ValidationErrorKind.ExclusiveMinimum(limit=limit):
-            return f"must be more than {limit}, not {_brief(value)}"
-        case ValidationErrorKind.ExclusiveMaximum(limit=limit):
-            return f"must be less than {limit}, not {_brief(value)}"
-        case ValidationErrorKind.MinLength(limit=limit):
-            return f"must have at least {counted(limit, 'character')}, not {len(value):,}"
-        case ValidationErrorKind.MaxLength(limit=limit):
-            return f"must have at most {counted(limit, 'character')}, not {len(value):,}"
-        case ValidationErrorKind.MinItems(limit=limit):
-            return f"must have at least {counted(limit, 'item')}, not {len(value):,}"
-        case ValidationErrorKind.MaxItems(limit=limit):
-            return f"must have at most {counted(limit, 'item')}, not {len(value):,}"
-        case ValidationErrorKind.MinProperties(limit=limit):
-            return f"must have at least {counted(limit, 'key')}, not {len(value):,}"
-        case ValidationErrorKind.MaxProperties(limit=limit):
-            return f"must have at most {counted(limit, 'key')}, not {len(value):,}"
-    return None
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(names)
-
-
-def _listed(options: list[JSON]) -> str:
-    more = f" and {len(options) - _LISTED} more" if len(options) > _LISTED else ""
-    return ", ".join(_brief(option) for option in options[:_LISTED]) + more
-
-
-def _brief(value: JSON) -> str:
-    match value:
-        case str():
-            return repr(_cut(value))
-        case dict() | list():
-            return _NAMES["object"] if isinstance(value, dict) else _NAMES["array"]
-        case None | bool():
-            return json.dumps(value)
-    return _cut(str(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -19,7 +19,7 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.client.errors import Ambiguous, NothingSent
@@ -562,20 +562,16 @@ def must_be_seen(question: Question) -> bool:
     return question.asked.consents or question.asked.is_breakpoint
 
 
-def content_problems(question: Question, content: JSON) -> list[tuple[str, str]]:
+def content_problems(question: Question, content: JSON) -> Sequence[tuple[str, str]]:
     """Return what a question would refuse in the content of an answer, each with its path; [] if it accepts it."""
     asked = question.asked
     try:
         asked.secret_values(content) if asked.hidden else asked.accept(content)
     except InvalidAnswer as error:
-        first = (error.path, error.reason)
+        return error.problems
     except BadSchema as error:
         return [("", str(error))]
-    else:
-        return []
-    # The kind stops at the first problem; where it comes from the schema, there may be more.
-    every = [] if asked.hidden else problems_of(question.requestedSchema, content)
-    return every if first in every else [first]
+    return []
 
 
 _NOT_BY_SIGNAL = "nothing was sent. Start a worker and answer again, as an update (without --signal)."

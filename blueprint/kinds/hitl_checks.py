@@ -23,6 +23,9 @@ _OF_HIDDEN = {
     "writeOnly",
     "format",
     "placeholder",
+    "x-placeholder",
+    "errorMessage",
+    "x-error",
     "pattern",
     "minLength",
     "maxLength",
@@ -138,7 +141,7 @@ def _check_hidden_field(field: object, path: str, findings: Findings) -> None:
         case {"type": "string", **more} if not more.keys() - _OF_HIDDEN:
             return
         case _:
-            can = "title, description, placeholder, pattern, minLength, maxLength"
+            can = "title, description, placeholder, pattern, minLength, maxLength, errorMessage"
             message = f"{path.rpartition('.')[2]!r} must be {{type: string}}, with at most {can}"
             findings.add(path, "bad_value", message, "a field that may be seen says secret: false, and any schema")
 

@@ -1,15 +1,15 @@
 """A question as the fields of a form: a terminal asks for them one by one, a page shows them together."""
 
-from holdfast.client.forms.controls import ABSENT, FormControl, Selectable, Widget, control_of
+from holdfast.client.forms.controls import ABSENT, HIDDEN_PREFIX, FormControl, Selectable, Widget, control_of, group_of
 from holdfast.client.forms.prompted import FormField, example_of, fields_of, shown_default
 from holdfast.client.forms.submitted import (
     Submission,
     Texts,
     change_list,
+    check_typed,
     first_text,
     item_count,
     json_typed,
-    place_problems,
     read_control,
     shows,
     texts_of_value,
@@ -17,6 +17,7 @@ from holdfast.client.forms.submitted import (
 
 __all__ = [
     "ABSENT",
+    "HIDDEN_PREFIX",
     "FormControl",
     "FormField",
     "Selectable",
@@ -28,9 +29,10 @@ __all__ = [
     "example_of",
     "fields_of",
     "first_text",
+    "group_of",
     "item_count",
     "json_typed",
-    "place_problems",
+    "check_typed",
     "read_control",
     "shown_default",
     "shows",

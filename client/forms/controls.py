@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import Path, shown_path
+from holdfast.blueprint.jsonschemas import shown_path
+from holdfast.blueprint.schema_messages import Path, words_for_pattern
 
 ABSENT = object()
 """The value of a field that is left out."""
 Widget = Literal[
     "text",
     "long",
+    "secret",
     "number",
     "date",
     "time",
@@ -28,12 +30,12 @@ Widget = Literal[
 ]
 """The kinds of fields:
 
-`text` a line; `long` text of several lines; `number`; `date`, `time` and `datetime` (in UTC); `boolean` yes or no;
-`choice` one of a few values; `choices` several of them; `lines` a list of texts, one a line; `group` an object;
-`list` items of one kind; `json` any other value, written as JSON.
+`text` a line; `long` text of several lines; `secret` text that is not shown as it is typed; `number`; `date`, `time`
+and `datetime` (in UTC); `boolean` yes or no; `choice` one of a few values; `choices` several of them; `lines` a list of
+texts, one a line; `group` an object; `list` items of one kind; `json` any other value, written as JSON.
 """
-PREFIX = "f:"
-"""The beginning of the name of each control, which goes on with its path in the value."""
+PREFIX, HIDDEN_PREFIX = "f:", "s:"
+"""The beginning of the name of each control, which goes on with its path in the value; of one whose text is secret."""
 MOST_LEVELS = 4
 """Groups and lists that are nested deeper are written as JSON."""
 LONG_TEXT = 120
@@ -74,7 +76,7 @@ class FormControl:
     @property
     def name(self) -> str:
         """Return the name under which a browser sends what is typed."""
-        return PREFIX + shown_path(self.path)
+        return (HIDDEN_PREFIX if self.widget == "secret" else PREFIX) + self.place
 
     @property
     def place(self) -> str:
@@ -87,8 +89,16 @@ class FormControl:
 
     @property
     def pattern(self) -> str:
-        """Return the pattern that text must match; empty if there is none."""
-        return str(self.schema.get("pattern") or "")
+        """Return what text must look like, in words where the pattern is simple; empty if there is no pattern."""
+        pattern = str(self.schema.get("pattern") or "")
+        return words_for_pattern(pattern) or pattern
+
+    @property
+    def placeholder(self) -> str:
+        """Return an example of what to type; empty if the schema has none."""
+        examples = self.schema.get("examples")
+        example = examples[0] if isinstance(examples, list) and examples else ""
+        return str(self.schema.get("x-placeholder") or self.schema.get("placeholder") or example)
 
     @property
     def is_whole(self) -> bool:
@@ -140,6 +150,13 @@ def control_of(
     )
 
 
+def group_of(fields: Mapping[str, JSONObject], required: Sequence[str]) -> FormControl:
+    """Return the control of an object with these fields, however many: what is hidden is never typed as JSON."""
+    parts = [control_of(schema, path=(name,), is_required=name in required) for name, schema in fields.items()]
+    schema: JSONObject = {"type": "object", "properties": dict(fields), "required": list(required)}
+    return FormControl(path=(), widget="group", label="", is_required=True, schema=schema, parts=parts)
+
+
 def _widget_of(schema: JSONObject, root: JSONObject, level: int) -> Widget:
     if _choices_of(schema, root) and schema.get("type") != "array":
         return "choice"
@@ -158,6 +175,8 @@ def _widget_of(schema: JSONObject, root: JSONObject, level: int) -> Widget:
 
 
 def _widget_of_text(schema: JSONObject) -> Widget:
+    if schema.get("writeOnly") is True:
+        return "secret"
     format_ = schema.get("format")
     if isinstance(format_, str) and format_ in _FORMATS:
         return _FORMATS[format_]

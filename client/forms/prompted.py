@@ -40,8 +40,8 @@ class FormField:
     def label(self) -> str:
         """The name with the description, and in brackets what may be typed."""
         description = self.schema.get("description") or self.schema.get("title")
-        placeholder = [f"such as {self.schema['placeholder']}"] if self.schema.get("placeholder") else []
-        notes = "; ".join([*placeholder, *self._values(), *self._if_blank()])
+        example = self.schema.get("x-placeholder") or self.schema.get("placeholder")
+        notes = "; ".join([*([f"such as {example}"] if example else []), *self._values(), *self._if_blank()])
         return f"{self.name}{f': {description}' if description else ''}{f' ({notes})' if notes else ''}"
 
     def _values(self) -> list[str]:

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.forms.controls import ABSENT, PREFIX, FormControl
+from holdfast.blueprint.schema_messages import own_words
+from holdfast.client.forms.controls import ABSENT, FormControl
 from holdfast.client.reading import BadUsage, from_json
 from holdfast.protocol.questions import YES
 
@@ -37,12 +38,30 @@ class Submission:
 
 
 def read_control(control: FormControl, texts: Texts) -> Submission:
-    """Return the value that is typed into a control. It may still not fit its schema: see `place_problems`."""
+    """Return the value that is typed into a control. It may still not fit its schema: see `check_typed`."""
     submission = Submission()
     submission.value = _read(control, texts, submission.problems)
     if submission.value is ABSENT and control.is_required and not submission.problems:
         submission.problems[control.name].append("this field is needed")
     return submission
+
+
+def check_typed(
+    control: FormControl, texts: Texts, submission: Submission, problems: Sequence[tuple[str, str]]
+) -> None:
+    """Add to a submission what its value does not fit, each problem once, at the control that shows its place.
+
+    Args:
+        control: The whole form.
+        texts: What is typed, which tells how many items the lists have.
+        submission: What was read; a control that it has a problem of gets no other.
+        problems: Pairs of a path and a reason, as `problems_of` gives them for the value.
+    """
+    placed = _place(control, texts, problems)
+    if submission.problems:  # of what is around a wrong field nothing is told: it may be wrong for that alone
+        fields = {field.name for field in shown_controls(control, texts) if field.widget not in ("group", "list")}
+        placed = {name: placed[name] for name in fields & placed.keys() - submission.problems.keys()}
+    submission.problems |= placed
 
 
 def _read(control: FormControl, texts: Texts, problems: dict[str, list[str]]) -> object:
@@ -64,7 +83,7 @@ def _read(control: FormControl, texts: Texts, problems: dict[str, list[str]]) ->
     try:
         return _read_text(control, text)
     except ValueError as error:
-        problems[control.name].append(str(error))
+        problems[control.name].append(own_words(control.schema, "type") or str(error))
         return text
 
 
@@ -118,7 +137,8 @@ def _read_group(control: FormControl, texts: Texts, problems: dict[str, list[str
         return ABSENT
     for part, value in values.values():
         if value is ABSENT and part.is_required and not problems.get(part.name):
-            problems[part.name].append("this field is needed")
+            words = own_words(control.schema, "required", str(part.path[-1]))
+            problems[part.name].append(words or "this field is needed")
     return typed
 
 
@@ -133,8 +153,7 @@ def _read_list(control: FormControl, texts: Texts, problems: dict[str, list[str]
         value = _read(item, texts, problems)
         if value is ABSENT:
             problems[item.name].append("fill it in, or remove it")
-        else:
-            items.append(value)
+        items.append(None if value is ABSENT else value)  # the others keep their places: problems name them by these
     return items if items or control.is_required else ABSENT
 
 
@@ -158,6 +177,8 @@ def first_text(texts: Texts, name: str) -> str:
 
 def texts_of_value(control: FormControl, value: object = ABSENT) -> dict[str, list[str]]:
     """Return the texts that show a value in a control; without one, those of the schema's defaults."""
+    if control.widget == "secret":
+        return {}
     if value is ABSENT:
         value = control.schema.get("default", ABSENT)
     match control.widget:
@@ -242,22 +263,16 @@ def change_list(control: FormControl, texts: Texts, change: str) -> dict[str, li
     return {**kept, f"{list_}#": [str(max(count - 1, 0))]}
 
 
-def place_problems(control: FormControl, texts: Texts, problems: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return problems of a value by the name of the control that shows their place, or the nearest around it.
-
-    Args:
-        control: The whole form.
-        texts: What is typed, which tells how many items the lists have.
-        problems: Pairs of a path and a reason, as `problems_of` gives them.
-    """
-    names = {control.name for control in shown_controls(control, texts)}
+def _place(control: FormControl, texts: Texts, problems: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return problems of a value by the name of the control that shows their place, or the nearest around it."""
+    names = {shown.place: shown.name for shown in shown_controls(control, texts)}
     placed: dict[str, list[str]] = defaultdict(list)
     for path, reason in problems:
         around = path
-        while PREFIX + around not in names and around:
+        while around not in names and around:
             around = re.sub(r'(\.?[\w$-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\]|.)$', "", around)
         rest = path[len(around) :].lstrip(".")
-        placed[PREFIX + around].append(f"{rest} {reason}" if rest else reason)
+        placed[names[around]].append(f"{rest} {reason}" if rest else reason)
     return dict(placed)
 
 

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.protocol.questions.kind import Asked, InvalidAnswer, brief
+from holdfast.protocol.questions.kind import Asked, InvalidAnswer, brief, check_schema
 
 
 class AwaitedEvent(Asked):
@@ -59,6 +58,5 @@ class AwaitedEvent(Asked):
         """Return the event whole: whoever stands in for a system need not repeat its name and key."""
         if not isinstance(content, dict):
             raise InvalidAnswer(f'expected the event, such as {{"payload": {{}}, "id": "evt-1"}}; got {brief(content)}')
-        for path, reason in problems_of(self.requested_schema, content):
-            raise InvalidAnswer(reason, path)
+        check_schema(self.requested_schema, content)
         return {"name": self.name, "key": self.key, "payload": content["payload"], "id": content.get("id")}

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.words.agreement import agrees, plainly, refuses
-from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief
+from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief, check_schema
 
 SCOPES = ("once", "run", "always")
 PERMISSION = {
@@ -135,8 +134,7 @@ class Review(Asked):
         """Return the verdict with the payload to use: the edited one, which must fit, or the original."""
         super().accept(content)
         if content["verdict"] == "edited" and self.payload_schema is not None:
-            for path, reason in problems_of(self.payload_schema, content["payload"]):
-                raise InvalidAnswer(reason, f"payload.{path}" if path else "payload")
+            check_schema(self.payload_schema, content["payload"], "payload")
         return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
 
     def yes(self) -> JSON:

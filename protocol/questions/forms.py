@@ -11,7 +11,15 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Option
 from holdfast.protocol.questions.choices import Choice
-from holdfast.protocol.questions.kind import TEXT, Asked, Draft, InvalidAnswer, some_text, with_definitions
+from holdfast.protocol.questions.kind import (
+    TEXT,
+    Asked,
+    Draft,
+    InvalidAnswer,
+    check_schema,
+    some_text,
+    with_definitions,
+)
 
 EDIT_FORMS = '"edit: <new input>" or {"action": "edit", "input": …}'
 _EDIT = re.compile(r"edit\s*:\s*(?P<input>.*\S)", re.IGNORECASE | re.DOTALL)
@@ -215,8 +223,8 @@ class Fact(Asked):
             return self._several(content)
         if isinstance(content, str) and not problems:
             some_text(content)
-        for path, reason in problems:
-            raise InvalidAnswer(reason, path)
+        if problems:
+            raise InvalidAnswer.of(problems)
         return {self.name: content}
 
     def _several(self, content: JSONObject) -> JSONObject:
@@ -224,6 +232,5 @@ class Fact(Asked):
         for name, value in content.items():
             if name not in schemas:
                 raise InvalidAnswer(f"is not one of the fields: {', '.join(schemas)}", name)
-            for path, reason in problems_of(with_definitions(schemas[name], self.facts), value):
-                raise InvalidAnswer(reason, f"{name}.{path}" if path else name)
+            check_schema(with_definitions(schemas[name], self.facts), value, name)
         return content

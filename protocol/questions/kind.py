@@ -41,7 +41,36 @@ class InvalidAnswer(ValueError):
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
-        self.reason, self.path = reason, path
+        self.problems: Sequence[tuple[str, str]] = [(path, reason)]
+        """All that is wrong, as pairs of path and reason."""
+
+    @classmethod
+    def of(cls, problems: Sequence[tuple[str, str]]) -> InvalidAnswer:
+        """Return the error of several problems at once, each a pair of path and reason."""
+        error = cls("; ".join(f"{path}: {reason}" if path else reason for path, reason in problems))
+        error.problems = problems
+        return error
+
+
+def check_schema(schema: JSONObject, content: object, path: str = "") -> None:
+    """Raise `InvalidAnswer` with everything in the content that does not fit a schema.
+
+    Args:
+        schema: The schema.
+        content: The content, or a part of it.
+        path: Where the part is in the content.
+    """
+    if problems := problems_of(schema, content):
+        raise InvalidAnswer.of([(joined(path, inner), reason) for inner, reason in problems])
+
+
+def joined(path: str, inner: str) -> str:
+    """Return the path of what is inside of a part.
+
+    >>> joined("payload", "title"), joined("payload", "[0]"), joined("", "title")
+    ('payload.title', 'payload[0]', 'title')
+    """
+    return f"{path}.{inner}" if path and inner and not inner.startswith("[") else path + inner
 
 
 @dataclass(frozen=True)
@@ -226,8 +255,7 @@ class Asked(Value):
 
     def accept(self, content: object) -> JSON:
         """Return the content in its final form, which becomes the output of the step. Raises `InvalidAnswer`."""
-        for path, reason in problems_of(self.requested_schema, content):
-            raise InvalidAnswer(reason, path)
+        check_schema(self.requested_schema, content)
         return content
 
     def when_declined(self, reason: str | None) -> JSON:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer
+from holdfast.blueprint.schema_messages import own_words, words_for_pattern
+from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, joined
 from holdfast.protocol.secrets import PATTERN, reference_in
 
 REFERENCE = {"type": "string", "pattern": PATTERN}
-_LABELS = ("title", "description", "placeholder")
+_LABELS = ("title", "description", "placeholder", "x-placeholder", "errorMessage", "x-error")
 _CONSTRAINTS = ("minLength", "maxLength", "pattern")
 ROTATE = "it has been sent: rotate it, and answer with `holdfast answer` or `holdfast attach`, which send a reference"
 
@@ -83,7 +85,8 @@ class Secret(Asked):
         try:
             values = self.secret_values(content)
         except InvalidAnswer as error:
-            raise InvalidAnswer(f"{error.reason}; if it was the value, {ROTATE}", error.path) from None
+            told = [(path, f"{reason}; if it was the value, {ROTATE}") for path, reason in error.problems]
+            raise InvalidAnswer.of(told) from None
         for name, value in values.items():
             if reference_in(value) is None:
                 raise InvalidAnswer(f"this is not a reference secret:<store>/<id>; if it is the value, {ROTATE}", name)
@@ -93,27 +96,26 @@ class Secret(Asked):
         if self.form is None:
             values = {"": content}
         elif isinstance(content, dict):
-            self._check_plain(content)
             values = {name: content[name] for name in self._hidden if name in content}
         else:
             raise InvalidAnswer(f"expected an object with {', '.join(self.fields)}")
-        for name, value in values.items():
-            if not isinstance(value, str) or not value.strip():
-                raise InvalidAnswer("expected text that is not blank", name)
-            if reason := value_problem(self.fields.get(name, {}), value):
-                raise InvalidAnswer(reason, name)
+        problems = [] if self.form is None else list(self._plain_problems(content))
+        hidden = ((name, _hidden_problem(self.fields.get(name, {}), value)) for name, value in values.items())
+        problems += [(name, reason) for name, reason in hidden if reason]
+        if problems:
+            raise InvalidAnswer.of(sorted(problems))
         return values
 
-    def _check_plain(self, content: JSONObject) -> None:
-        """Check the names of the content, and the fields that are not hidden."""
+    def _plain_problems(self, content: JSONObject) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the names of the content, and with the fields that are not hidden."""
         if not content or not content.keys() <= self.fields.keys():
             raise InvalidAnswer(f"expected an object with no other keys than {', '.join(self.fields)}")
         for name in self._needed:
             if name not in content:
-                raise InvalidAnswer("is missing", name)
+                yield name, own_words(self.form or {}, "required", name) or "is missing"
         for name in content.keys() - set(self._hidden):
             for path, reason in problems_of(dict(self.fields[name]), content[name]):
-                raise InvalidAnswer(reason, f"{name}.{path}" if path else name)
+                yield joined(name, path), reason
 
 
 def is_hidden(field: Mapping[str, JSON]) -> bool:
@@ -127,8 +129,21 @@ def value_problem(field: Mapping[str, JSON], value: str) -> str | None:
         return None
     for key in (key for key in _CONSTRAINTS if key in field):
         if any(problems_of({"type": "string", key: field[key]}, value)):
-            return f"it does not fit {key}: {field[key]}"
+            return own_words(dict(field), key) or _bound_in_words(key, field[key])
     return None
+
+
+def _bound_in_words(key: str, bound: JSON) -> str:
+    if key == "pattern":
+        words = words_for_pattern(str(bound))
+        return f"must be {words}" if words else f"must have the form {bound}"
+    return f"must have at {'least' if key == 'minLength' else 'most'} {counted(bound, 'character')}"
+
+
+def _hidden_problem(field: Mapping[str, JSON], value: object) -> str | None:
+    if not isinstance(value, str) or not value.strip():
+        return "expected text that is not blank"
+    return value_problem(field, value)
 
 
 def _requested(field: Mapping[str, JSON]) -> JSONObject:

@@ -305,7 +305,7 @@ def test_a_schema_fetches_nothing() -> None:
 def test_formats_are_asserted_and_problems_are_sorted_and_bounded() -> None:
     schema = {"items": {"format": "email", "maxLength": 2}}
     assert problems_of(schema, ["abc"]) == [
-        ("[0]", "must be of the format email, not 'abc'"),
+        ("[0]", "must be an e-mail address, such as ana@example.com, not 'abc'"),
         ("[0]", "must have at most 2 characters, not 3"),
     ]
     assert len(problems_of(schema, ["abc"] * 5000)) == 20
@@ -338,7 +338,7 @@ SECRET = "steps: [{{kind: hitl, name: h, ask: secret, {}}}]"
         (
             "input_schema: {type: object, properties: {A: {type: string, enum: [a]}}}",
             "input_schema.properties.A",
-            "with at most title, description, placeholder, pattern, minLength, maxLength",
+            "with at most title, description, placeholder, pattern, minLength, maxLength, errorMessage",
         ),
         (
             "input_schema: {type: object, properties: {A: {type: string}}, required: [B]}",

@@ -167,7 +167,7 @@ def test_plain_fields_are_shown_as_they_are_typed_and_secret_ones_are_not(
     screen.type("shop\r")
     screen.until("key:")
     screen.type("hunter2 alone\r")
-    screen.until("it does not fit pattern: ^sk-")
+    screen.until("must have the form ^sk-")
     screen.until("key:")
     screen.type("sk-hunter2\r")
     assert screen.leave() == 0

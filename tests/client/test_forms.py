@@ -4,11 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.client.forms import (
     ABSENT,
+    Submission,
     change_list,
+    check_typed,
     control_of,
-    place_problems,
     read_control,
     shows,
     texts_of_value,
@@ -149,7 +152,9 @@ def test_a_change_that_a_form_does_not_send_breaks_nothing(change: str) -> None:
 def test_a_problem_is_shown_at_the_nearest_control() -> None:
     control = control_of(TRIP)
     problems = [("guests[0].name", "is missing"), ("guests[7].age", "bad"), ('hotel["a b"]', "odd"), ("", "whole")]
-    assert place_problems(control, {"f:guests#": ["1"]}, problems) == {
+    submission = Submission()
+    check_typed(control, {"f:guests#": ["1"]}, submission, problems)
+    assert submission.problems == {
         "f:guests[0].name": ["is missing"],
         "f:guests": ["[7].age bad"],
         "f:hotel": ['["a b"] odd'],
@@ -189,3 +194,69 @@ def test_any_value_is_shown_by_any_form_without_an_error(value: object, schema: 
 def test_nothing_typed_is_absent() -> None:
     assert typed({"type": "object", "properties": {"a": {"type": "string"}}}, {}).value == {}
     assert read_control(control_of({"type": "string"}, is_required=False), {}).value is ABSENT
+
+
+def told_of(schema: JSONObject, **fields: str) -> dict[str, list[str]]:
+    """All problems of what is typed, by field."""
+    control = control_of(schema)
+    texts = {f"f:{name}": [text] for name, text in fields.items()}
+    submission = read_control(control, texts)
+    check_typed(control, texts, submission, problems_of(schema, submission.value))
+    return {name.removeprefix("f:"): reasons for name, reasons in submission.problems.items()}
+
+
+ORDER: JSONObject = {
+    "type": "object",
+    "required": ["name", "zip", "when"],
+    "properties": {
+        "name": {"type": "string", "minLength": 2},
+        "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+        "mail": {"type": "string", "format": "email"},
+        "nights": {"type": "integer"},
+        "when": {"type": "string", "format": "date"},
+    },
+}
+
+
+def test_all_problems_are_told_at_once_whatever_found_them() -> None:
+    assert told_of(ORDER, name="A", zip="12", mail="nope", nights="thirty") == {
+        "name": ["must have at least 2 characters, not 1"],
+        "zip": ["must be 5 digits, not '12'"],
+        "mail": ["must be an e-mail address, such as ana@example.com, not 'nope'"],
+        "nights": ["write a whole number, such as 12"],
+        "when": ["this field is needed"],
+    }
+
+
+def test_an_item_that_is_not_filled_in_leaves_the_others_at_their_places() -> None:
+    control = control_of({"type": "array", "items": {"type": "integer", "minimum": 1}})
+    texts = {"f:#": ["2"], "f:[1]": ["0"]}
+    submission = read_control(control, texts)
+    check_typed(control, texts, submission, problems_of(control.schema, submission.value))
+    assert submission.problems == {"f:[0]": ["fill it in, or remove it"], "f:[1]": ["must be at least 1, not 0"]}
+
+
+@pytest.mark.parametrize("words", [{"errorMessage": "Ask the desk."}, {"x-error": "Ask the desk."}])
+def test_the_authors_words_are_said_for_a_field(words: JSONObject) -> None:
+    schema: JSONObject = {
+        "type": "object",
+        "properties": {
+            "nights": {"type": "integer", **words},
+            "zip": {"$ref": "#/$defs/zip", **words},
+            "code": {"allOf": [{"type": "string", "minLength": 3}], **words},
+        },
+        "$defs": {"zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+    }
+    assert told_of(schema, nights="many", zip="1", code="x") == {
+        name: ["Ask the desk."] for name in ("nights", "zip", "code")
+    }
+
+
+def test_the_authors_words_are_said_for_a_keyword() -> None:
+    schema: JSONObject = {
+        **ORDER,
+        "required": ["name", "zip"],
+        "properties": {"name": {"type": "string", "minLength": 2, "errorMessage": {"minLength": "Your whole name."}}},
+        "errorMessage": {"required": {"name": "Who are you?"}},
+    }
+    assert (told_of(schema), told_of(schema, name="A")["name"]) == ({"name": ["Who are you?"]}, ["Your whole name."])

@@ -96,6 +96,22 @@ steps:
         TOKEN: {type: string, description: Found in the console of the provider}
         PROXY: {type: string}
 """,
+    "login": """
+steps:
+  - kind: hitl
+    name: shop
+    ask: secret
+    message: How does the shop's database let us in?
+    input_schema:
+      type: object
+      required: [PASSWORD, user, port]
+      properties:
+        PASSWORD:
+          {type: string, title: Password, minLength: 8, errorMessage: Eight characters or more., placeholder: from us}
+        user: {type: string, secret: false, title: User, minLength: 3, placeholder: shop-admin}
+        port: {type: integer, secret: false, title: Port, maximum: 65535}
+output: "{{ steps.shop.output }}"
+""",
     "hold": "steps: [{kind: hitl, name: hold, ask: hold, message: The agent waits for your go-ahead.}]",
     "word": "steps: [{kind: hitl, name: x, message: Tone?}]",
     "long": "steps: [{kind: hitl, name: x, message: '" + LONG.replace("\n", "\\n") + "'}]",

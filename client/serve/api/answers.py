@@ -15,6 +15,7 @@ from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.problems import Unfit
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.protocol.questions.kind import joined
 
 
 class AnswerInput(WebInput):
@@ -74,8 +75,7 @@ def _problems(index: int, answer: Answer, question: Question | None) -> Iterator
         )
     if answer.action == "accept":
         for path, reason in content_problems(question, answer.content):
-            inner = f".{path}" if path and not path.startswith("[") else path
-            yield f"answers[{index}].content{inner}", reason
+            yield joined(f"answers[{index}].content", path), reason
 
 
 ANSWER_CALLS = [

@@ -10,14 +10,17 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.client.answering import content_problems
 from holdfast.client.forms import (
     ABSENT,
+    HIDDEN_PREFIX,
     FormControl,
     Texts,
     change_list,
+    check_typed,
     control_of,
     first_text,
-    place_problems,
+    group_of,
     read_control,
     shows,
     texts_of_value,
@@ -29,8 +32,8 @@ from holdfast.protocol.values import digest_of
 
 TOP = "f:"
 """The name of the whole value: problems that belong to no control stand there."""
-CHOICE, OWN_WORDS, REASON, HIDDEN = "choice", "own", "reason", "s:"
-"""The names of controls that are no part of a value: options, own words, a reason; the beginning of secret ones."""
+CHOICE, OWN_WORDS, REASON = "choice", "own", "reason"
+"""The names of controls that are no part of a value: options, own words, a reason."""
 LONG_TEXT: JSONObject = {"type": "string", "format": "long"}
 EDITED = "edited"
 
@@ -53,17 +56,14 @@ class AnswerForm:
 
     @property
     def takes_value(self) -> bool:
-        """Return whether the value is asked for by controls: neither options, a consent, a secret nor a pause."""
+        """Return whether the value is asked for by controls: neither options, a consent nor a pause."""
         asked = self.question.asked
-        return not (asked.choices or asked.scopes or asked.verdicts or asked.hidden or asked.is_pause)
+        return not (asked.choices or asked.scopes or asked.verdicts or asked.is_pause)
 
     @property
-    def hidden_fields(self) -> Sequence[tuple[str, JSONObject, bool]]:
-        """Return the fields of a secret: the name of the control, its schema, and whether it is needed."""
-        asked = self.question.asked
-        required = self.question.requestedSchema.get("required", [])
-        named = [(HIDDEN + name, {"title": name, **schema}, name in required) for name, schema in asked.fields.items()]
-        return named or [(HIDDEN, {"title": ""}, True)]
+    def has_plain_fields(self) -> bool:
+        """True of a form in which not everything is secret: what is typed there is shown, and kept."""
+        return any(part.widget != "secret" for part in self.filled.control.parts)
 
     @property
     def problems(self) -> Mapping[str, Sequence[str]]:
@@ -79,7 +79,7 @@ def new_form(question: Question) -> AnswerForm:
 def typed_form(question: Question, texts: Texts, problems: Mapping[str, Sequence[str]] | None = None) -> AnswerForm:
     """Return the form with what is typed in it; secret values are never shown again."""
     control, _ = _control_of(question)
-    visible = {name: value for name, value in texts.items() if not name.startswith(HIDDEN)}
+    visible = {name: value for name, value in texts.items() if not name.startswith(HIDDEN_PREFIX)}
     key = next(iter(texts.get("key", ())), "") or secrets.token_hex(8)
     return AnswerForm(question, FilledForm(control, visible, problems or {}), key[:200])
 
@@ -129,7 +129,7 @@ def read_answer(question: Question, do: str, texts: Texts) -> ReadAnswer:
         return ReadAnswer(is_answer=False)
     if question.asked.choices:
         return _read_choice(question, texts)
-    return _read_hidden(question, texts) if question.asked.hidden else _read_value(question, texts)
+    return _read_value(question, texts)
 
 
 def changes_of(question: Question, texts: Texts) -> list[tuple[str, str]]:
@@ -152,6 +152,10 @@ def _lines(value: object) -> list[str]:
 def _control_of(question: Question) -> tuple[FormControl, object]:
     """Return the control of the value that a question asks for, and the value that it begins with."""
     asked = question.asked
+    if asked.hidden:
+        if not asked.fields:
+            return control_of({"type": "string", "writeOnly": True}), ABSENT
+        return group_of(asked.fields, question.requestedSchema.get("required", [])), ABSENT
     if asked.is_breakpoint:
         return control_of({}), question.info
     if asked.verdicts:
@@ -206,28 +210,17 @@ def _read_choice(question: Question, texts: Texts) -> ReadAnswer:
     return _checked(question, chosen[0], CHOICE)
 
 
-def _read_hidden(question: Question, texts: Texts) -> ReadAnswer:
-    typed = {name.removeprefix(HIDDEN): first_text(texts, name) for name in texts if name.startswith(HIDDEN)}
-    values = {name: value for name, value in typed.items() if value}
-    content: JSON = values.get("", "") if not question.asked.fields else values
-    try:
-        question.asked.secret_values(content)
-    except InvalidAnswer as error:
-        return ReadAnswer(problems={HIDDEN + error.path: [error.reason]})
-    return ReadAnswer(content)
-
-
 def _read_value(question: Question, texts: Texts) -> ReadAnswer:
     control, _ = _control_of(question)
     if question.asked.is_breakpoint and not first_text(texts, TOP).strip():
         return ReadAnswer()
     submission = read_control(control, texts)
-    if submission.problems:
-        return ReadAnswer(problems=submission.problems)
     value = submission.value
     if isinstance(value, str) and not question.asked.value_schema:
         value = value_of(value, None)  # anything is asked for: JSON is taken as its value, as on the command line
-    return _checked_value(question, control, texts, question.asked.value_schema, value)
+    if value is not ABSENT:
+        check_typed(control, texts, submission, content_problems(question, value))
+    return ReadAnswer(value, submission.problems)
 
 
 def _read_verdict(question: Question, verdict: str, reason: str, texts: Texts) -> ReadAnswer:
@@ -236,23 +229,18 @@ def _read_verdict(question: Question, verdict: str, reason: str, texts: Texts) -
         return _checked(question, content, REASON)
     control, _ = _control_of(question)
     submission = read_control(control, texts)
+    if submission.value is not ABSENT:
+        check_typed(control, texts, submission, _payload_problems(question, submission.value))
     if submission.problems:
         return ReadAnswer(problems=submission.problems)
-    fit = _checked_value(question, control, texts, _payload_schema(question), submission.value, answer=False)
-    return fit if fit.problems else _checked(question, {**content, "payload": submission.value})
+    return _checked(question, {**content, "payload": submission.value})
 
 
-def _checked_value(
-    question: Question, control: FormControl, texts: Texts, schema: JSONObject, value: object, *, answer: bool = True
-) -> ReadAnswer:
-    """Return the value as content, or all its problems at their controls."""
+def _payload_problems(question: Question, payload: object) -> Sequence[tuple[str, str]]:
     try:
-        problems = problems_of(schema, value)
+        return problems_of(_payload_schema(question), payload)
     except BadSchema:  # the question itself reports what does not fit
-        problems = []
-    if problems:
-        return ReadAnswer(problems=place_problems(control, texts, problems))
-    return _checked(question, value) if answer else ReadAnswer(value)
+        return []
 
 
 def _checked(question: Question, content: object, place: str = TOP) -> ReadAnswer:
@@ -260,8 +248,7 @@ def _checked(question: Question, content: object, place: str = TOP) -> ReadAnswe
     try:
         question.accept(content)
     except (InvalidAnswer, BadSchema) as error:
-        reason = error.reason if isinstance(error, InvalidAnswer) and not error.path else str(error)
-        return ReadAnswer(problems={place: [reason]})
+        return ReadAnswer(problems={place: [str(error)]})
     return ReadAnswer(content)
 
 

@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from holdfast.client.answering import OpenQuestions, Sent
 from holdfast.client.config import ConfigError
 from holdfast.client.errors import BadInput, NothingSent
-from holdfast.client.forms import Texts, first_text
+from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
 from holdfast.client.reading import name_of
 from holdfast.client.record.record import LONGEST_COMMENT
 from holdfast.client.replies import EarlierReply, closes, find_reply
@@ -188,7 +188,7 @@ def _key_of(texts: Texts) -> str:
     A digest of the page's own key, which nobody else knows, since keys are readable in Temporal. Secrets are left out.
     """
     key = first_text(texts, "key")
-    typed = {name: value for name, value in texts.items() if name not in UNTYPED and not name.startswith("s:")}
+    typed = {name: value for name, value in texts.items() if name not in UNTYPED and not name.startswith(HIDDEN_PREFIX)}
     # As text in ASCII: a browser may send what is no UTF-8.
     return digest_of(json.dumps([key, typed], sort_keys=True)) if key else ""
 

@@ -26,8 +26,8 @@ from holdfast.client.forms import (
     Submission,
     Texts,
     change_list,
+    check_typed,
     control_of,
-    place_problems,
     read_control,
     texts_of_value,
 )
@@ -136,12 +136,7 @@ def _read(blueprint: Blueprint, control: FormControl, texts: Texts) -> Submissio
         submission.value = value_of(text, None) if isinstance(text, str) else ABSENT
         return submission
     value: JSON = None if submission.value is ABSENT else submission.value
-    placed = place_problems(control, texts, list(problems_of(blueprint.inputs, value)))
-    if not submission.problems:
-        submission.problems = placed
-    else:  # what is missing has been told at its field: it is not told again for the object around it
-        plain = {part.name for part in control.walk() if part.widget not in ("group", "list")}
-        submission.problems |= {name: placed[name] for name in plain & placed.keys() - submission.problems.keys()}
+    check_typed(control, texts, submission, problems_of(blueprint.inputs, value))
     return submission
 
 
