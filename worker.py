@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             return 0 if is_healthy(settings.health_port) else 1
         if options.replay:
             classes = [*WORKFLOWS, *own_workflows(options.workflows, load_config())]
-            return 0 if replay(options.replay, classes, RUNNER, as_json=options.json) else 1
+            return 0 if replay(options.replay, classes, RUNNER, OWN_RUNNER, as_json=options.json) else 1
         if options.look_up:
             return _look_up(load_config())
         if options.make_current and not settings.build_id:

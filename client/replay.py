@@ -27,8 +27,17 @@ _NOT_FOLLOWED = re.compile(r'message: "(\[TMPRL\d+\] .*?)", source: ')
 """A history that the code does not follow, in such an error."""
 
 
-def replay(path: Path, workflows: Sequence[type], runner: WorkflowRunner, *, as_json: bool) -> bool:
+def replay(
+    path: Path, workflows: Sequence[type], runner: WorkflowRunner, own_runner: WorkflowRunner, *, as_json: bool
+) -> bool:
     """Replay the histories of a file on these workflows and print the results. Return whether all of them replay.
+
+    Args:
+        path: The file.
+        workflows: The classes.
+        runner: Of authors' classes.
+        own_runner: Of classes outside the sandbox, as ours are.
+        as_json: Print JSON.
 
     Raises:
         ConfigError: The file holds no histories, or the configuration cannot be used.
@@ -42,7 +51,12 @@ def replay(path: Path, workflows: Sequence[type], runner: WorkflowRunner, *, as_
     data_converter = replace(
         converter(payload_place(config), store=False, ring=ring), failure_converter_class=DefaultFailureConverter
     )
-    replayer = Replayer(workflows=workflows, workflow_runner=runner, data_converter=data_converter)
+    replayer = Replayer(
+        workflows=workflows,
+        workflow_runner=runner,
+        unsandboxed_workflow_runner=own_runner,
+        data_converter=data_converter,
+    )
     types = {_name_of(workflow) for workflow in workflows}
     rows = asyncio.run(_replay_all(replayer, _histories(path), types, ring))
     if as_json:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio.client import ClientConfig
 from temporalio.converter import DataConverter
@@ -28,6 +28,7 @@ from holdfast.worker import Resources, open_door, resources_of
 from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
 
 NAME = "holdfast"
+AnyConfig = TypeVar("AnyConfig", WorkerConfig, ReplayerConfig)
 
 
 class Plugin(SimplePlugin):
@@ -62,14 +63,12 @@ class Plugin(SimplePlugin):
         keep_content_out_of_logs(config["client"].data_converter)
         config = super().configure_worker(config)
         config["activity_executor"] = config.get("activity_executor") or _executor()
-        if type(config["unsandboxed_workflow_runner"]) is UnsandboxedWorkflowRunner:
-            config["unsandboxed_workflow_runner"] = OWN_RUNNER
-        return config
+        return _with_own_runner(config)
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """See base class. A replay stores nothing."""
         config["data_converter"] = self._converter(config.get("data_converter"), store=False)
-        return super().configure_replayer(config)
+        return _with_own_runner(super().configure_replayer(config))
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """See base class. Raises `ServerUnreachable` if the search attributes are not registered."""
@@ -106,6 +105,13 @@ class Plugin(SimplePlugin):
                 "clients could not read what both have encoded"
             )
         return converter
+
+
+def _with_own_runner(config: AnyConfig) -> AnyConfig:
+    """Return the configuration with our runner for classes outside the sandbox, unless the team has one of its own."""
+    if type(config["unsandboxed_workflow_runner"]) is UnsandboxedWorkflowRunner:
+        config["unsandboxed_workflow_runner"] = OWN_RUNNER
+    return config
 
 
 def _shared(runner: WorkflowRunner | None) -> WorkflowRunner:

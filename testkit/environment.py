@@ -32,7 +32,7 @@ from holdfast.protocol.guard import Key
 from holdfast.testkit.fakes import OwnCaches, Tools
 from holdfast.testkit.own_workflows import OwnWorkflows
 from holdfast.worker import activities_of, create_worker, mcp_servers
-from holdfast.workflows import WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, WORKFLOWS
 from holdfast.workflows.calls import CALL_TOOL
 
 INBOX = Key("inbox", token_hex(32), "person")
@@ -131,6 +131,7 @@ class TestEnvironment:
             replayer = Replayer(
                 workflows=WORKFLOWS,
                 workflow_runner=UNSANDBOXED,
+                unsandboxed_workflow_runner=OWN_RUNNER,
                 data_converter=self._environment.client.data_converter,
             )
             replaying = replayer.workflow_replay_iterator(self._queued_histories())

@@ -36,7 +36,7 @@ from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.testkit.plugin import CaseItem
 from holdfast.worker import create_worker
-from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.crashes import note_threads, pytest_handlecrashitem  # noqa: F401 - pytest finds the hook here
 from tests.python_environment import keep_in_python
 from tests.server import SharedServer, connected
@@ -235,7 +235,12 @@ async def replayed(
     histories: Sequence[WorkflowHistory], workflows: Sequence[type] = WORKFLOWS, runner: WorkflowRunner = RUNNER
 ) -> dict[str, Exception]:
     """Replay the histories; the failures by Temporal's run id."""
-    replayer = Replayer(workflows=workflows, workflow_runner=runner, data_converter=DATA_CONVERTER)
+    replayer = Replayer(
+        workflows=workflows,
+        workflow_runner=runner,
+        unsandboxed_workflow_runner=OWN_RUNNER,
+        data_converter=DATA_CONVERTER,
+    )
 
     async def one_by_one() -> AsyncIterator[WorkflowHistory]:
         for history in histories:

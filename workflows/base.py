@@ -55,6 +55,7 @@ from holdfast.workflows.history import History
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.questions import Questions, Reply
 from holdfast.workflows.request_counts import RequestCounts
+from holdfast.workflows.rest import await_rest
 from holdfast.workflows.steering import (
     Steering,
     check_may_answer,
@@ -116,6 +117,8 @@ class BaseWorkflow(Arrivals):
         self.previous_run = state.previous_run
         self.iteration: int | None = None
         self.ended: Status | None = None
+        self.leaving = False
+        """Whether nothing waits for answers any more, in an author's workflow that ends in this task."""
         self.digest = ""
         self._timers: list[datetime] = []
         self.refused = list(state.refused)
@@ -144,8 +147,10 @@ class BaseWorkflow(Arrivals):
         self.count(Usage(timers=1))
         self._timers.append(moment)
         try:
+            await await_rest(whole_task=True)  # only the task has the time
             while (remaining := (moment - workflow.now()).total_seconds()) > 0:
                 await workflow.sleep(remaining, summary=summary_of(summary))
+                await await_rest(whole_task=True)
         finally:
             self._timers.remove(moment)
 
@@ -229,6 +234,7 @@ class BaseWorkflow(Arrivals):
             verified = check_token(self.run_id, ANSWER, payload)
             check_may_answer(verified)
             self._check_key(answers)
+            self._check_leaving()
             self.questions.check(answers)
             self.questions.check_deadlines(answers)
             self.questions.check_allowed(answers, verified.proof if verified else guard.UNPROVED)
@@ -248,6 +254,7 @@ class BaseWorkflow(Arrivals):
             self.questions.check_signal(answers)
             self.check_claims_of_signal(answers)
             self._check_key(answers)
+            self._check_leaving()
             self.questions.check(answers)
             self.questions.take(answers)
         except Refusal as refusal:
@@ -261,6 +268,10 @@ class BaseWorkflow(Arrivals):
             question, key = self.questions.known_id(named), key_digest(answers.key)
             signal = signal.model_copy(update={"question": question, "key": key, "by": answers.by})
         self.refused = [*self.refused, signal][-KEPT_REFUSALS:]
+
+    def _check_leaving(self) -> None:
+        if self.leaving:
+            raise Refusal("run_closed", "the workflow has just ended, or goes on in a new history; look again")
 
     def _check_key(self, answers: Answers) -> None:
         """Refuse answers under the key of a refused signal to another question. Raises `Refusal`."""

@@ -20,6 +20,7 @@ from holdfast.workflows.failures import HANDLED, failure_of, raised
 from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
+from holdfast.workflows.rest import await_rest, outlast_task
 
 Output = TypeVar("Output")
 
@@ -99,6 +100,7 @@ class RunWorkflow(BaseWorkflow):
     async def close(self, status: Status) -> None:
         """Set the final status, wait for handlers that still run, and show the end."""
         self.ended = status
+        await outlast_task()  # what came with the task may still be heard
         # An update that is in flight when a workflow closes fails at its client.
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.display.show()
@@ -130,6 +132,7 @@ class ChildWorkflow(RunWorkflow):
     async def next_round(self) -> None:
         """Wait while the run is paused, continue as new if the history is long, else begin a round in it."""
         await self.until_resumed()
+        await await_rest(whole_task=True)  # only the task has the length of the history
         if self.history.is_long:
             await self.continue_as_new()
         self.history.begin_round()
@@ -137,10 +140,13 @@ class ChildWorkflow(RunWorkflow):
     async def continue_as_new(self) -> NoReturn:
         """Go on in a new history; events stay behind, and are read from the run before.
 
-        Handlers are awaited first, as an update in flight would fail. Then nothing is awaited any more: an answer or a
-        message that came meanwhile would be lost.
+        Handlers are awaited first, as an update in flight would fail, and what came with the task. Then nothing is
+        awaited any more: an answer or a message that came meanwhile would be lost.
         """
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        await await_rest(whole_task=True)
+        while not workflow.all_handlers_finished():
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            await await_rest(whole_task=True)
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
         self.display.show()
         self.advance(**self._carried(), **self.progress())

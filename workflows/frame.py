@@ -44,6 +44,7 @@ from holdfast.workflows.history import History
 from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.questions import Reply
 from holdfast.workflows.request_counts import RequestCounts
+from holdfast.workflows.rest import await_rest
 from holdfast.workflows.turns import Speakers, messages_of
 
 DEFAULT_INPUT = Step.model_fields["input"].default
@@ -195,10 +196,15 @@ class Frame:
         try:
             result = await work
         except HANDLED:
-            self.meter.count(_seconds_since(begun))
+            await self._count_time(begun)
             raise
-        self.meter.count(_seconds_since(begun))
+        await self._count_time(begun)
         return result
+
+    async def _count_time(self, begun: datetime) -> None:
+        if self.meter.limits_time:
+            await await_rest(whole_task=True)  # only the task has the time
+        self.meter.count(_seconds_since(begun))
 
     async def within_limits(self, before: Before = "step") -> None:
         """Fail, or ask a person for more if the author says so, if a limit on what is about to start is used up."""

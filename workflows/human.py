@@ -276,6 +276,11 @@ def is_reserved(name: str) -> bool:
     return name in ("human", "usage", "run_human") or name.startswith("_holdfast")
 
 
+def leave(instance: HumanInTheLoop) -> None:
+    """Take no more answers in this history: the author's code has ended, and nothing waits for them any more."""
+    instance._holdfast.leaving = True
+
+
 def carried(instance: HumanInTheLoop) -> JSONObject:
     """Return what the memo holds of a workflow over continue-as-new; the runner adds it, see `runner.Runner`."""
     return instance._holdfast.memo()

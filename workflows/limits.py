@@ -78,6 +78,10 @@ class Meter:
         self.budgets = list(budgets)
         self._outer = outer
 
+    @property
+    def limits_time(self) -> bool:
+        return any("seconds" in allowed(budget) for budget in self.budgets)
+
     def count(self, usage: Usage) -> None:
         self.budgets = [budget.model_copy(update={"spent": budget.spent + usage}) for budget in self.budgets]
         if self._outer is not None:

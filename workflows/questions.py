@@ -39,6 +39,7 @@ from holdfast.protocol.questions import (
     shown_of,
 )
 from holdfast.workflows.journal import Journal
+from holdfast.workflows.rest import await_rest
 from holdfast.workflows.timetable import Timetable
 
 # Keys of closed questions go over continue-as-new: the server deduplicates updates only within one run.
@@ -166,6 +167,9 @@ class Questions:
         while not entry.reply.done() and (next_ := entry.times.next) is not None:
             if (remaining := (next_ - workflow.now()).total_seconds()) > 0:
                 await workflow.wait([entry.reply], timeout=remaining)
+            if not entry.reply.done():
+                # While no worker runs, answers come by signal, and with the timer in one task: they came in time.
+                await await_rest(whole_task=True)
             if not entry.reply.done():
                 self._handle_due(entry, max(next_, workflow.now()), default)
         return await entry.reply

@@ -1,13 +1,19 @@
-"""The runners of workflow classes, ours and authors', and what goes with an author's over continue-as-new."""
+"""The runners of workflow classes, ours and authors', and what goes with an author's over continue-as-new.
+
+Both apply jobs one at a time, see `activation`. Other classes of a team that shares its worker run as without us.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.worker import (
     ContinueAsNewInput,
+    ExecuteWorkflowInput,
     UnsandboxedWorkflowRunner,
     WorkflowInboundInterceptor,
     WorkflowInstance,
@@ -16,7 +22,9 @@ from temporalio.worker import (
 )
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from holdfast.workflows.human import HumanInTheLoop, carried
+from holdfast.workflows.activation import OneJobInstance
+from holdfast.workflows.human import HumanInTheLoop, carried, leave
+from holdfast.workflows.rest import outlast_task
 
 # Of `holdfast`, as `guard.DEPLOYMENT` is a module's global: in a copy that the sandbox imports it is not set.
 # Extensions in Rust (pydantic_core, jsonschema_rs) cannot be imported in the sandbox at all. Measured with blueprint,
@@ -30,50 +38,77 @@ imported its 450 modules for the hook, which took 0.28 s of processor time inste
 
 
 class _Outbound(WorkflowOutboundInterceptor):
-    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
-        """See base class."""
-        instance = workflow.instance()
-        if isinstance(instance, HumanInTheLoop):
-            memo = workflow.memo() if input.memo is None else input.memo
-            input = replace(input, memo={**memo, **carried(instance)})
-        super().continue_as_new(input)
-
-
-class _Inbound(WorkflowInboundInterceptor):
-    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-        """See base class."""
-        super().init(_Outbound(outbound))
-
-
-class Runner(SandboxedWorkflowRunner):
-    """The SDK's sandboxed runner, under which an author's workflow carries our state over continue-as-new.
+    """Adds our state to the memo of the history that follows.
 
     Authors call Temporal's own `workflow.continue_as_new`, with arguments of their own: nothing of ours has a place in
     them. Without its state the new history would be resumed, and number its events from 0 once more.
     """
 
+    _memo: dict[str, Any] | None = None
+
+    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
+        """See base class."""
+        memo: Mapping[str, Any] = workflow.memo() if input.memo is None else input.memo
+        self._memo = dict(memo)
+        super().continue_as_new(replace(input, memo=self._memo))
+
+    def add_state(self, instance: HumanInTheLoop) -> None:
+        """Add the state to the memo, if there is a history that follows: the SDK reads it when the workflow ends."""
+        if self._memo is not None:
+            self._memo |= carried(instance)
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    """Has an author's workflow end only when all that came with the task is applied."""
+
+    _outbound: _Outbound
+
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        """See base class."""
+        self._outbound = _Outbound(outbound)
+        super().init(self._outbound)
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+        """See base class."""
+        try:
+            result = await super().execute_workflow(input)
+        except (Exception, asyncio.CancelledError, workflow.ContinueAsNewError):
+            await self._leave()
+            raise
+        await self._leave()
+        return result
+
+    async def _leave(self) -> None:
+        instance = workflow.instance()
+        leave(instance)
+        await outlast_task()
+        self._outbound.add_state(instance)
+
+
+class Runner(SandboxedWorkflowRunner):
+    """The SDK's sandboxed runner, for authors whose own workflow classes derive from `HumanInTheLoop`."""
+
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """See base class."""
-        return super().create_instance(replace(det, interceptor_classes=[_Inbound, *det.interceptor_classes]))
-
-
-SINGLE_BATCH = 2
-"""The SDK's flag for workflow tasks whose jobs are all applied before the workflow runs on; histories record it."""
+        if not issubclass(det.defn.cls, HumanInTheLoop):
+            return super().create_instance(det)
+        return OneJobInstance(super().create_instance, _with_interceptor(det))
 
 
 class OwnRunner(UnsandboxedWorkflowRunner):
-    """The SDK's runner of classes outside the sandbox, under which a workflow sees all that one workflow task brings.
-
-    Without the flag, which the SDK knows since 1.35 and announces as its default, an answer by signal runs the workflow
-    before a cancellation of the same task is applied. Where the answer led to continue-as-new, the new history never
-    heard of the cancellation. Such a task comes where no worker has run for a while.
-    """
+    """The SDK's runner of classes outside the sandbox, for our own, and for those of authors that say so."""
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """See base class. Classes of a team that shares its worker run as they would without us."""
+        """See base class."""
+        if issubclass(det.defn.cls, HumanInTheLoop):
+            return OneJobInstance(super().create_instance, _with_interceptor(det))
         if det.defn.cls.__module__.startswith(f"{__package__}."):
-            det = replace(det, default_workflow_logic_flags=det.default_workflow_logic_flags | {SINGLE_BATCH})  # type: ignore[arg-type]
+            return OneJobInstance(super().create_instance, det)
         return super().create_instance(det)
+
+
+def _with_interceptor(details: WorkflowInstanceDetails) -> WorkflowInstanceDetails:
+    return replace(details, interceptor_classes=[_Inbound, *details.interceptor_classes])
 
 
 OWN_RUNNER = OwnRunner()

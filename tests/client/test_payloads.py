@@ -49,7 +49,7 @@ from holdfast.client.payloads.driver import PieceDriver
 from holdfast.client.payloads.pieces import SMALLEST
 from holdfast.client.payloads.store import Store
 from holdfast.protocol.runs import HistoryLimits
-from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.agents.test_turns import agent, call, turn
 from tests.client.command import Holdfast, Process
 from tests.conftest import ATTRIBUTES, Harness, until, worker_for
@@ -463,7 +463,12 @@ def storing(client: Client, place: str) -> Client:
 
 
 async def replay(house: Harness, run: str, data_converter: DataConverter) -> None:
-    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=RUNNER, data_converter=data_converter)
+    replayer = Replayer(
+        workflows=WORKFLOWS,
+        workflow_runner=RUNNER,
+        unsandboxed_workflow_runner=OWN_RUNNER,
+        data_converter=data_converter,
+    )
     for history in await house.histories(run):
         await replayer.replay_workflow(history)
 

@@ -37,7 +37,7 @@ from holdfast.client.states import RunState
 from holdfast.client.workers import NoWorker, TaskFailing
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import HistoryLimits
-from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.conftest import ATTRIBUTES, Harness, worker_for
 from tests.fuzz.messages import Sent, messages_to
 from tests.own_questions import Inquiry
@@ -215,7 +215,12 @@ class Range:
             for history in self.histories:
                 yield history
 
-        replayer = Replayer(workflows=[*WORKFLOWS, Inquiry], workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+        replayer = Replayer(
+            workflows=[*WORKFLOWS, Inquiry],
+            workflow_runner=RUNNER,
+            unsandboxed_workflow_runner=OWN_RUNNER,
+            data_converter=DATA_CONVERTER,
+        )
         await replayer.replay_workflows(one_by_one())
         self.counts["replayed"] += len(self.histories)
         self.histories.clear()

@@ -1,8 +1,6 @@
 """A run that is fed its activations by hand: which jobs come in one activation, and in which order, is the test's.
 
-A server cannot be made to put an answer, a cancel and a timer into one workflow task in a chosen order. The SDK applies
-the jobs of an activation in two ways: signals and updates first, the workflow running on before the rest (as of 1.35),
-or all of them before anything runs (flag 2, "single batch", which its source announces as a later default).
+A server cannot be made to put an answer, a cancel and a timer into one workflow task in a chosen order.
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivation, Work
 from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
 from temporalio.common import Priority, RawValue, TypedSearchAttributes
 from temporalio.converter import PayloadConverter
-from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
+from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
 from holdfast.blueprint import loads
 from holdfast.client.converters import DATA_CONVERTER
 from holdfast.protocol.answers import Answer, Answers
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import ANSWER, EVENTS, VIEW, Definition, PipelineState, WorkflowView
+from holdfast.workflows import OWN_RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-SINGLE_BATCH = 2
 UPDATE, SIGNAL = "update", "signal"
 
 
@@ -43,26 +41,23 @@ def _converter() -> PayloadConverter:
 class FedRun:
     """One workflow, driven without a server; `commands` are those of the last activation."""
 
-    def __init__(self, text: str | type, *, batch: bool) -> None:
-        """Start the run of a blueprint, or a workflow class without arguments.
-
-        `batch`: apply all jobs of an activation before anything runs.
-        """
+    def __init__(self, text: str | type) -> None:
+        """Start the run of a blueprint, or a workflow class without arguments."""
         if isinstance(text, str):
             definition = Definition(run="fed", blueprint=loads(text, file="test.yaml", name="test"))
-            self._begin(PipelineWorkflow, _converter().to_payloads([definition, PipelineState()]), BEGAN, batch)
+            self._begin(PipelineWorkflow, _converter().to_payloads([definition, PipelineState()]), BEGAN)
         else:
-            self._begin(text, [], BEGAN, batch)
+            self._begin(text, [], BEGAN)
 
     @classmethod
-    def of(cls, class_: type, arguments: Sequence[Payload], now: datetime, *, batch: bool) -> FedRun:
+    def of(cls, class_: type, arguments: Sequence[Payload], now: datetime) -> FedRun:
         """Return the run of a workflow that another one, or its history before, has started with these arguments."""
         run = cls.__new__(cls)
-        run._begin(class_, arguments, now, batch)
+        run._begin(class_, arguments, now)
         return run
 
-    def _begin(self, class_: type, arguments: Sequence[Payload], now: datetime, batch: bool) -> None:
-        self.now, self._class, self._flags = now, class_, [SINGLE_BATCH] if batch else []
+    def _begin(self, class_: type, arguments: Sequence[Payload], now: datetime) -> None:
+        self.now, self._class = now, class_
         self._ids = itertools.count(1)
         self._instance = _made(class_)
         self._fed: list[tuple[WorkflowActivation, list[WorkflowCommand]]] = []
@@ -77,7 +72,7 @@ class FedRun:
     def feed(self, *jobs: WorkflowActivationJob, after: timedelta = timedelta()) -> list[str]:
         """Activate the run with these jobs; return the kinds of its commands."""
         self.now += after
-        activation = WorkflowActivation(run_id="run", jobs=jobs, available_internal_flags=self._flags)
+        activation = WorkflowActivation(run_id="run", jobs=jobs)
         activation.timestamp.FromDatetime(self.now)
         self.commands = _activated(self._instance, activation)
         self._fed.append((activation, self.commands))
@@ -144,7 +139,7 @@ class FedRun:
     def query(self, name: str, type_: Any) -> Any:
         job = WorkflowActivationJob()
         job.query_workflow.query_id, job.query_workflow.query_type = "q", name
-        activation = WorkflowActivation(run_id="run", jobs=[job], available_internal_flags=self._flags)
+        activation = WorkflowActivation(run_id="run", jobs=[job])
         activation.timestamp.FromDatetime(self.now)
         [command] = self._instance.activate(activation).successful.commands
         [value] = _converter().from_payloads([command.respond_to_query.succeeded.response], [type_])
@@ -206,7 +201,7 @@ def _made(class_: type) -> WorkflowInstance:
     details = replace(_DETAILS, defn=temporalio.workflow._Definition.must_from_class(class_))
 
     async def made() -> WorkflowInstance:
-        return UnsandboxedWorkflowRunner().create_instance(details)
+        return OWN_RUNNER.create_instance(details)
 
     with asyncio.Runner() as runner:  # it is made inside a loop, and is one itself
         return runner.run(made())
@@ -257,7 +252,10 @@ _DETAILS = WorkflowInstanceDetails(
     defn=temporalio.workflow._Definition.must_from_class(PipelineWorkflow),
     info=_info(),
     randomness_seed=1,
-    extern_functions={"__temporal_get_metric_meter": lambda: None},
+    extern_functions={
+        "__temporal_get_metric_meter": lambda: None,
+        "__temporal_assert_local_activity_valid": lambda name: None,
+    },
     disable_eager_activity_execution=True,
     worker_level_failure_exception_types=[],
     patch_activation_callback=None,

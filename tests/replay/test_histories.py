@@ -17,7 +17,7 @@ from examples.invitations.workflow import Invitations
 from holdfast.client.converters import DATA_CONVERTER
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from holdfast.protocol.questions import QUESTION_KINDS
-from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.replay import recordings
 from tests.test_architecture import HOME
 
@@ -50,7 +50,12 @@ def test_every_kind_of_pause_is_recorded() -> None:
 
 async def _failures(read: Callable[[str], Iterator[WorkflowHistory]]) -> dict[str, Exception | None]:
     """Replay everything with one worker, which takes long to start; the first failure of each file."""
-    replayer = Replayer(workflows=[*WORKFLOWS, Invitations], workflow_runner=RUNNER, data_converter=DATA_CONVERTER)
+    replayer = Replayer(
+        workflows=[*WORKFLOWS, Invitations],
+        workflow_runner=RUNNER,
+        unsandboxed_workflow_runner=OWN_RUNNER,
+        data_converter=DATA_CONVERTER,
+    )
     failures: dict[str, Exception | None] = dict.fromkeys(NAMES)
     names: list[str] = []
 

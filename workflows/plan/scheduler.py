@@ -20,6 +20,7 @@ from holdfast.workflows.plan.results import Ending, result_in
 from holdfast.workflows.plan.scope import PlanScope, StepRun
 from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.plan.step_runner import run_step
+from holdfast.workflows.rest import await_rest
 
 
 class Scheduler:
@@ -58,6 +59,7 @@ class Scheduler:
                 if not self._running:
                     return
                 await workflow.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
+                await await_rest(whole_task=True)  # only the task has the length of the history
                 self._collect()
         except (asyncio.CancelledError, *HANDLED) as error:
             await end_tasks(self._running.values())

@@ -1,0 +1,184 @@
+"""The jobs of a workflow task, applied one at a time: how a server has grouped them then makes no difference.
+
+The SDK groups the jobs of a task one way live and another in replay. A query that waits for a worker comes with the
+events written meanwhile, before the task that they belong to; and a task that timed out is merged with the next. Then
+a workflow that runs once an activation writes other commands in replay than live, and is stuck for ever. One that comes
+to rest after each job does not notice. What is left is the order of a signal and a result, which the SDK's core does
+not keep, so there is an order of our own; and an end of the workflow that is decided before the rest of the task is
+known, so an end waits (`rest`), as does all that depends on the time or the length of the history, which are those of
+the task. Where a query has brought what leads to it, that does not count: the workflow is replayed with the task.
+
+Used by `runner` for our workflow classes and those of authors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.converter import SerializationContext, StorageDriverStoreContext
+from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
+from temporalio.workflow import Info
+
+from holdfast.workflows.rest import REST
+
+Create = Callable[[WorkflowInstanceDetails], WorkflowInstance]
+Future = asyncio.Future[None]
+
+_STARTS = {"initialize_workflow", "notify_has_patch", "update_random_seed"}
+_ORDER = {"signal_workflow": 2, "do_update": 3}
+_LOCAL_LAST = 4
+_ENDS = {
+    "complete_workflow_execution",
+    "fail_workflow_execution",
+    "cancel_workflow_execution",
+    "continue_as_new_workflow_execution",
+}
+
+
+class OneJobInstance(WorkflowInstance):
+    """An instance of the SDK that is given one job at a time."""
+
+    def __init__(self, create: Create, details: WorkflowInstanceDetails) -> None:
+        """`create` makes the SDK's instance."""
+        self._at_rest: dict[bool, list[Future]] = {False: [], True: []}
+        """Futures to set once the workflow is at rest; by whether after the whole task, or after the job."""
+        self._extern = details.extern_functions
+        self._evicting = False
+        self._needs_task = False
+        """Whether what the activation leads to depends on the rest of its task."""
+        self._time, self._length = 0, 0
+        """Of the activation before: its time, and the events that it had seen."""
+        self._has_signals = False
+        """Whether the activation before was a live one with signals."""
+        extern = {**details.extern_functions, REST: self._await_rest}
+        self._inner = create(replace(details, extern_functions=extern))
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        """See base class."""
+        kinds = {_name_kind(job) for job in act.jobs}
+        if "remove_from_cache" in kinds:
+            self._evicting = True
+            return self._inner.activate(act)
+        if kinds == {"query_workflow"}:
+            # It may have brought the activation before, of a task that another worker has started and may lose.
+            if self._has_signals:
+                self._has_signals = False
+                self._evict()
+            return self._inner.activate(act)
+        self._has_signals = "signal_workflow" in kinds and not act.is_replaying
+        by_query = self._note_arrival(act)
+        self._needs_task = by_query and "signal_workflow" in kinds
+        total = self._apply(act, kinds, by_query)
+        if by_query and self._needs_task:
+            kept = [command for command in total.successful.commands if _name_kind(command) not in _ENDS]
+            del total.successful.commands[:]
+            total.successful.commands.extend(kept)
+            self._evict()
+        return total
+
+    def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
+        """See base class."""
+        return self._inner.get_serialization_context(command_info)
+
+    def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
+        """See base class."""
+        return self._inner.get_external_store_context(command_info)
+
+    def get_info(self) -> Info:
+        """See base class."""
+        return self._inner.get_info()
+
+    def get_thread_id(self) -> int | None:
+        """See base class."""
+        return self._inner.get_thread_id()
+
+    def _note_arrival(self, act: WorkflowActivation) -> bool:
+        """Return whether a query has brought this activation: only a task that was started moves the clock."""
+        now = act.timestamp.ToNanoseconds()
+        by_query = now == self._time and act.history_length > self._length
+        self._time, self._length = now, act.history_length
+        return by_query
+
+    def _apply(self, act: WorkflowActivation, kinds: set[str], by_query: bool) -> WorkflowActivationCompletion:
+        """Apply the jobs group by group, and return all commands. Stops at a job that fails."""
+        jobs = sorted(act.jobs, key=_rank)
+        if by_query:  # core sorts signals before results, so in the task they may come elsewhere: they are left to it
+            jobs = [job for job in jobs if _name_kind(job) != "signal_workflow"]
+        groups = deque(_split(jobs, kinds))
+        part, total = WorkflowActivation(), WorkflowActivationCompletion()
+        part.CopyFrom(act)
+        total.successful.SetInParent()
+        while (group := self._next_group(groups)) is not None:
+            del part.jobs[:]
+            part.jobs.extend(group)
+            done = self._inner.activate(part)
+            if done.HasField("failed"):
+                return done
+            total.successful.commands.extend(done.successful.commands)
+            flags = {*total.successful.used_internal_flags, *done.successful.used_internal_flags}
+            total.successful.used_internal_flags[:] = sorted(flags)
+            total.successful.versioning_behavior = done.successful.versioning_behavior
+        return total
+
+    def _next_group(self, groups: deque[list[WorkflowActivationJob]]) -> list[WorkflowActivationJob] | None:
+        """Return the next jobs; before them and at last what runs the workflow on that has waited for its rest."""
+        whole_task = not groups
+        if waiting := self._at_rest[False] or (whole_task and self._at_rest[True]):
+            for future in waiting:
+                if not future.done():
+                    future.get_loop().call_soon(_release, future)
+            waiting.clear()
+            nudge = WorkflowActivationJob()
+            nudge.fire_timer.seq = 0  # no timer has this number, and the loop runs once more
+            return [nudge]
+        return groups.popleft() if groups else None
+
+    def _await_rest(self, future: Future, whole_task: bool) -> None:
+        """Set the future when the workflow is at rest; at once if it is removed from the cache."""
+        if self._evicting:
+            future.set_result(None)
+        else:
+            self._needs_task |= whole_task
+            self._at_rest[whole_task].append(future)
+
+    def _evict(self) -> None:
+        """Have the worker drop the workflow from its cache, so that the next task begins with a replay."""
+        # The SDK gives a runner no way to its worker but this function's closure; in a replayer there is none.
+        check: Any = self._extern.get("__temporal_assert_local_activity_valid")
+        cells = dict(zip(check.__code__.co_freevars, check.__closure__ or (), strict=True))
+        if "self" in cells:
+            cells["self"].cell_contents._bridge_worker.request_workflow_eviction(self._inner.get_info().run_id)
+
+
+def _release(future: Future) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _split(jobs: list[WorkflowActivationJob], kinds: set[str]) -> list[list[WorkflowActivationJob]]:
+    """Return the groups in which jobs are applied: one each, but together what comes with a history's first task.
+
+    Before that task is done, no query comes.
+    """
+    if "initialize_workflow" in kinds:
+        return [jobs]
+    first = [job for job in jobs if _rank(job) == 0]
+    return [*([first] if first else []), *([job] for job in jobs[len(first) :])]
+
+
+def _rank(job: WorkflowActivationJob) -> int:
+    """Return where a job stands in a task: results in the order of their events, signals, updates, local results."""
+    kind = _name_kind(job)
+    if kind == "resolve_activity" and job.resolve_activity.is_local:
+        return _LOCAL_LAST
+    return _ORDER.get(kind, 0 if kind in _STARTS else 1)
+
+
+def _name_kind(message: Any) -> str:
+    return str(message.WhichOneof("variant"))

@@ -1,0 +1,38 @@
+"""Wait until a workflow is at rest: after the job that it works on, or after all that came with its task.
+
+What depends on the whole task waits for it: an end of the workflow, a deadline, which an answer of the same task comes
+before, and what is decided by the time or the length of the history, as a query may bring jobs before their task.
+
+The runner (`activation`) says when. Under another one, as a team may have for workflows of its own, nothing waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from temporalio import workflow
+
+REST = "holdfast_await_rest"
+"""The runner's function that takes a future to set, and whether after the whole task."""
+
+
+async def await_rest(*, whole_task: bool) -> None:
+    """Wait until nothing more happens by the job at hand, or with `whole_task` by any that came with it.
+
+    Not for a condition: after a refused update the SDK looks at none.
+    """
+    announce = workflow.extern_functions().get(REST)
+    if announce is not None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        announce(future, whole_task)
+        await future
+
+
+async def outlast_task() -> None:
+    """Wait until all that came with the task is applied, for an end that is decided: a cancel does not undo it."""
+    while True:
+        try:
+            await await_rest(whole_task=True)
+        except asyncio.CancelledError:  # at an eviction, too; then nothing waits a second time
+            continue
+        return
