@@ -7,13 +7,14 @@ and rich take half a second to import, and `holdfast --help` should take a third
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import signal
 from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from holdfast.client.version import installed_version
 
 USAGE = 2
 BROKEN_PIPE = 141
@@ -149,11 +150,7 @@ app = typer.Typer(cls=Commands, rich_markup_mode=None, add_completion=True, pret
 
 def _version(wanted: bool) -> None:
     if wanted:
-        try:
-            version = importlib.metadata.version("holdfast")
-        except importlib.metadata.PackageNotFoundError:
-            version = "(a source tree that is not installed)"
-        typer.echo(f"holdfast {version}")
+        typer.echo(f"holdfast {installed_version() or '(a source tree that is not installed)'}")
         raise typer.Exit
 
 

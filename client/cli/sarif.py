@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -10,6 +9,7 @@ from urllib.parse import quote
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.version import installed_version
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = list(CODES)
@@ -18,17 +18,11 @@ _RULES = list(CODES)
 def sarif_log(problems: Sequence[Problem]) -> JSONObject:
     """Return the log of these problems; its rules list every code, also those without a problem."""
     rules = [_rule(code, meaning) for code, meaning in CODES.items()]
-    driver = {"name": "holdfast", **_version(), "rules": rules}
+    version = installed_version()
+    driver = {"name": "holdfast", **({"version": version} if version else {}), "rules": rules}
     results = [_result(problem) for problem in problems]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _version() -> dict[str, str]:
-    try:
-        return {"version": importlib.metadata.version("holdfast")}
-    except importlib.metadata.PackageNotFoundError:
-        return {}
 
 
 def _rule(code: str, meaning: str) -> JSONObject:

@@ -45,6 +45,7 @@ from holdfast.client.mcp.tools import (
 )
 from holdfast.client.reports import question_json
 from holdfast.client.runs import Runs
+from holdfast.client.version import installed_version
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
@@ -93,6 +94,7 @@ class AssistantContext:
         return Server(
             "holdfast",
             title="Holdfast",
+            version=installed_version() or "",
             instructions=INSTRUCTIONS,
             lifespan=self._lifespan,
             on_list_tools=self.list_tools,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -100,6 +101,11 @@ def environment_of(house: Harness) -> dict[str, str]:
 
 def text(result: Any) -> str:
     return result.content[0].text
+
+
+async def test_the_server_says_its_version(house: Harness) -> None:
+    async with assistant(house) as client:
+        assert client.server_info.version == importlib.metadata.version("holdfast")
 
 
 async def test_the_tool_that_starts_has_the_schemas_of_the_inputs(house: Harness) -> None:
