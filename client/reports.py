@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import kind_named
+from holdfast.client.obstacles import Obstacle
 from holdfast.client.runs import Runs
 from holdfast.client.states import Done, Listed, Outcome, RunState, Waiting
 from holdfast.client.trace import Span
@@ -105,6 +106,8 @@ class RunJSON(TypedDict):
     events: list[dict[str, Any]]
     """The events of other systems that it waits for."""
     children: list[dict[str, Any]]
+    stuck: list[dict[str, Any]]
+    """What keeps it from going on though nobody is asked: calls that lose their workers."""
     usage: dict[str, Any]
     result: Any
     error: ErrorJSON | None
@@ -118,6 +121,8 @@ class RunReport:
     state: RunState
     outcome: Outcome
     trace: Span
+    obstacles: Sequence[Obstacle] = ()
+    """What keeps it from going on though nobody is asked."""
 
     def to_json(self) -> RunJSON:
         """Return the JSON object of `show --json`."""
@@ -129,6 +134,7 @@ class RunReport:
             "questions": [question_json(question) for question in self.state.questions],
             "events": [question_json(event) for event in self.state.events],
             "children": self.children(),
+            "stuck": [obstacle.to_json() for obstacle in self.obstacles],
             "usage": self.state.usage.model_dump(mode="json"),
             "result": self.outcome.output,
             "error": error_json(self.outcome),
@@ -158,7 +164,7 @@ async def report_of(runs: Runs, run: str, last: int | None = 100) -> RunReport:
     """Return the report of a run, with the `last` iterations of each loop; None gives all. Raises as `standing`."""
     state = await runs.standing(run)
     outcome = await _outcome_so_far(runs, state)
-    return RunReport(state, outcome, await runs.trace(state, last))
+    return RunReport(state, outcome, await runs.trace(state, last), await runs.find_obstacles(state))
 
 
 async def _outcome_so_far(runs: Runs, state: RunState) -> Outcome:

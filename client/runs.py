@@ -41,13 +41,14 @@ from holdfast.client.listing import (
     waiting_workflows,
 )
 from holdfast.client.lookup import Checked, Placed, look_up
+from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import current_context, final_outcome, outcome_of
 from holdfast.client.outgoing import check_outgoing
 from holdfast.client.plans import Planned, check_change, planned, send_change
 from holdfast.client.server_errors import raising_server_errors
 from holdfast.client.starting import check_start, new_run_id, start_pipeline
 from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, as_ended, status_of
-from holdfast.client.stopping import Family, Left
+from holdfast.client.stopping import Family, Left, at_once
 from holdfast.client.trace import Span, trace_of
 from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
 from holdfast.client.workers import Busy, NoWorker, check_hold
@@ -80,6 +81,7 @@ from holdfast.protocol.runs import (
     LossPolicy,
     PipelineState,
     Status,
+    WorkflowView,
 )
 
 PAGE = 100
@@ -371,6 +373,18 @@ class Runs:
         state = RunState(run, closed or status_of(views), views[0].blueprint, views)
         self.answering.memory.keep(state.questions)
         return state
+
+    async def find_obstacles(self, state: RunState) -> list[Obstacle]:
+        """Return what keeps the workflows of a run from going on though nobody is asked."""
+
+        async def look(view: WorkflowView) -> list[Obstacle]:
+            try:
+                return await find_obstacles(self.client, await self.tree.describe(view.workflow))
+            except UnknownRun:  # it has ended, and is not retained
+                return []
+
+        open_views = [view for view in state.views if view.status not in CLOSED]
+        return [obstacle for found in await at_once(look, open_views) for obstacle in found]
 
     async def questions(self, run: str) -> list[Question]:
         """Return the open questions of a run and of its children, sorted by address. Raises as `standing` does."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from temporalio.api.enums.v1 import EventType, PendingActivityState, PendingWorkflowTaskState
+from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import (
@@ -25,9 +25,9 @@ from temporalio.client import (
 from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import counted
-from holdfast.client.converters import failure_text
 from holdfast.client.history import ending_reason
 from holdfast.client.namespace import quoted
+from holdfast.client.obstacles import EVENTS_READ, read_summaries, read_task_failure
 from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
 from holdfast.client.workers import NoWorker, last_events
@@ -41,9 +41,6 @@ GRACE_SECONDS = 2.0
 """The time that the workflows of a run have to pass a cancel request on; then each is sent another."""
 AT_ONCE = 20
 """Requests under way at the same time."""
-EVENTS_READ = 200
-"""Events read from the end of a history for the names of the activities that are under way."""
-_FAILED_TASK = (EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT)
 _WAITS_FOR_A_WORKER = PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
 _AT_WORK = (
     PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
@@ -135,7 +132,7 @@ class Family:
             workflow: The workflow as it was then.
         """
         events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
-        names = await self._summaries(events)
+        names = await read_summaries(self.client, events)
         completed, in_flight, texts = _completed(events), [], []
         for activity in _at_work(workflow):
             name = _name_of(activity, names)
@@ -254,35 +251,19 @@ class Family:
     async def _reason(self, workflow: WorkflowExecutionDescription) -> Left:
         events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         description = workflow.raw_description
-        names = await self._summaries(events)
+        names = await read_summaries(self.client, events)
         pending = _at_work(workflow)
         in_flight = tuple(_name_of(activity, names) for activity in pending)
         if description.pending_workflow_task.attempt > 1:
-            return Left(workflow.id, f"its workflow task fails: {await self._failure(events)}", in_flight)
+            return Left(
+                workflow.id, f"its workflow task fails: {await read_task_failure(self.client, events)}", in_flight
+            )
         if description.pending_workflow_task.state == _WAITS_FOR_A_WORKER:
             return Left(workflow.id, f"waits for a worker on task queue {workflow.task_queue!r}", in_flight)
         if in_flight:
             return Left(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
         children = len(description.pending_children)
         return Left(workflow.id, f"waits for {counted(children, 'child workflow')}" if children else "is running")
-
-    async def _failure(self, events: Iterable[HistoryEvent]) -> str:
-        """Return the message of the last failed workflow task; events come newest first."""
-        for event in events:
-            if event.event_type in _FAILED_TASK:
-                failure = event.workflow_task_failed_event_attributes.failure
-                return await failure_text(self.client.data_converter, failure) or "it timed out"
-        return "see it in Temporal's UI"
-
-    async def _summaries(self, events: Iterable[HistoryEvent]) -> dict[str, str]:
-        """Return the summaries of the activities by activity id, as Temporal's UI shows them."""
-        summaries = {}
-        for event in events:
-            if event.HasField("activity_task_scheduled_event_attributes") and event.user_metadata.HasField("summary"):
-                id_ = event.activity_task_scheduled_event_attributes.activity_id
-                [text] = await self.client.data_converter.decode([event.user_metadata.summary], [str])
-                summaries[id_] = text
-        return summaries
 
 
 def _at_work(workflow: WorkflowExecutionDescription) -> list[PendingActivityInfo]:

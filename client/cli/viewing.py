@@ -159,6 +159,8 @@ def _print_report(report: RunReport, every: bool) -> None:
         out.print(waiting_text(state.questions, **whole), end="")
     if state.events:
         out.print(events_text(state.events), end="")
+    for obstacle in report.obstacles:
+        out.print(f"stuck  {obstacle.workflow}: {obstacle.message}", style="red")
     if report.outcome.context:
         out.print(context_text(report.outcome.context, **whole), end="")
     if state.usage.requests:

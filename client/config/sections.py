@@ -395,9 +395,11 @@ class PersonSection(Section):
     deputy: Member | None = None
 
 
-NoticeKind = Literal["asked", "reminded", "escalated", "expired", "accepted", "answered", "unreachable", "run_failed"]
+NoticeKind = Literal[
+    "asked", "reminded", "escalated", "expired", "accepted", "answered", "unreachable", "run_failed", "run_stuck"
+]
 NOTICE_KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
-USUAL_KINDS: tuple[NoticeKind, ...] = ("asked", "reminded", "escalated", "expired", "run_failed")
+USUAL_KINDS: tuple[NoticeKind, ...] = ("asked", "reminded", "escalated", "expired", "run_failed", "run_stuck")
 """What a channel tells of unless it says otherwise: what waits for somebody, or went wrong."""
 
 

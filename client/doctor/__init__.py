@@ -12,6 +12,7 @@ from holdfast.client.config import Config
 from holdfast.client.connection import names_server
 from holdfast.client.doctor.findings import Finding, Status
 from holdfast.client.doctor.machine import check_machine
+from holdfast.client.doctor.runs import check_runs
 from holdfast.client.doctor.server import Deployment, check_server, reach
 from holdfast.client.doctor.worker import check_workers
 
@@ -19,7 +20,8 @@ __all__ = ["Deployment", "Finding", "Status", "examine"]
 
 
 async def examine(config: Config) -> list[Finding]:
-    """Return what was found, in the order in which things depend on each other: this machine, server, worker, record.
+    """Return what was found, in the order in which things depend on each other: this machine, server, worker,
+    runs, record.
 
     Nothing is started and nothing is changed, but for values of a moment: a standalone activity, a value in the cache,
     and a secret that is removed again. Raises `ConfigError` for Temporal's own configuration.
@@ -33,6 +35,7 @@ async def examine(config: Config) -> list[Finding]:
         return findings
     findings += await check_server(deployment)
     findings += await check_workers(deployment)
+    findings += await check_runs(deployment)
     return [*findings, *await _check_record(deployment)]
 
 

@@ -248,7 +248,12 @@ class BadServiceUrl(ValueError):
     """A URL that Apprise does not read; the message does not repeat it, as it holds passwords."""
 
 
-_LEVELS: dict[NoticeKind, str] = {"run_failed": "failure", "expired": "warning", "unreachable": "warning"}
+_LEVELS: dict[NoticeKind, str] = {
+    "run_failed": "failure",
+    "run_stuck": "failure",
+    "expired": "warning",
+    "unreachable": "warning",
+}
 """How urgent a notice looks, where the service shows that; the others are `info`."""
 
 

@@ -18,7 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.config import NOTICE_KINDS, ConfigError
-from holdfast.client.notices.notice import AnswerTold, Contact, Delivery, FailureTold, Notice
+from holdfast.client.notices.notice import OF_RUNS, AnswerTold, Contact, Delivery, FailureTold, Notice
 from holdfast.client.texts import languages, load_texts, nearest_language, widened
 from holdfast.protocol.display import clean, one_line
 
@@ -193,9 +193,9 @@ def sample(kind: Any, contact: Contact | None = None) -> Delivery:
         run="example-01",
         blueprint="example",
         time=now,
-        question=None if kind == "run_failed" else question,
+        question=None if kind in OF_RUNS else question,
         answer=AnswerTold(status="answered", by="user:ana") if kind in ("answered", "accepted", "expired") else None,
-        failure=FailureTold(type="example", message="An example.") if kind == "run_failed" else None,
+        failure=FailureTold(type="example", message="An example.") if kind in OF_RUNS else None,
         unreachable=["user:ana"] if kind == "unreachable" else [],
         reminder=1 if kind == "reminded" else None,
     )

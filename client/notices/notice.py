@@ -13,6 +13,8 @@ from holdfast.protocol.values import Value
 
 UNTOLD = ("info", "parents", "asked", "default")
 """Fields of a question that no notice holds: they may be large, and private. Who decides sees them on the page."""
+OF_RUNS: tuple[NoticeKind, ...] = ("run_failed", "run_stuck")
+"""Kinds that tell of a run; all others tell of a question."""
 LONGEST = 200
 """Characters of a text that is a part of a line."""
 
@@ -27,7 +29,7 @@ class AnswerTold(Value):
 
 
 class FailureTold(Value):
-    """The failure of a run."""
+    """The failure of a run, or what keeps it from going on."""
 
     type: str
     message: str
@@ -108,7 +110,7 @@ def cloud_event(delivery: Delivery) -> JSONObject:
 
 
 def _type(kind: NoticeKind) -> str:
-    return "holdfast.run.failed" if kind == "run_failed" else f"holdfast.question.{kind}"
+    return f"holdfast.run.{kind.removeprefix('run_')}" if kind in OF_RUNS else f"holdfast.question.{kind}"
 
 
 def _more(notice: Notice) -> JSONObject:

@@ -24,7 +24,7 @@ from holdfast.client.notices.planning import KINDS, PlannedNotice, plan
 from holdfast.client.notices.sender import ChannelSender, Letterhead, Links
 from holdfast.client.notices.standing import is_open, standing_of
 from holdfast.client.record.engine import writing
-from holdfast.client.record.entries import ASKED, ENDED, Recorded
+from holdfast.client.record.entries import ASKED, ENDED, STUCK, Recorded
 from holdfast.client.record.feed import Feed
 from holdfast.client.record.lease import Lease
 from holdfast.client.record.store import RecordStore, set_mark
@@ -156,7 +156,7 @@ class Notifier:
         if entry.namespace != self.namespace or entry.content is None:
             return []
         is_old = now - entry.at > TRIED_FOR
-        if entry.type == ENDED:
+        if entry.type in (ENDED, STUCK):
             return [] if is_old else list(plan(entry, channel, self.channels, book, now))
         if is_old and not self._is_asked_still(entry):
             return []

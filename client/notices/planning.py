@@ -10,8 +10,8 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.config import NoticeKind
 from holdfast.client.notices.addressees import AddressBook, Assignee
 from holdfast.client.notices.channels import Channel, Channels
-from holdfast.client.notices.notice import UNTOLD, AnswerTold, Contact, FailureTold, Notice
-from holdfast.client.record.entries import ENDED, Recorded
+from holdfast.client.notices.notice import OF_RUNS, UNTOLD, AnswerTold, Contact, FailureTold, Notice
+from holdfast.client.record.entries import ENDED, STUCK, Recorded
 from holdfast.protocol.values import digest_of
 
 KINDS: dict[str, NoticeKind] = {
@@ -25,6 +25,7 @@ KINDS: dict[str, NoticeKind] = {
     "question.answered": "answered",
     "question.declined": "answered",
     ENDED: "run_failed",
+    STUCK: "run_stuck",
 }
 """The kind of notice for each type of the record's entries that is told of."""
 CALLING: tuple[NoticeKind, ...] = ("asked", "escalated")
@@ -56,7 +57,7 @@ def plan(
     notice = notice_of(entry)
     if notice is None:
         return
-    if notice.kind == "run_failed":
+    if notice.kind in OF_RUNS:
         yield from _of_run(entry, notice, channel, book)
         return
     asked = _asked(notice, book, now, only=entry.data.get("to"))
@@ -78,11 +79,13 @@ def unreached(notice: Notice, channels: Channels, book: AddressBook, now: dateti
 def notice_of(entry: Recorded) -> Notice | None:
     """Return the news of an entry; None if there is none to tell, or its content has been erased."""
     kind, question = KINDS.get(entry.type), entry.shown
-    if kind is None or entry.content is None or (kind != "run_failed" and question is None):
+    if kind is None or entry.content is None or (kind not in OF_RUNS and question is None):
         return None
     fields: JSONObject = {"kind": kind, "run": entry.run, "blueprint": entry.blueprint, "time": entry.at}
     if kind == "run_failed":
         return _failure(entry, fields)
+    if kind == "run_stuck":
+        return Notice(**fields, failure=FailureTold(type=entry.data["type"], message=entry.data["message"]))
     data = entry.data
     current = {**(question or {}), **{name: data[name] for name in ("assignees",) if isinstance(data.get(name), list)}}
     return Notice(
@@ -113,7 +116,7 @@ def _answer(entry: Recorded, kind: NoticeKind) -> AnswerTold | None:
 
 
 def _of_run(entry: Recorded, notice: Notice, channel: Channel, book: AddressBook) -> Iterator[PlannedNotice]:
-    """Yield the notices of a run's failure: to a channel of many, or to each person that a personal one names."""
+    """Yield the notices of a run: to a channel of many, or to each person that a personal one names."""
     if notice.kind not in channel.events:
         return
     if not channel.way.is_personal:
@@ -174,6 +177,6 @@ def _planned(entry: Recorded, channel: str, contact: Contact | None, notice: Not
     user = None if contact is None else contact.user
     question = notice.question and {name: value for name, value in notice.question.items() if name not in UNTOLD}
     # The same for the same news: what is planned twice, as after a failure, is written and sent once.
-    id_ = digest_of(entry.namespace, entry.first_run, entry.workflow, entry.offset, notice.kind, channel, user)
+    id_ = digest_of(entry.namespace, entry.first_run, entry.workflow, entry.n, notice.kind, channel, user)
     own = notice.model_copy(update={"question": question, "to": [user] if user else []})
     return PlannedNotice(id_, channel, contact, own)

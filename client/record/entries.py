@@ -13,6 +13,8 @@ ENDED = "run.ended"
 """The end of a run with its outcome, also where no workflow could note it: after a termination, a time-out."""
 ENDED_BY_REQUEST = {"canceled": "cancel run", "terminated": "terminate run"}
 """How a run ends that somebody has ended, as Temporal calls it, and the word for what they did."""
+STUCK = "run.stuck"
+"""A workflow that cannot go on though nobody is asked: a call that loses its workers, a task that fails."""
 REFUSED = "answer.refused"
 COMMENTED = "question.commented"
 CHANGED = "question.changed"

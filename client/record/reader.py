@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from temporalio.service import RPCError
 
@@ -17,6 +17,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.errors import ServerUnreachable
 from holdfast.client.events import Reading, read_chain
 from holdfast.client.history import AnswerRecord, answers_in, ended_by, started_blueprint
+from holdfast.client.obstacles import Obstacle
 from holdfast.client.outcomes import final_outcome
 from holdfast.client.record.entries import (
     CHANGED,
@@ -24,6 +25,7 @@ from holdfast.client.record.entries import (
     ENDED_BY_REQUEST,
     GAP,
     REFUSED,
+    STUCK,
     RecordedRun,
     RecordEntry,
     event_entry,
@@ -171,6 +173,22 @@ class Reader:
         by = await ended_by(self._tree.client, described.id, described.run_id) if is_by_request else None
         entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, by, view))
         return await self.append(progress.run, [entry])
+
+    async def note_obstacles(self, progress: WorkflowProgress, obstacles: Sequence[Obstacle]) -> int:
+        """Record what keeps a workflow from going on, each obstacle once; return the number of new entries."""
+        now = datetime.now(UTC)
+        entries = [
+            RecordEntry(
+                progress.workflow,
+                f"stuck:{progress.temporal_run}:{obstacle.key}",
+                STUCK,
+                "",
+                now,
+                {"data": {"type": obstacle.type, "message": obstacle.message}},
+            )
+            for obstacle in obstacles
+        ]
+        return await self.append(progress.run, entries)
 
     async def note_loss(self, progress: WorkflowProgress, at: datetime) -> int:
         """Record that the rest of a workflow's events was gone before it was read; return the number of entries."""

@@ -15,8 +15,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
+from holdfast.client.obstacles import find_obstacles
 from holdfast.client.record.checkpoints import is_due, seal
 from holdfast.client.record.discovery import FirstRuns, Sighting, closed_workflows, open_workflows, sighting_of
 from holdfast.client.record.keys import SigningKey
@@ -202,29 +204,38 @@ class Recorder:
     async def _read_open(self, sighting: Sighting) -> int:
         """Read an open workflow if its history has grown; return the number of new entries."""
         watch = self._watches[sighting.temporal_run]
-        length = await self._length(sighting)
+        described = await self._describe(sighting)
+        length = 0 if described is None else described.history_length
+        recorded = 0 if described is None else await self._note_obstacles(sighting, described)
         if length == watch.length:
             watch.put_off(moved=False)
-            return 0
+            return recorded
         try:
-            recorded = (await self._reader.read(await self._progress_of(sighting))).recorded
+            recorded += (await self._reader.read(await self._progress_of(sighting))).recorded
         except (UnknownRun, NoWorker, RPCError) as error:
             log.info("workflow %s could not be read into the record yet: %s", sighting.workflow, error)
             watch.put_off(moved=False)
-            return 0
+            return recorded
         watch.length = length
         watch.put_off(moved=recorded > 0)
         return recorded
 
-    async def _length(self, sighting: Sighting) -> int:
-        """Return the number of events in the history of an open workflow; 0 if it is forgotten."""
+    async def _note_obstacles(self, sighting: Sighting, described: WorkflowExecutionDescription) -> int:
+        """Record what keeps a workflow from going on, each obstacle once; return the number of new entries."""
+        obstacles = await find_obstacles(self.tree.client, described)
+        if not obstacles:
+            return 0
+        return await self._reader.note_obstacles(await self._progress_of(sighting), obstacles)
+
+    async def _describe(self, sighting: Sighting) -> WorkflowExecutionDescription | None:
+        """Return the server's description of an open workflow; None if it is forgotten."""
         handle = self.tree.client.get_workflow_handle(sighting.workflow, run_id=sighting.temporal_run)
         try:
-            return (await handle.describe()).history_length
+            return await handle.describe()
         except RPCError as error:
             if not is_missing(error):
                 raise
-            return 0
+            return None
 
     async def _unread(self) -> list[WorkflowProgress]:
         """Return the closed workflows that can be read now."""

@@ -9,6 +9,8 @@ import pytest
 
 from holdfast.client.config import PersonSection
 from holdfast.client.notices.addressees import AddressBook, SignedIn
+from holdfast.client.notices.notice import cloud_event
+from holdfast.client.record.entries import STUCK
 from tests.notices.office import Office
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -223,3 +225,13 @@ async def test_a_failed_run_is_told_and_one_that_is_done_is_not(office: Office) 
     [delivery] = ops.got
     assert delivery.notice.failure is not None
     assert (delivery.notice.kind, delivery.notice.failure.message) == ("run_failed", "No paper.")
+
+
+async def test_each_call_that_keeps_a_run_from_going_on_is_told(office: Office) -> None:
+    ops = office.channel("ops", events=["run_stuck"])
+    for call in ("pay", "mail"):
+        office.note(STUCK, {"type": "workers_lost", "message": f"the call {call} has lost its worker 5 times"})
+    await office.notifier.round()
+    told = [delivery.notice.failure.message for delivery in ops.got if delivery.notice.failure]
+    assert told == [f"the call {call} has lost its worker 5 times" for call in ("pay", "mail")]
+    assert {cloud_event(delivery)["type"] for delivery in ops.got} == {"holdfast.run.stuck"}

@@ -14,11 +14,20 @@ from temporalio.worker import Worker
 import tests.workers.tools  # noqa: F401 registers the tools
 from holdfast.activities import all_activities
 from holdfast.activities.aliases import ModelAlias
-from holdfast.client.config import WorkerSettings
+from holdfast.client.config import WorkerSettings, load_config
+from holdfast.client.doctor.runs import check_runs
+from holdfast.client.doctor.server import Deployment
+from holdfast.client.record.entries import STUCK
+from holdfast.client.record.recorder import Recorder
+from holdfast.client.record.store import RecordStore
+from holdfast.client.reports import report_of
 from holdfast.protocol.runs import LossPolicy
 from tests.activities.provider import Provider
 from tests.conftest import Harness, Replays, until, worker_for
+from tests.record.conftest import store
 from tests.tools import calls
+
+__all__ = ["store"]
 
 QUICK = LossPolicy(backoff=0.05, factor=1)
 STEP = 'steps: [{{name: call, uses: {tool}, input: {{folder: "{folder}", name: call}}{more}}}]'
@@ -159,6 +168,30 @@ async def test_a_cancel_reaches_a_call_that_waits_for_its_next_attempt(crew: Cre
         await crew.called(1)
         assert (await crew.runs.cancel(run)).left == []
         assert (await crew.result(run)).status == "cancelled"
+
+
+async def test_from_its_fifth_loss_a_call_is_named(crew: Crew, store: RecordStore) -> None:
+    run = await crew.step("hangs")
+    recorder = Recorder(crew.runs.tree, store, task_queue=crew.runs.task_queue)
+    await crew.lose(4)
+    await recorder.round()
+    assert list(store.entries(types=[STUCK])) == []
+    await crew.lose(1)
+    recorder = Recorder(crew.runs.tree, store, task_queue=crew.runs.task_queue)
+    await recorder.round()
+    await recorder.round()
+    [entry] = store.entries(types=[STUCK])
+    assert "the call 'call' (call_tool) has lost its worker 5 times" in entry.data["message"]
+    crew.hang.touch()
+    async with crew.worker():
+        await crew.called(6)
+        report = (await report_of(crew.runs, run)).to_json()
+        assert [one["type"] for one in report["stuck"]] == ["workers_lost"]
+        deployment = Deployment(crew.client, load_config(), embedded=False)
+        assert any(finding.message.startswith(f"{run}: ") for finding in await check_runs(deployment))
+        crew.hang.unlink()
+        await crew.output(run)
+        assert (await report_of(crew.runs, run)).to_json()["stuck"] == []
 
 
 async def test_a_cancel_reaches_a_call_whose_workers_are_lost(crew: Crew) -> None:
