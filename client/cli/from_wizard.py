@@ -84,7 +84,7 @@ def _whole_word(text: str, question: WizardQuestion) -> str:
 
 def _problem(question: WizardQuestion, answer: object) -> str | None:
     """Return why an answer cannot be used; None if it can."""
-    return next((message for _, message in problems_of(question.schema, answer)), None)  # type: ignore[arg-type]
+    return next((message for _, message in problems_of(question.schema, answer)), None)
 
 
 def _taken(name: str) -> str | None:
