@@ -257,7 +257,14 @@ def test_channels_are_read_by_name_beside_the_fallback(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text(f"{text}[people.ana]\naway_until = 2026-12-24\n")
     config = load_config(tmp_path)
     assert (config.notify.fallback, list(config.notify.channels)) == ("ops", ["ops"])
-    assert config.notify.channels["ops"].events == ["asked", "reminded", "escalated", "expired", "run_failed", "run_stuck"]
+    assert config.notify.channels["ops"].events == [
+        "asked",
+        "reminded",
+        "escalated",
+        "expired",
+        "run_failed",
+        "run_stuck",
+    ]
     assert config.people["ana"].away_until == date(2026, 12, 24)
 
 
