@@ -112,6 +112,7 @@ def _filled(template: object, walker: Walker, level: int) -> JSON:
 
 def _rendered(source: str, walker: Walker) -> JSON:
     template = parsed_template(source)
+    walker.allow_text(copied=template.copies)
     if template.whole is None:
         return walker.text_from(template.body)
     return _present(template.whole, walker)

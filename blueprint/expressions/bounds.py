@@ -6,7 +6,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 
 # They take 0.02 s. Temporal gives workflow code two seconds, then fails the task, and so each of its replays.
 MAX_STEPS = 100_000
-MAX_TEXT = 256 * 1024  # characters
+MAX_TEXT = 256 * 1024  # characters of a text that an expression or a template builds
 MAX_ITEMS = 100_000
 MAX_VALUE = 8 * 1024 * 1024  # characters of JSON, of a list or object an expression built
 MAX_LEVELS = 100
@@ -18,11 +18,16 @@ class Bounds:
     Work in Python pays a step an element; work in C pays one for 16 elements or 64 characters.
     """
 
-    __slots__ = ("remaining", "weights")
+    __slots__ = ("most_text", "remaining", "text_per_step", "weights")
 
     def __init__(self) -> None:
         self.remaining = MAX_STEPS
+        self.allow_text(copied=False)
         self.weights: dict[int, tuple[JSON, int]] = {}  # by id; the value is kept, so its id stays its own
+
+    def allow_text(self, *, copied: bool) -> None:
+        """Set how long a text may be: one whose parts are only copied is bounded as the values are that it copies."""
+        self.most_text, self.text_per_step = (MAX_VALUE, 1 << 12) if copied else (MAX_TEXT, 1 << 6)
 
     def pay(self, steps: int) -> None:
         """Spend evaluation steps. Raises `ExpressionError` when none remain."""
@@ -31,9 +36,10 @@ class Bounds:
             raise ExpressionError(f"takes more than {MAX_STEPS:,} evaluation steps")
 
     def room_for_text(self, size: int) -> None:
-        if size > MAX_TEXT:
-            raise ExpressionError(f"gives a text of over {MAX_TEXT // 1024} KiB")
-        self.pay(size >> 6)
+        if size > self.most_text:
+            limit = f"{MAX_VALUE >> 20} MiB" if self.most_text == MAX_VALUE else f"{MAX_TEXT >> 10} KiB"
+            raise ExpressionError(f"gives a text of over {limit}")
+        self.pay(size // self.text_per_step)
 
     def room_for_items(self, count: int) -> None:
         if count > MAX_ITEMS:

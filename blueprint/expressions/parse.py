@@ -53,6 +53,7 @@ _OF_OTHERS = {
 class Template:
     body: list[nodes.Node]
     whole: nodes.Node | None  # the expression, if the template is exactly one {{ … }}
+    copies: bool  # its parts are texts, values as they are, and lists of them that are joined
 
 
 def is_plain(text: str) -> bool:
@@ -81,7 +82,20 @@ def parsed_template(source: str) -> Template:
     root = _checked(source, lambda: _Parser(_ENVIRONMENT, source).parse())
     assert isinstance(root, nodes.Template)
     # By its nodes, too: `{{ a }} and {{ b }}` begins and ends like a single expression.
-    return Template(root.body, _whole(root.body) if source[:2] == "{{" and source[-2:] == "}}" else None)
+    whole = _whole(root.body) if source[:2] == "{{" and source[-2:] == "}}" else None
+    return Template(root.body, whole, all(map(_copies, root.body)))
+
+
+def _copies(node: nodes.Node) -> bool:
+    """Return whether a part of a template only copies values: such a text is no longer than what it reads."""
+    match node:
+        case nodes.Output(nodes=parts):
+            return all(map(_copies, parts))
+        case nodes.Filter(name="join", node=nodes.Node() as of, args=[nodes.Const(value=str())] | [], kwargs=[]):
+            return _copies(of)
+        case nodes.Getattr(node=above) | nodes.Getitem(node=above, arg=nodes.Const()):
+            return _copies(above)
+    return isinstance(node, nodes.TemplateData | nodes.Name)
 
 
 def _whole(body: list[nodes.Node]) -> nodes.Node | None:

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import nodes
 
 from holdfast.blueprint.expressions import calls, operators
-from holdfast.blueprint.expressions.bounds import MAX_TEXT, Bounds
+from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
 from holdfast.blueprint.expressions.filters import apply_filter
 from holdfast.blueprint.expressions.predicates import apply_test
@@ -57,9 +57,9 @@ class Walker(Bounds):
         def write(part: str) -> None:
             nonlocal size
             size += len(part)
-            if size > MAX_TEXT:
+            if size > self.most_text:
                 self.room_for_text(size)
-            self.pay(1 + (len(part) >> 6))
+            self.pay(1 + len(part) // self.text_per_step)
             parts.append(part)
 
         self.run(body, write)

@@ -583,8 +583,23 @@ def test_a_large_value_may_pass_through() -> None:
 
 
 def test_running_text_over_the_limit_is_an_error() -> None:
-    assert "256 KiB" in template_error("{{ a }}{{ a }}", {"a": "x" * 140_000}).message
-    assert len(render("{{ a }}{{ a }}", {"a": "x" * 130_000})) == 260_000
+    assert "256 KiB" in template_error("{{ a ~ '' }}{{ a }}", {"a": "x" * 140_000}).message
+    assert len(render("{{ a ~ '' }}{{ a }}", {"a": "x" * 130_000})) == 260_000
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ a.b }} {{ a.b }}", "{{ a.c | join('\n') }}", "x {{ a.c | join }} {{ a.c[0] }}"]
+)
+def test_a_text_that_only_copies_is_bounded_as_a_value(template: str) -> None:
+    names = {"a": {"b": "x" * 400_000, "c": ["x" * 100_000] * 10}}
+    assert len(render(template, names)) > 800_000
+    huge = {"a": {"b": "x" * 5_000_000, "c": ["x" * 5_000_000] * 2}}
+    assert "8 MiB" in template_error(template, huge).message
+
+
+def test_several_copied_texts_fit_into_one_mapping() -> None:
+    names = {"a": ["x" * 100_000] * 20}
+    assert [*map(len, render({"one": "{{ a | join }}", "two": "{{ a | join }}"}, names).values())] == [2_000_000] * 2
 
 
 def test_numbers_up_to_two_to_the_63_are_fine() -> None:

@@ -18,7 +18,7 @@ from random import Random, randrange
 from typing import Any
 
 from holdfast.blueprint.expressions import ExpressionError, holds, names_in, names_in_expression, render
-from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_LEVELS, MAX_TEXT
+from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_LEVELS, MAX_VALUE
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.values import MAX_NUMBER
 from tests.fuzz.growing import WORLD, Grown, grown
@@ -73,7 +73,7 @@ def beyond(value: Any) -> str:
 
 def _beyond(part: Any, level: int) -> str:
     match part:
-        case str() if len(part) > MAX_TEXT:
+        case str() if len(part) > MAX_VALUE:
             return f"a text of {len(part):,} characters"
         case list() if len(part) > MAX_ITEMS:
             return f"a list of {len(part):,} elements"
