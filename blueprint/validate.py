@@ -10,13 +10,14 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
 from holdfast.blueprint.kinds.keys import meant_key, meant_kind, unknown_key
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.kinds.parts import NAME_PATTERN, Part
 from holdfast.blueprint.positions import Parts, inside, path_text, place_of
 from holdfast.blueprint.recover import Repair, readable_name, repair_tree, stub_of
 from holdfast.blueprint.source import PlacedDict, plain
@@ -30,7 +31,21 @@ _WORDS = {
     list: "a list",
     dict: "an object",
 }
-_BOUNDS = {"greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "more than {gt}"}
+_BOUNDS = {
+    "finite_number": "a finite number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "multiple_of": "a multiple of {multiple_of}",
+}
+_SIZES = {
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
+    "too_long": "at most {max_length}",
+    "too_short": "at least {min_length}",
+}
+"""Bounds of how long a text, a list or a mapping is; the value itself is not told."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +132,28 @@ class _Finding:
                 return "missing_key", f"{self.key!r} is missing", self._description()
             case "bad_key":
                 return "bad_value", f"{self.key!r} is not a valid name", _allowed_name(self.key)
-            case "string_pattern_mismatch":
+            case "string_pattern_mismatch" if self.expected == NAME_PATTERN:
                 return "bad_value", f"{_brief(self.value)} is not a valid name", _allowed_name(self.value)
-            case "too_short":
-                return "bad_value", f"{self.key!r} is empty", "at least one step is needed"
-            case "string_too_short":
+            case "string_pattern_mismatch":
+                message = f"{_brief(self.value)} does not fit the pattern {self.expected}"
+                return "bad_value", message, self._description()
+            case "too_short" if not self.value:
+                return "bad_value", f"{self.key!r} is empty", "at least one is needed"
+            case "string_too_short" if not self.value:
                 return "bad_value", f"{self.key!r} is empty", None
+            case "too_long" | "too_short" if isinstance(self.key, str) and not self.key.isdigit():
+                return "bad_value", f"{self.expected} {self.key}, not {len(self.value)}", None
+            case error if error in _SIZES:
+                return "bad_value", f"{self._subject()}: {self.expected}, not {len(self.value)}", None
             case "value_error":
                 return "bad_value", self.expected, None
-        subject = repr(self.key) if self.parts and isinstance(self.parts[-1], str) else "an item here"
-        return "bad_value", f"{subject} must be {self.expected}, not {_brief(self.value)}", self._correction()
+        return "bad_value", f"{self._subject()} must be {self.expected}, not {_brief(self.value)}", self._correction()
+
+    def _subject(self) -> str:
+        return repr(self.key) if self.parts and isinstance(self.parts[-1], str) else "an item here"
 
     def _description(self) -> str | None:
-        field = None if self.part is None else self.part.model_fields.get(self.key)
+        field = None if self.part is None else _field(self.part, self.key)
         return None if field is None or field.description is None else field.description.rstrip(".")
 
     def _correction(self) -> str | None:
@@ -177,7 +201,7 @@ def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
         parts, value = (*parts, part), inside(value, part)
         if _are_steps(_members(annotation)):
             repair = Repair("put", parts, stub_of(value, place_of(tree, parts)))
-        elif holder is None or str(part) not in holder.model_fields or not holder.model_fields[str(part)].is_required():
+        elif holder is None or (field := _field(holder, str(part))) is None or not field.is_required():
             repair = Repair("drop", parts)
     if error["type"] == "extra_forbidden":
         repair = _without_unknown_key(holder, parts)
@@ -205,6 +229,10 @@ def _expected(error: ErrorDetails, annotation: Any) -> str:
         return str(context["error"])
     if type_ in _BOUNDS:
         return _BOUNDS[type_].format(**context)
+    if type_ in _SIZES:
+        return _SIZES[type_].format(**context)
+    if type_ == "string_pattern_mismatch":
+        return str(context["pattern"])
     if type_.endswith("_type") or type_ in ("literal_error", "string_unicode"):
         return _words_of(_members(annotation))
     return "another value"
@@ -277,10 +305,16 @@ def _either(words: list[str]) -> str:
 def _below(annotation: Any, part: str | int) -> tuple[type[Part] | None, Any]:
     """Return the class that holds the key, and the annotation of the key's value."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
-        field = annotation.model_fields.get(str(part))
+        field = _field(annotation, str(part))
         return annotation, Any if field is None else field.annotation
     inner = get_args(annotation)
     return None, inner[-1] if inner else Any
+
+
+def _field(part: type[Part], key: str) -> FieldInfo | None:
+    """Return the field that an author writes as this key; None if there is none."""
+    fields = part.model_fields
+    return fields.get(key) or next((field for field in fields.values() if field.alias == key), None)
 
 
 def _brief(value: Any) -> str:

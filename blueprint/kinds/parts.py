@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from holdfast.blueprint.durations import seconds_of
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
+NAME_PATTERN = r"^[A-Za-z0-9_-]+$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=100)]
 Template = Any
 Schema = dict[str, Any]
 Seconds = Annotated[

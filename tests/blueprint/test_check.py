@@ -400,3 +400,29 @@ def test_a_schema_with_an_object_in_place_of_a_name_is_a_problem(text: str) -> N
 def test_a_reducer_that_fits_its_property_is_taken(type_: str) -> None:
     schema = f"{{properties: {{reduce: {{properties: {{n: {{{type_}reduce: sum}}}}}}}}}}"
     assert found(f"context_schema: {schema}\n{STEP.format('input: 1')}") == []
+
+
+MANY = ", ".join(f"b{n}: {{name: s{n}}}" for n in range(51))
+FILES = ", ".join(f"{{name: f{n}, text: x}}" for n in range(21))
+ASK = "steps: [{kind: hitl, name: ask, message: '?', %s}]"
+OUT_OF_BOUNDS = {
+    f"steps: [{{kind: parallel, name: p, branches: {{{MANY}}}}}]": "at most 50 branches, not 51",
+    ASK % f"attachments: [{FILES}]": "at most 20 attachments, not 21",
+    ASK % "quorum: 101": "at most 100, not 101",
+    ASK % "quorum: 0": "at least 1, not 0",
+    ASK % "verify: {agent: {model: echo}, rounds: 6}": "at most 5, not 6",
+    ASK % "attachments: [{name: a, type: 'TEXT', text: x}]": "'TEXT' does not fit the pattern ^[a-z]+/",
+    f"steps: [{{name: {'n' * 101}}}]": "'name': at most 100 characters, not 101",
+    f"steps: [{{kind: wait, name: w, for: {'n' * 101}, key: k}}]": "at most 100 characters, not 101",
+    "steps: [{kind: wait, name: w, for: 'a b', key: k}]": "'a b' does not fit the pattern ^[A-Za-z0-9_]",
+    "agents: {a: {model: echo, fallback_models: [a, b, c, d, e, f]}}\nsteps: [{name: s, agent: a}]": (
+        "at most 5 fallback_models, not 6"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", OUT_OF_BOUNDS)
+def test_a_bound_of_the_schema_is_said(text: str) -> None:
+    with pytest.raises(BlueprintError) as caught:
+        loads(text)
+    assert OUT_OF_BOUNDS[text] in caught.value.problems[0].message

@@ -73,7 +73,7 @@ def test_a_problem_is_json() -> None:
         "path": "steps",
         "code": "bad_value",
         "message": "'steps' is empty",
-        "hint": "at least one step is needed",
+        "hint": "at least one is needed",
         "severity": "error",
     }
 
