@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.completing import complete_question, complete_run
-from holdfast.client.cli.flags import AsJson, By, IdempotencyKey
+from holdfast.client.cli.flags import PAGE_ROWS, AsJson, By, IdempotencyKey, Page
 from holdfast.client.cli.offering import offer, watch
 from holdfast.client.cli.output import DONE, clear_screen, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
@@ -25,7 +26,7 @@ from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.render import ago, asker, cell, console, place, print_table, receipt_text, room, waiting_text
 from holdfast.client.reports import question_json, waiting_rows
-from holdfast.client.runs import PAGE, Runs
+from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal
@@ -72,18 +73,13 @@ def questions(
     user: Annotated[
         str | None, typer.Option("--for", metavar="USER", help="Only questions that wait for this person.")
     ] = None,
-    page: Annotated[
-        int,
-        typer.Option(
-            "--page", metavar="N", min=1, help="The page of the list: a hundred workflows each; counted anew each time."
-        ),
-    ] = 1,
+    page: Page = 1,
     follow: Annotated[
         bool, typer.Option("--watch", help="Print the list again whenever it changes, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List open questions and whom they wait for, a hundred workflows per page; with RUN, all questions of that run.
+    """List open questions and whom they wait for, fifty workflows per page; with RUN, all questions of that run.
 
     With --watch and --json, print a line of JSON whenever the list has changed.
     """
@@ -141,6 +137,12 @@ class _QuestionFilter:
     user: str | None
     page: int
 
+    @property
+    def following(self) -> str:
+        """Return the command that prints the next page."""
+        named = [] if self.user is None else ["--for", self.user]
+        return shlex.join(["holdfast", "questions", *named, "--page", str(self.page + 1)])
+
 
 @dataclass(frozen=True)
 class _OpenList:
@@ -148,6 +150,7 @@ class _OpenList:
 
     questions: list[Question]
     rows: list[tuple[Waiting, list[Question] | None]]
+    has_more: bool = False
 
     def to_json(self) -> list[JSON]:
         """Return what the command prints with `--json`."""
@@ -162,6 +165,8 @@ async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
         print_json(listed.to_json())
     else:
         _show(listed, wanted)
+    if listed.has_more:
+        say(f"more: {wanted.following}  {_PAGES_MOVE}")
     return DONE
 
 
@@ -181,8 +186,9 @@ async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
     if wanted.run is not None:
         open_ = await runs.questions(await runs.resolve(wanted.run))
         return _OpenList(runs.those_for(user, open_), [])
-    rows = await runs.waiting(wanted.page, user)
-    return _OpenList([], list(zip(rows, await runs.questions_of(rows, user), strict=True)))
+    rows, following = await runs.waiting_from(None, user, page=wanted.page, size=PAGE_ROWS)
+    lists = await runs.questions_of(rows, user)
+    return _OpenList([], list(zip(rows, lists, strict=True)), following is not None)
 
 
 def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
@@ -193,9 +199,7 @@ def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
     elif any(open_ is None or open_ for _, open_ in listed.rows):
         lines = [line for row, open_ in listed.rows for line in _rows_text(row, open_)]
         print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
-        if wanted.page > 1 or len(listed.rows) >= PAGE:
-            say(f"This is page {wanted.page}. {_PAGES_MOVE}")
-    else:
+    elif not listed.has_more:
         say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty. {_PAGES_MOVE}")
 
 

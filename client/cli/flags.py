@@ -20,6 +20,14 @@ OfBlueprint = Annotated[
     str | None, typer.Option("--blueprint", metavar="NAME", help="Every run of this blueprint that has not ended.")
 ]
 All = Annotated[bool, typer.Option("--all", help="Every run that has not ended.")]
+PAGE_ROWS = 50
+"""Rows that a command lists at a time."""
+Page = Annotated[
+    int,
+    typer.Option(
+        "--page", metavar="N", min=1, help=f"The page of the list, {PAGE_ROWS} rows each; counted anew each time."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 By = Annotated[
     str | None,

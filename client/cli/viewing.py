@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +17,7 @@ from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.completing import complete_run
-from holdfast.client.cli.flags import AsJson, RunName
+from holdfast.client.cli.flags import PAGE_ROWS, AsJson, Page, RunName
 from holdfast.client.cli.output import DONE, WAITING, print_json, print_text, say
 from holdfast.client.cli.running import print_outcome
 from holdfast.client.cli.session import open_session
@@ -55,10 +57,11 @@ def runs(
         str | None, typer.Option("--blueprint", metavar="NAME", help="Only runs of this blueprint.")
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for a person.")] = False,
+    page: Page = 1,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first."""
-    perform(_runs(blueprint, waiting, as_json), as_json)
+    """List runs, newest first, fifty per page."""
+    perform(_runs(_RunsPage(blueprint, waiting, page), as_json), as_json)
 
 
 @app.command()
@@ -124,16 +127,39 @@ def graph(
     perform(_graph(file, run))
 
 
-async def _runs(blueprint: str | None, waiting: bool, as_json: bool) -> int:
+@dataclass(frozen=True)
+class _RunsPage:
+    """The runs to list: a page of those that fit."""
+
+    blueprint: str | None
+    waiting: bool
+    page: int
+
+    @property
+    def following(self) -> str:
+        """Return the command that prints the next page."""
+        named = [] if self.blueprint is None else ["--blueprint", self.blueprint]
+        flags = ["--waiting"] if self.waiting else []
+        return shlex.join(["holdfast", "runs", *named, *flags, "--page", str(self.page + 1)])
+
+
+async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
-    listed = await session.runs.runs(blueprint=blueprint, waiting=waiting)
+    listed, has_more = await session.runs.page(
+        wanted.page, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
+    )
     if as_json:
         print_json([run_row(run) for run in listed])
     elif listed:
         rows = [(run.run, run.blueprint, run.status, ago(run.started), ", ".join(run.waiting_for)) for run in listed]
         print_table(("RUN", "BLUEPRINT", "STATUS", "STARTED", "WAITING FOR"), rows)
+    elif wanted.page > 1:
+        say(f"Page {wanted.page} is empty.")
     else:
-        say("No matching runs." if blueprint or waiting else "No runs yet. Start one with: holdfast run FILE")
+        is_filtered = wanted.blueprint or wanted.waiting
+        say("No matching runs." if is_filtered else "No runs yet. Start one with: holdfast run FILE")
+    if has_more:
+        say(f"more: {wanted.following}")
     return DONE
 
 

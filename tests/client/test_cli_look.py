@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.client.cli import answering, viewing
 from holdfast.client.encryption import EncryptionCodec, KeyRing
 from holdfast.client.record.store import open_store
 from tests.client.command import LOOP, TONE, Holdfast, Process
@@ -197,3 +198,17 @@ def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfas
     holdfast("answer", run, "warm", "--signal")
     holdfast.rest(run)
     assert "1 of these came by signal" in holdfast("history", run).err
+
+
+def test_runs_and_questions_are_listed_by_the_page_with_the_command_for_more(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {holdfast.park(TONE, "--id", name)["run"] for name in ("paged-1", "paged-2")}
+    for run in runs:
+        holdfast.listed(run)
+    monkeypatch.setattr(viewing, "PAGE_ROWS", 1)
+    monkeypatch.setattr(answering, "PAGE_ROWS", 1)
+    for command in (["runs", "--waiting"], ["questions"]):
+        first, second = (holdfast(*command, "--page", page, "--json") for page in "12")
+        assert {row["run"] for row in [*first.json, *second.json]} == runs
+        assert f"more: holdfast {' '.join(command)} --page 2" in first.err
