@@ -21,7 +21,9 @@ def plan_text(plan: Planned, last: int | None = MOST_ITERATIONS) -> Text:
     text = Text(f"{plan.run}  ", "bold").append(plan.address, "cyan")
     text.append(f"  {plan.status}", STYLES.get(plan.status, "")).append(f"  revision {plan.view.revision}\n", "dim")
     if plan.view.status == "waiting":
-        text.append(f"not started; holdfast questions {plan.run} shows whether it waits for an approval\n", "yellow")
+        waits = any(asker.endswith(f"{plan.address};hitl:confirm-plan") for asker in plan.asked)
+        answer = f"waits for approval: holdfast attach {plan.run}" if waits else "not started"
+        text.append(f"{answer}\n", "yellow")
     if plan.view.goal:
         text.append(f"{one_line(plan.view.goal)}\n")
     _Lines(text, last).units(plan.layout.units, {**plan.steps(), **plan.loops()}, 1, described_too=True)

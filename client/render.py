@@ -21,6 +21,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, kind_named
 from holdfast.client.answering import Sent
 from holdfast.client.forms import example_of
+from holdfast.client.proposals import describe_proposal, details_beside
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
 from holdfast.client.trace import Span
@@ -154,7 +155,10 @@ def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Tex
         text.append(f"\nrisk: {risk}", RISK_STYLES[risk])
     if question.asked.link is not None:  # in full, as it is to be opened
         text.append(f"\n{clean(question.asked.link)}", "underline")
-    for info in [*(parent["info"] for parent in question.parents), _further_info(question)]:
+    if (plan := describe_proposal(question)) is not None:
+        text.append(f"\n{clean(plan).rstrip()}")
+    further = _further_info(question) if plan is None else details_beside(question)
+    for info in [*(parent["info"] for parent in question.parents), further]:
         if info is not None and info != question.message:
             text.append(f"\n{_info_text(info, limit)}", "dim")
     for attachment in question.attachments:

@@ -70,10 +70,10 @@ class PlanWords:
     def is_driven(self) -> bool:
         return self.plan.driver == "agent"
 
-    def steps(self, units: Iterable[Unit]) -> list[_UnitStep]:
+    def steps(self, units: Iterable[Unit]) -> list[UnitStep]:
         """Return units as steps, in the order in which they run if one runs at a time."""
         remaining, finished = list(units), set[str]()
-        ids, ordered = {unit.id for unit in remaining}, list[_UnitStep]()
+        ids, ordered = {unit.id for unit in remaining}, list[UnitStep]()
         while remaining:
             unit = next((unit for unit in remaining if finished >= ids & set(unit.waits)), remaining[0])
             remaining.remove(unit)
@@ -134,7 +134,7 @@ class PlanWords:
         return after + (f"if {clause} ({skipped}), " if clause else "")
 
 
-class _UnitStep(Step):
+class UnitStep(Step):
     """A unit of a plan as a step; its name is the id."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -156,12 +156,12 @@ class _UnitStep(Step):
         raise NotImplementedError
 
 
-def _step_of(unit: Unit, words: PlanWords) -> _UnitStep:
-    kind: type[_UnitStep] = _PlanLoop if isinstance(unit, LoopUnit) else _PlanStep
+def _step_of(unit: Unit, words: PlanWords) -> UnitStep:
+    kind: type[UnitStep] = _PlanLoop if isinstance(unit, LoopUnit) else _PlanStep
     return kind.model_construct(name=unit.id, unit=unit, words=words)
 
 
-class _PlanStep(_UnitStep):
+class _PlanStep(UnitStep):
     """A step of a plan."""
 
     unit: StepUnit
@@ -279,7 +279,7 @@ class _PlanStep(_UnitStep):
         return AgentUse(step.agent, owner, tuple(step.tools), words.is_driven)
 
 
-class _PlanLoop(_UnitStep):
+class _PlanLoop(UnitStep):
     """A loop of a plan."""
 
     unit: LoopUnit

@@ -35,6 +35,10 @@ class Words(NamedTuple):
     """Other whole answers that refuse."""
     nots: str
     """Words by which an option denies something."""
+    may_run: str
+    """The question whether a plan may be run; `{}` is its goal."""
+    may_change: str
+    """The question whether a plan may be changed; `{}` is the reason."""
 
 
 TABLES: dict[Language, Words] = {
@@ -42,6 +46,8 @@ TABLES: dict[Language, Words] = {
         accept="accept",
         refuse="refuse",
         unclear="“{}” is neither a clear yes nor a clear no. Without a clear yes it counts as no.",
+        may_run="May this plan be run? {}",
+        may_change="May the plan be changed? {}",
         yes="yes|yep|yeah|yup|ok|okay|sure|accept|accepted|approve|approved|agree|agreed|confirm|confirmed",
         agreed="y|true|go|go ahead|go for it|do it|do so|please do|proceed|carry on|continue|of course|absolutely|"
         "certainly|definitely|exactly|perfect|great|excellent|fine|fine by me|good|very good|sounds good|looks good|"
@@ -61,6 +67,8 @@ TABLES: dict[Language, Words] = {
         accept="accepter",
         refuse="refuser",
         unclear="« {} » n'est ni un oui ni un non clair. Sans un oui clair, ce sera non.",
+        may_run="Ce plan peut-il être exécuté ? {}",
+        may_change="Le plan peut-il être modifié ? {}",
         yes="oui|ouais|ok|okay|d'accord|daccord|accepter|accepte|accepté|approuver|approuve|approuvé|valider|valide|"
         "validé|confirmer|confirme|confirmé",
         agreed="vas-y|vas y|allez-y|allez y|allons-y|allons y|c'est bon|c'est d'accord|c'est parfait|c'est ok|"
@@ -82,6 +90,8 @@ TABLES: dict[Language, Words] = {
         accept="annehmen",
         refuse="ablehnen",
         unclear="„{}“ ist weder ein klares Ja noch ein klares Nein. Ohne klares Ja zählt es als Nein.",
+        may_run="Darf dieser Plan ausgeführt werden? {}",
+        may_change="Darf der Plan geändert werden? {}",
         yes="ja|jawohl|jo|jep|ok|okay|einverstanden|zustimmen|zugestimmt|annehmen|angenommen|akzeptieren|akzeptiert|"
         "bestätigen|bestätigt|genehmigen|genehmigt|freigeben|freigegeben",
         agreed="gern|gerne|sehr gern|sehr gerne|perfekt|passt|passt so|das passt|in ordnung|geht in ordnung|geht klar|"
@@ -100,6 +110,8 @@ TABLES: dict[Language, Words] = {
         accept="aceptar",
         refuse="rechazar",
         unclear="«{}» no es ni un sí ni un no claro. Sin un sí claro, cuenta como no.",
+        may_run="¿Se puede ejecutar este plan? {}",
+        may_change="¿Se puede cambiar el plan? {}",
         yes="sí|ok|okay|vale|acepto|aceptar|aceptado|apruebo|aprobar|aprobado|confirmo|confirmar|confirmado",
         agreed="si|claro|claro que sí|claro que si|por supuesto|desde luego|de acuerdo|adelante|hazlo|hágalo|hagalo|"
         "dale|perfecto|excelente|muy bien|bien|bueno|está bien|esta bien|me parece bien|con gusto|con mucho gusto|"
@@ -115,6 +127,8 @@ TABLES: dict[Language, Words] = {
         accept="accetta",
         refuse="rifiuta",
         unclear="“{}” non è né un sì né un no chiaro. Senza un sì chiaro vale come no.",
+        may_run="Si può eseguire questo piano? {}",
+        may_change="Si può cambiare il piano? {}",
         yes="sì|ok|okay|accetto|accetta|accettare|accettato|approvo|approva|approvare|approvato|confermo|conferma|"
         "confermare|confermato",
         agreed="si|va bene|d'accordo|certo|certo che sì|certamente|sicuro|assolutamente sì|procedi|proceda|procedete|"
@@ -130,6 +144,8 @@ TABLES: dict[Language, Words] = {
         accept="aceitar",
         refuse="recusar",
         unclear="“{}” não é nem um sim nem um não claro. Sem um sim claro, conta como não.",
+        may_run="Este plano pode ser executado? {}",
+        may_change="O plano pode ser alterado? {}",
         yes="sim|ok|okay|aceito|aceitar|aceite|aceitado|aprovo|aprovar|aprovado|confirmo|confirmar|confirmado|concordo",
         agreed="claro|claro que sim|com certeza|certamente|de acordo|está bem|esta bem|está bom|esta bom|tá bom|"
         "ta bom|tudo bem|pode ser|perfeito|excelente|ótimo|otimo|muito bem|bem|vá em frente|va em frente|"
@@ -145,6 +161,8 @@ TABLES: dict[Language, Words] = {
         accept="akkoord",
         refuse="weigeren",
         unclear="“{}” is geen duidelijk ja en geen duidelijk nee. Zonder duidelijk ja telt het als nee.",
+        may_run="Mag dit plan worden uitgevoerd? {}",
+        may_change="Mag het plan worden gewijzigd? {}",
         yes="ja|jawel|ok|oke|oké|okay|akkoord|accepteren|geaccepteerd|aanvaarden|aanvaard|goedkeuren|goedgekeurd|"
         "bevestigen|bevestigd|bevestig",
         agreed="prima|perfect|graag|heel graag|ga je gang|ga uw gang|ga maar|ga door|ga verder|doe maar|doe het|"

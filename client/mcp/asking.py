@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.client.proposals import describe_proposal
 from holdfast.client.reading import BadUsage, from_json
 from holdfast.protocol.questions import Question
 
@@ -20,6 +21,8 @@ def message_for(question: Question) -> str:
         fields = option.model_dump(exclude_defaults=True)
         details = [f"{name}: {value}" for name, value in fields.items() if name not in ("id", "label")]
         lines.append(f"- {option.label}" + (f" ({'; '.join(details)})" if details else ""))
+    if (plan := describe_proposal(question)) is not None:
+        lines.append(plan)
     if question.info is not None:
         lines.append(json.dumps(question.info, indent=2, ensure_ascii=False))
     lines.append(f"(run {question.run}, question {question.id})")

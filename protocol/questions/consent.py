@@ -23,6 +23,8 @@ PERMISSION = {
 }
 REVISE = "revise"
 """The verdict of a review that sends a plan back to its planner."""
+_SENTENCE = re.compile(r"\s*[^\W\d_]\S*\s+\S")
+"""Two words at least, and no JSON."""
 _REASON = re.compile(r"[^,.;:!\u2013\u2014\n]*[,.;:!\u2013\u2014\n](.*)", re.DOTALL)
 
 
@@ -113,7 +115,7 @@ class Review(Asked):
 
     @property
     def hint(self) -> str:
-        revise = "revise, and what to change · " if self.revisable else ""
+        revise = "what to change, in a sentence: it is revised · " if self.revisable else ""
         return f"yes: it is right · no, and why · {revise}a JSON object with the corrections"
 
     @property
@@ -144,11 +146,18 @@ class Review(Asked):
         return {"verdict": "rejected", **({"reason": reason} if reason else {})}
 
     def in_words(self, text: str) -> JSON:
-        """Return the content of a yes, of a no and its reason, or of revise and what to change; else None."""
+        """Return the content of a yes, of a no and its reason, or of revise and what to change; else None.
+
+        Where the payload may be revised, a sentence of one's own says what to change.
+        """
         if (decided := _yes_or_no(self, text)) is not None:
             return decided
+        if not self.revisable:
+            return None
         word, _, wanted = text.partition(",")
-        return {"verdict": REVISE, "reason": wanted.strip()} if self.revisable and plainly(word) == REVISE else None
+        if plainly(word) == REVISE:
+            return {"verdict": REVISE, "reason": wanted.strip()}
+        return {"verdict": REVISE, "reason": text.strip()} if _SENTENCE.match(text) else None
 
     @property
     def takes_corrections(self) -> bool:

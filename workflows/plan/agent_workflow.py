@@ -221,9 +221,8 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         check_questions_stay(plan, self.current_state())
         approved = self._needs_approval(plan)
         if approved:
-            payload["plan"], person = await approved_change(
-                plan, self.author, self._plan_frame(), reason, self.catalogue
-            )
+            context = self.current_state().context
+            payload["plan"], person = await approved_change(plan, context, self._plan_frame(), reason)
             by, by_model = person or by, False
         plan = self.checked_change(payload, by_model=by_model)
         return self.current_state().revise(plan, by, reason, approved=approved)

@@ -17,6 +17,7 @@ from holdfast.blueprint.kinds import PlanBody, PlanStep
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.blueprint.plan.tools import lack_of
 from holdfast.blueprint.requirements import tools_behind
+from holdfast.blueprint.words.agreement import words_of
 from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying
@@ -55,6 +56,9 @@ class PlanStart:
     def __init__(self, author: PlanBody, origin: PlanOrigin, frame: Frame, catalogue: Catalogue) -> None:
         self.author, self.origin, self.frame, self.planner = author, origin, frame, origin.planner
         self.catalogue = catalogue
+
+        self.proposed: PlanBody | None = None
+        """The plan that a person is asked about."""
 
     async def plan(self) -> PlanBody:
         """Return the plan to run, approved where the author wants that."""
@@ -108,12 +112,20 @@ class PlanStart:
         """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
         revisions = 0 if self.planner is None else self.author.max_revisions
         wrong: Sequence[str] = ()
+        before: PlanBody | None = None
         while True:
-            message = "\n".join([f"May this plan be run? {plan.goal}", *wrong])
+            self.proposed = plan
+            asked = words_of(plan.language).may_run.format(plan.goal)
             content, by = await reviewed(
-                plan, self.author, self.frame, message, self.catalogue, revisable=revisions > 0
+                plan,
+                self.author,
+                self.frame,
+                "\n".join([asked, *wrong]),
+                self.catalogue,
+                changes=[] if before is None else differences(before, plan),
+                revisable=revisions > 0,
             )
-            wrong = ()
+            wrong, before = (), plan
             match content["verdict"]:
                 case "revise" if self.planner is not None:
                     revisions -= 1
@@ -130,19 +142,25 @@ class PlanStart:
                     return plan
 
 
-async def approved_change(
-    plan: PlanBody, author: PlanBody, frame: Frame, reason: str, catalogue: Catalogue
-) -> tuple[JSON, str | None]:
+async def approved_change(plan: PlanBody, context: PlanContext, frame: Frame, reason: str) -> tuple[JSON, str | None]:
     """Return the changed plan as a person approves it, and the person if they edited it. Raises `Refusal`."""
+    message, changes = words_of(plan.language).may_change.format(reason), differences(context.plan, plan)
     try:
-        content, by = await reviewed(plan, author, frame, f"May the plan be changed? {reason}", catalogue)
+        content, by = await reviewed(plan, context.author, frame, message, context.catalogue, changes=changes)
     except ApplicationError as error:
         raise Refusal("not_allowed", error.message) from None
     return (content["payload"], by) if content["verdict"] == "edited" else (plain_plan(plan), None)
 
 
 async def reviewed(
-    plan: PlanBody, author: PlanBody, frame: Frame, message: str, catalogue: Catalogue, *, revisable: bool = False
+    plan: PlanBody,
+    author: PlanBody,
+    frame: Frame,
+    message: str,
+    catalogue: Catalogue,
+    *,
+    changes: Sequence[str] = (),
+    revisable: bool = False,
 ) -> tuple[JSONObject, str | None]:
     """Return a person's verdict on a plan, and the person. A rejection is raised as a failure."""
     tools = marked_tools(PlanContext(plan, author, frame.blueprint), catalogue)
@@ -150,7 +168,11 @@ async def reviewed(
         message=message,
         payload=plain_plan(plan),
         payload_schema={"type": "object"},
-        info={"goal": plan.goal, **({"tools": tools} if tools else {})},
+        info={
+            "goal": plan.goal,
+            **({"tools": tools} if tools else {}),
+            **({"changes": "; ".join(changes)} if changes else {}),
+        },
         author=author,
         agents=dict(frame.blueprint.agents),
         revisable=revisable,
@@ -162,6 +184,21 @@ async def reviewed(
         reason = f": {content['reason']}" if content.get("reason") else ""
         raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{reason}", frame.address)
     return content, reply.by
+
+
+def differences(before: PlanBody, after: PlanBody) -> list[str]:
+    """Return a line for each step, loop or setting of the plan in which the second differs from the first."""
+    old, new = _parts_by_name(before), _parts_by_name(after)
+    lines = [f"{name} is changed" for name, part in new.items() if name in old and old[name] != part]
+    lines += [f"{name} is new" for name in new if name not in old]
+    return [*lines, *(f"{name} is left out" for name in old if name not in new)]
+
+
+def _parts_by_name(plan: PlanBody) -> JSONObject:
+    document = plain_plan(plan)
+    parts = {f"step {step['id']}": step for step in document.pop("steps", [])}
+    parts |= {f"loop {id_}": block for id_, block in document.pop("loop_blocks", {}).items()}
+    return {**parts, **document}
 
 
 def marked_tools(context: PlanContext, catalogue: Catalogue) -> dict[str, list[str]]:

@@ -48,6 +48,7 @@ class PlanHandlers(ChildWorkflow):
         self.catalogue = Catalogue()
         self.plan_state: PlanState | None = None
         """None before the plan is read and approved."""
+        self._start: PlanStart | None = None
 
     @property
     def holds_plan(self) -> bool:
@@ -61,7 +62,8 @@ class PlanHandlers(ChildWorkflow):
         """Read the plan, unless it was read before; have it approved where the author wants that."""
         progress = self.state.progress
         if progress.plan is None:
-            plan = await PlanStart(self.author, self.definition.origin, frame, self.catalogue).plan()
+            self._start = PlanStart(self.author, self.definition.origin, frame, self.catalogue)
+            plan = await self._start.plan()
             self.advance(progress=progress.model_copy(update={"plan": plan, "approved": approved_tools(plan)}))
 
     def take_up(self, frame: Frame) -> PlanState:
@@ -94,7 +96,8 @@ class PlanHandlers(ChildWorkflow):
 
     @workflow.query(name=PLAN, description="The plan, and the status of its steps.")
     def plan_view(self) -> PlanView:
-        return view_of(self, self.plan_state, self.author, holds=self.holds_plan)
+        proposed = None if self._start is None else self._start.proposed
+        return view_of(self, self.plan_state, proposed or self.author, holds=self.holds_plan)
 
     @workflow.query(name=PLAN_OUTPUT, description="The output of a plan that failed or was cancelled before its end.")
     def plan_output(self) -> JSONObject | None:

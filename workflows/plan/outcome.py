@@ -50,9 +50,9 @@ def note_of(scope: PlanScope) -> str | None:
     return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
-def view_of(host: BaseWorkflow, state: PlanState | None, author: PlanBody, *, holds: bool) -> PlanView:
-    """Return the answer to the query `plan`; of a plan that has not begun, the author's."""
-    plan = author if state is None else state.context.plan
+def view_of(host: BaseWorkflow, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanView:
+    """Return the answer to the query `plan`; `proposed`: the plan if it has not begun."""
+    plan = proposed if state is None else state.context.plan
     steps, results = ({}, {}) if state is None else (state.root.all_steps(), state.root.results)
     loops = {id_: result for id_, result in results.items() if result.iterations is not None}
     return PlanView(

@@ -20,6 +20,7 @@ from holdfast.client.answering import OpenQuestions, Sent
 from holdfast.client.config import ConfigError
 from holdfast.client.errors import BadInput, NothingSent
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
+from holdfast.client.proposals import describe_proposal, details_beside
 from holdfast.client.reading import name_of
 from holdfast.client.record.record import LONGEST_COMMENT
 from holdfast.client.replies import EarlierReply, closes, find_reply
@@ -343,6 +344,8 @@ async def _question_page(
         heading=heading,
         body=html_of(body) if body else "",
         html_of=html_of,
+        proposal=describe_proposal(question),
+        proposal_details=details_beside(question),
         who_not=_who_not(runs, identity, question, now),
         can_answer="answer" in identity.scopes,
         images=IMAGES,

@@ -1,0 +1,34 @@
+"""A plan that a question asks about, in plain words. Terminals, the inbox and assistants show it in place of JSON."""
+
+from __future__ import annotations
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.protocol.questions import Question
+
+_TOLD = ("goal", "tools")
+"""Details of the review that the description holds: the goal stands in the message."""
+
+
+def describe_proposal(question: Question) -> str | None:
+    """Return the plan that a person is to review, in plain words; None for a question about anything else."""
+    info = question.info
+    if not question.asked.verdicts or not isinstance(info, dict) or not _looks_like_plan(info.get("payload")):
+        return None
+    # Only where there is a plan: it would make every command start later.
+    from holdfast.blueprint.explain.proposals import describe_plan  # noqa: PLC0415
+
+    about = info.get("about")
+    tools = about.get("tools") if isinstance(about, dict) else None
+    return describe_plan(info["payload"], tools if isinstance(tools, dict) else {})
+
+
+def details_beside(question: Question) -> JSON:
+    """Return what a review of a plan says beside the plan, such as what has changed in it; None for nothing."""
+    about = question.info.get("about") if isinstance(question.info, dict) else None
+    if not isinstance(about, dict):
+        return about
+    return {key: value for key, value in about.items() if key not in _TOLD} or None
+
+
+def _looks_like_plan(value: object) -> bool:
+    return isinstance(value, dict) and "goal" in value and isinstance(value.get("steps"), list)

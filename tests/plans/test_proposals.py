@@ -1,0 +1,102 @@
+"""A plan that waits for approval: it is read in words, what was changed is told, and a sentence sends it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.client.mcp.asking import message_for
+from holdfast.client.plan_text import plan_text
+from holdfast.client.proposals import describe_proposal
+from holdfast.client.reading import in_short
+from holdfast.client.render import question_text
+from holdfast.client.serve.addresses import question_address
+from holdfast.protocol.questions import Review
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
+from tests.plans.conftest import Plans, loop, step
+from tests.plans.test_planner import planned
+from tests.serve.pages import desk
+
+Json = dict[str, Any]
+FIRST: Json = {
+    "goal": "Invite them",
+    "steps": [
+        step("1", "List the guests"),
+        step("2", "CONFIRM_ACTION: Invite CURRENT_ITEM?"),
+        step("3", "Invite CURRENT_ITEM", tools=["plan_send"], condition="RESULT_FROM_2 contains confirmed"),
+    ],
+    "loop_blocks": {"guests": loop("RESULT_FROM_1", "2", "3")},
+}
+SECOND: Json = {"goal": "Invite them", "steps": [step("1", "List the guests, Ana too"), step("4", "Say so")]}
+TOOLS = "{name: plan_send, approve: always}"
+CONFIRM = "confirm: true, max_revisions: 2"
+
+
+async def test_a_plan_is_shown_in_words_wherever_it_is_reviewed(plans: Plans) -> None:
+    run = await planned(plans, [FIRST], tools=TOOLS, more=CONFIRM)
+    question = await plans.harness.one(run)
+    text = describe_proposal(question)
+    assert text is not None
+    lines = text.splitlines()
+    assert lines[0] == '1. step 1: works on "List the guests".'
+    assert lines[1].startswith("2. loop guests: after step 1, runs these steps for each item of the output of step 1")
+    assert 'calls plan_send for "Invite [the item]". plan_send (needs approval).' in " ".join(text.split())
+    shown = question_text(question).plain
+    assert text.rstrip() in shown and "loop_blocks" not in shown
+    assert text in message_for(question)
+    async with desk(plans.harness) as ana:
+        page = (await ana.client.get(question_address(question))).text
+    assert 'class="proposal"' in page and "works on &#34;List the guests&#34;" in page
+    seen = plan_text(await plans.harness.runs.plan(run)).plain
+    assert "Invite CURRENT_ITEM" in seen and f"waits for approval: holdfast attach {run}" in seen
+    await plans.harness.answer(run, {"verdict": "rejected"}, question)
+    await plans.harness.result(run)
+
+
+async def test_after_a_revision_it_is_told_what_has_changed(plans: Plans) -> None:
+    run = await planned(plans, [FIRST, SECOND], tools=TOOLS, more=CONFIRM)
+    question = await plans.harness.one(run)
+    sentence = in_short("oui mais plus court", question)
+    assert sentence == {"verdict": "revise", "reason": "oui mais plus court"}
+    await plans.harness.answer(run, sentence, question)
+    again = await plans.harness.one(run)
+    changes = "step 1 is changed; step 4 is new; step 2 is left out; step 3 is left out; loop guests is left out"
+    assert again.info["about"]["changes"] == changes
+    assert changes in question_text(again, None).plain
+    await plans.harness.answer(run, {"verdict": "rejected"}, again)
+    await plans.harness.result(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        ("yes", "unchanged"),
+        ("no, too long", "rejected"),
+        ("revise, shorter", "revise"),
+        ("warmer, and only Ana", "revise"),
+    ],
+)
+async def test_what_is_typed_is_a_verdict(plans: Plans, words: str, verdict: str) -> None:
+    run = await planned(plans, [FIRST], tools=TOOLS, more=CONFIRM)
+    question = await plans.harness.one(run)
+    content = in_short(words, question)
+    assert isinstance(content, dict) and content["verdict"] == verdict
+    await plans.harness.answer(run, {"verdict": "rejected"}, question)
+    await plans.harness.result(run)
+
+
+@pytest.mark.parametrize(
+    ("language", "asked"), [({}, "May this plan be run?"), ({"language": "fr"}, "Ce plan peut-il")]
+)
+async def test_the_question_is_in_the_language_of_the_plan(plans: Plans, language: Json, asked: str) -> None:
+    run = await plans.start({"steps": [step("1")], "confirm": True, **language}, {})
+    question = await plans.harness.one(run)
+    assert question.message.startswith(asked)
+    await plans.harness.answer(run, {"verdict": "rejected"}, question)
+    await plans.harness.result(run)
+
+
+def test_other_reviews_take_no_sentence() -> None:
+    assert Review(message="Right?", payload={"a": 1}).in_words("make it shorter please") is None
