@@ -283,6 +283,33 @@ def thrice(state: State) -> State:
 asking_thrice = chain(thrice, checkpointer=InMemorySaver())
 
 
+def _inbox_request(action: str, **config: bool) -> dict[str, Any]:
+    allowed = {key: config.get(key, False) for key in ("allow_ignore", "allow_respond", "allow_edit", "allow_accept")}
+    return {
+        "action_request": {"action": action, "args": {"n": 1}},
+        "config": allowed,
+        "description": f"Look at {action}",
+    }
+
+
+def asks_the_inbox(state: State) -> State:
+    requests = [
+        _inbox_request("write", allow_accept=True, allow_edit=True),
+        _inbox_request("plan", allow_ignore=True, allow_respond=True),
+        _inbox_request("ask", allow_respond=True),
+    ]
+    return {"log": [str(one) for one in interrupt(requests)]}
+
+
+def elicits(state: State) -> State:
+    schema = {"type": "object", "required": ["size"], "properties": {"size": {"type": "integer"}}}
+    return {"log": [str(interrupt({"message": "Which size?", "requestedSchema": schema}))]}
+
+
+inbox = chain(asks_the_inbox, checkpointer=InMemorySaver())
+eliciting = chain(elicits, checkpointer=InMemorySaver())
+
+
 class Verdict(BaseModel):
     """What a person gives."""
 

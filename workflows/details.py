@@ -14,7 +14,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.display import code, markdown, one_line
 from holdfast.protocol.incoming import label_of
 from holdfast.protocol.people import SIGN_IN, awaited, listed_ids, who_may
-from holdfast.protocol.questions import REVISE, Question
+from holdfast.protocol.questions import RESPOND, REVISE, Question
 from holdfast.protocol.runs import (
     BLUEPRINT_ATTRIBUTE,
     DEADLINE_ATTRIBUTE,
@@ -41,7 +41,7 @@ KEYS: tuple[SearchAttributeKey[Any], ...] = (
     EVENTS_KEY,
 )
 MOST_SHOWN = 10
-_NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`"}
+_NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`", RESPOND: " with a `reason`"}
 
 
 class Display:

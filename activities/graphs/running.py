@@ -27,11 +27,12 @@ from temporalio import activity
 
 from holdfast.activities.failure_types import is_retryable
 from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, described, failed_tasks
+from holdfast.activities.graphs.forms import KnownForm, known_form
 from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translated
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import segment
-from holdfast.protocol.agents import ToolRequest
+from holdfast.protocol.agents import InterruptAnswer, ToolRequest
 from holdfast.protocol.questions import Asked, Input
 
 Graph = Pregel[Any, Any, Any, Any]
@@ -72,6 +73,14 @@ class Stop:
     interrupt: GraphInterrupt[Any] | None = None
     task: str = ""
     """Id of the task that has interrupted."""
+
+
+class UnreadAnswer(Exception):
+    """Raised for the n-th answer to an interrupt, if what it is for the graph cannot be told."""
+
+    def __init__(self, n: int, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.n, self.cause = n, cause
 
 
 class GraphCall:
@@ -126,28 +135,49 @@ class GraphCall:
     async def _answers(self, state: StateSnapshot) -> dict[str, JSON]:
         """Return the answers to interrupts that still wait: an attempt before this one may have used some.
 
-        Raises `Interrupt` for those that the author's function cannot read.
+        Raises `Interrupt` for those that cannot be read, and while other questions of the same interrupt are open.
         """
         pending = {interrupt.id: interrupt for interrupt in state.interrupts}
-        asked: JSONObject = self._kept.get("asked", {})
+        places = {id_: path for path, id_ in self._kept.get("asked", {}).items()}
+        given, fresh = self._request.given, set(self._request.fresh)
         answers: dict[str, JSON] = {}
         unread: dict[str, str] = {}
-        for path, answer in self._request.given.items():
-            if (id_ := asked.get(path)) not in pending:
+        for id_ in pending.keys() & places.keys():
+            stop = Stop(places[id_], id_, pending[id_])
+            form = self._form(stop)
+            paths = [stop.path] if form is None else form.paths(stop.path)
+            if not all(path in given for path in paths):
                 continue
+            fresh.difference_update(paths)
             try:
-                answers[id_] = self._answer(pending[id_], answer.content)
-            except Exception as error:  # noqa: BLE001 an author's function may raise anything
-                unread[id_] = described(error)
-        if unread:
-            raise self._asking(await self._stops(state), unread, answers)
+                answers[id_] = self._answer(stop, form, [given[path] for path in paths])
+            except UnreadAnswer as error:
+                unread[paths[error.n]] = described(error.cause)
+        if unread or (fresh and not answers and pending):
+            raise self._asking(await self._stops(state), unread)
         return answers
 
-    def _answer(self, interrupt: GraphInterrupt[Any], content: JSON) -> JSON:
-        translation = self._tool.translation(interrupt)
-        if translation is None or translation.answer is None:
-            return content
-        return cast(JSON, translation.answer(interrupt, content))
+    def _answer(self, stop: Stop, form: KnownForm | None, answers: Sequence[InterruptAnswer]) -> JSON:
+        """Return what an interrupt is resumed with. Raises `UnreadAnswer`."""
+        translation = None if stop.interrupt is None else self._tool.translation(stop.interrupt)
+        values: list[JSON] = []
+        for n, answer in enumerate(answers):
+            try:
+                if form is not None:
+                    values.append(form.read(n, answer))
+                elif translation is not None and translation.answer is not None:
+                    values.append(cast(JSON, translation.answer(stop.interrupt, answer.content)))
+                else:
+                    values.append(answer.content)
+            except Exception as error:  # noqa: BLE001 an author's function may raise anything
+                raise UnreadAnswer(n, error) from None
+        return values[0] if form is None else form.join(values)
+
+    def _form(self, stop: Stop) -> KnownForm | None:
+        """Return the form of an interrupt that has one, unless the tool's owner says what it means."""
+        if stop.interrupt is None or self._tool.translation(stop.interrupt) is not None:
+            return None
+        return known_form(stop.interrupt)
 
     async def _until_stop(self, graph_input: object) -> object:
         """Run the graph and return its output. Raises `Interrupt` where it stops, and typed failures."""
@@ -160,8 +190,9 @@ class GraphCall:
             raise wrong("graph_recursion", f"{text} {way}") from None
         except Exception as error:
             if returned := await self._given_back(error):
-                stopped = await self._get_state(self._config)
-                raise self._asking(await self._stops(stopped), returned, self._delivered) from None
+                stops = await self._stops(await self._get_state(self._config))
+                failed = [question for stop in stops if stop.id in returned for question in self._questions(stop)]
+                raise self._asking(stops, {question.path: described(error) for question in failed}) from None
             raise
         if self._saver is None:
             return self._unasked(output)
@@ -176,16 +207,16 @@ class GraphCall:
             raise wrong("bad_interrupt", f"{self._tool.name}: {text}")
         return output
 
-    async def _given_back(self, error: Exception) -> dict[str, str]:
-        """Return by interrupt why its answer is given back: its node has failed on it, and has done nothing since."""
+    async def _given_back(self, error: Exception) -> set[str]:
+        """Return the interrupts whose answers are given back: a node has failed on one, and has done nothing since."""
         if not self._delivered or self._saver is None or is_retryable(error):
-            return {}
+            return set()
         answers = DeliveredAnswers(self._saver, self._thread, self._delivered, in_thread=self._sync)
         before: JSONObject = self._kept.get("calls", {})
         failed = [one for one in await answers.failed(error) if self._calls.made[one.task] <= before.get(one.id, 0)]
         if failed:
             await answers.drop()
-        return {one.id: described(error) for one in failed}
+        return {one.id for one in failed}
 
     async def _stops(self, state: StateSnapshot) -> list[Stop]:
         if state.interrupts:
@@ -226,38 +257,48 @@ class GraphCall:
         answered = stop.path in self._request.given and self._kept.get("asked", {}).get(stop.path) == stop.id
         return answered or stop.id in self._kept.get("passed", ())
 
-    def _asking(
-        self, stops: Sequence[Stop], returned: Mapping[str, str] | None = None, held: Mapping[str, JSON] | None = None
-    ) -> Interrupt:
-        """Return an interrupt with a question for each stop, and what the next attempt must know of them.
+    def _asking(self, stops: Sequence[Stop], returned: Mapping[str, str] | None = None) -> Interrupt:
+        """Return an interrupt with the questions of each stop, and what the next attempt must know of them.
 
         Args:
             stops: Where the graph waits.
-            returned: By interrupt: why its answer is given back.
-            held: By interrupt: the answers that the graph gets again in the next run.
+            returned: By path: why the answer there is given back.
         """
-        returned, held = returned or {}, held or {}
         asked: JSONObject = self._kept.get("asked", {})
         passed = {*self._kept.get("passed", ()), *(asked[path] for path in self._request.given if path in asked)}
-        reasons = {stop.path: returned[stop.id] for stop in stops if stop.id in returned}
-        parts = [self._question(stop) for stop in stops if stop.id not in returned and stop.id not in held]
+        questions = [(stop, question) for stop in stops for question in self._questions(stop)]
+        parts = [
+            question
+            for stop, question in questions
+            if question.path not in (returned or {}) and not self._is_held(stop, question.path, bool(returned))
+        ]
         calls: JSONObject = self._kept.get("calls", {})
-        if not returned:
+        if returned:
+            parts.append(BadAnswer.at(returned))
+        else:
             calls |= {stop.id: self._calls.made[stop.task] for stop in stops if self._calls.made[stop.task]}
         # All places: the third question of a node gets an address that neither of the others had.
         places = asked | {stop.path: stop.id for stop in stops}
-        if reasons:
-            parts.append(BadAnswer.at(reasons))
         return Interrupt.all(parts, state={"asked": places, "passed": sorted(passed), "calls": calls})
 
-    def _question(self, stop: Stop) -> Interrupt:
+    def _is_held(self, stop: Stop, path: str, has_failed: bool) -> bool:
+        """Return whether the graph is to get the answer at a path again, or only with those to other questions."""
+        is_given = path in self._request.given and self._kept.get("asked", {}).get(stop.path) == stop.id
+        return stop.interrupt is not None and is_given and (has_failed or stop.id not in self._delivered)
+
+    def _questions(self, stop: Stop) -> list[Interrupt]:
+        """Return the questions of a stop, each with its path."""
         if stop.interrupt is None:
             names = stop.path.partition(":")[2]
-            question = Interrupt(question_about(f"{self._tool.name} stops at {names}: may it go on?"))
+            asked = [Interrupt(question_about(f"{self._tool.name} stops at {names}: may it go on?"))]
+            paths = [stop.path]
+        elif (form := self._form(stop)) is not None:
+            asked, paths = [Interrupt(question) for question in form.questions], form.paths(stop.path)
         else:
-            question = translated(self._tool, stop.interrupt) or Interrupt(_asked(stop.interrupt))
-        question.path = stop.path
-        return question
+            asked, paths = [translated(self._tool, stop.interrupt) or Interrupt(_asked(stop.interrupt))], [stop.path]
+        for question, path in zip(asked, paths, strict=True):
+            question.path = path
+        return asked
 
     async def _invoke(self, graph_input: Any) -> object:
         context = self._tool.context() if self._tool.context is not None else None

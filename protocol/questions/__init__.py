@@ -3,6 +3,7 @@
 A kind is one class with its traits; it checks and converts the content of an answer, in workflows and in clients alike.
 """
 
+from holdfast.protocol.questions.action import RESPOND, ActionReview
 from holdfast.protocol.questions.awaited import AwaitedEvent
 from holdfast.protocol.questions.choices import Choice, Clarification, Decision
 from holdfast.protocol.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
@@ -24,10 +25,12 @@ from holdfast.protocol.questions.secret import ROTATE, Secret, value_problem
 __all__ = [
     "EDIT_FORMS",
     "QUESTION_KINDS",
+    "RESPOND",
     "REVISE",
     "ROTATE",
     "SCOPES",
     "YES",
+    "ActionReview",
     "AnyAsked",
     "Asked",
     "AwaitedEvent",

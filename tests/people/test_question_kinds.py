@@ -16,6 +16,7 @@ from holdfast.protocol.agents import RaisedInterrupt
 from holdfast.protocol.plans import PlanReview
 from holdfast.protocol.questions import (
     QUESTION_KINDS,
+    ActionReview,
     Asked,
     AwaitedEvent,
     Checkpoint,
@@ -67,6 +68,8 @@ QUESTIONS: list[Asked] = [
     Review(message="?", payload=None),
     Review(message="?", payload={"who": "ana"}, payload_schema=FORM, revisable=True),
     Review(message="?", payload=[1], payload_schema=POINTED, info="about it"),
+    ActionReview(message="?", payload={"who": "ana"}, payload_schema=FORM, info={"action": "greet"}),
+    ActionReview(message="?", payload={"n": 1}, editable=False, answerable=True),
     Secret(message="?"),
     Secret(message="?", form=NAMES),
     Checkpoint(message="?", info={"draft": 1}),

@@ -1,0 +1,62 @@
+"""Reviews of a call that a library is about to make, as LangChain's middleware and the agent inbox ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.words.agreement import plainly
+from holdfast.protocol.questions.consent import Review, review_schema
+
+RESPOND = "respond"
+"""The verdict of a review that answers in the place of the action."""
+
+
+class ActionReview(Review):
+    """An action with its arguments, which a person allows, changes, rejects, or answers in its place."""
+
+    kind: Literal["action_review"] = "action_review"  # type: ignore[assignment]
+    listed_as: ClassVar[str] = "review"
+    editable: bool = True
+    """True if the arguments may be changed."""
+    answerable: bool = False
+    """True if a person may say what the action gives, so that it is not done."""
+
+    @classmethod
+    def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
+        verdicts = fields["requestedSchema"]["properties"]["verdict"]["enum"]
+        return {**super().held_by(fields), "editable": "edited" in verdicts, "answerable": RESPOND in verdicts}
+
+    @property
+    def requested_schema(self) -> JSONObject:
+        schema = review_schema(self.payload_schema)
+        reasoned = {"if": {"properties": {"verdict": {"const": RESPOND}}}, "then": {"required": ["reason"]}}
+        properties = {**schema["properties"], "verdict": {"enum": list(self.verdicts)}}
+        return {**schema, "properties": properties, **({"allOf": [reasoned]} if self.answerable else {})}
+
+    @property
+    def verdicts(self) -> Sequence[str]:
+        return [
+            "unchanged",
+            *(["edited"] if self.editable else []),
+            "rejected",
+            *([RESPOND] if self.answerable else []),
+        ]
+
+    @property
+    def hint(self) -> str:
+        edit = " · a JSON object with the corrections" if self.editable else ""
+        respond = f" · {RESPOND}, and what it gives" if self.answerable else ""
+        return f"yes: do it · no, and why{respond}{edit}"
+
+    def in_words(self, text: str) -> JSON:
+        """Return the content of a yes, of a no and its reason, or of what the action gives; else None."""
+        word, _, given = text.partition(",")
+        if self.answerable and plainly(word) == RESPOND and given.strip():
+            return {"verdict": RESPOND, "reason": given.strip()}
+        return super().in_words(text)
+
+    @property
+    def takes_corrections(self) -> bool:
+        return self.editable and super().takes_corrections
