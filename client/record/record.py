@@ -26,7 +26,16 @@ from holdfast.client.namespace import retention_of
 from holdfast.client.record.checkpoints import seal
 from holdfast.client.record.comments import RecordedComment, comments_in
 from holdfast.client.record.discovery import first_run
-from holdfast.client.record.entries import COMMENTED, REFUSED, Recorded, RecordedRun, RecordEntry
+from holdfast.client.record.entries import (
+    ASKED,
+    CHANGED,
+    CLOSING,
+    COMMENTED,
+    REFUSED,
+    Recorded,
+    RecordedRun,
+    RecordEntry,
+)
 from holdfast.client.record.keys import SigningKey, signing_key
 from holdfast.client.record.progress import Progress
 from holdfast.client.record.recorder import Recorder
@@ -34,6 +43,7 @@ from holdfast.client.record.store import RecordStore, open_store, read_store
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.events import Event, LoopIteration
+from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure, WorkflowView
 from holdfast.protocol.values import digest_of
 
@@ -154,6 +164,14 @@ class Record:
     async def asked_in(self, question: str) -> tuple[str, str] | None:
         """Return the run and the workflow that asked the question of this id; None if it is not recorded."""
         return await asyncio.to_thread(self.store.asked_in, self.client.namespace, question)
+
+    async def shown(self, question: str) -> Question | None:
+        """Return a question as it was shown last; None if it is not recorded so, or is recorded as closed."""
+        entries = await asyncio.to_thread(lambda: list(self.store.entries(question=question)))
+        forms = [entry.shown for entry in entries if entry.type in (ASKED, CHANGED) and entry.shown is not None]
+        if not forms or any(entry.type in CLOSING for entry in entries):
+            return None
+        return Question.model_validate(forms[-1])
 
     async def refused(
         self, run: str, questions: Sequence[str], refusal: Refusal, by: str | None, *, proved_by: str | None = None

@@ -11,6 +11,7 @@ from holdfast.client.config import Config
 from holdfast.client.record.record import Record
 from holdfast.client.runs import Runs
 from holdfast.client.serve.delivering import EventDelivery
+from holdfast.client.serve.dispatches import Dispatches
 from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.live import Live
 from holdfast.client.serve.questions import OpenQuestionCache
@@ -39,6 +40,11 @@ class Site:
     def delivery(self) -> EventDelivery:
         """Return the delivery of events of other systems."""
         return EventDelivery()
+
+    @cached_property
+    def dispatches(self) -> Dispatches:
+        """Return what people are sending to questions now."""
+        return Dispatches()
 
     @cached_property
     def live(self) -> Live:

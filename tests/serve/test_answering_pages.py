@@ -8,9 +8,12 @@ import pytest
 
 from holdfast.client import tree, workers
 from holdfast.client.serve.addresses import question_address
+from holdfast.client.serve.dispatches import dispatch_place, has_ended
+from holdfast.client.workers import NoWorker
 from holdfast.protocol.questions import Question
-from tests.conftest import Harness, worker_for
-from tests.serve.pages import desk, started
+from tests.conftest import Harness, until, worker_for
+from tests.serve.ground import client_of, person
+from tests.serve.pages import desk, inbox_of, started
 
 BOOKING = {"f:name": "Ms Sato", "f:from": "2026-12-01", "f:nights": "3", "f:room": "1", "f:guests#": "1"}
 
@@ -75,6 +78,46 @@ async def test_an_answer_that_no_worker_has_received_is_not_called_accepted(
         assert (sent.status_code, "no worker has received it yet" in sent.text) == (202, True)
         async with worker_for(house.client, "away"):
             assert await away.output(question.run) == "Warm"
+
+
+@pytest.mark.slow
+async def test_an_answer_to_a_worker_that_hangs_is_on_its_way(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker polled a moment ago and does not answer: what waits for it would wait for an hour."""
+    monkeypatch.setattr(tree, "UPDATE_LIMIT", timedelta(hours=1))
+    away = Harness(house.client, "hanging", house.folder)
+    async with desk(away) as ana:
+        async with worker_for(house.client, "hanging"):
+            question = await started(away, "text")
+            form = {**await ana.hidden(question), "do": "answer", "f:": "Warm"}
+        sent = await ana.client.post(question_address(question), data=form)
+        assert sent.status_code == 202 and "It is on its way" in sent.text and ">\nWarm</textarea>" in sent.text
+        claimed = await ana.client.post(question_address(question), data={**form, "do": "claim"})
+        assert (claimed.status_code, "It is on its way" in claimed.text) == (202, True)
+        page = await ana.get(question_address(question))
+        assert "No worker answers" in page.text and "It is on its way" in page.text
+        async with worker_for(house.client, "hanging"):
+            assert await away.output(question.run) == "Warm"
+
+            async def is_told() -> bool:
+                state = await ana.get(f"{question_address(question)}/part", part="state")
+                return "data-closed" in state.text
+
+            await until(is_told)
+
+
+async def test_why_an_answer_did_not_arrive_after_all_is_told_on_its_page(house: Harness) -> None:
+    question = await started(house, "text")
+    site = inbox_of(house)
+
+    async def fail() -> bool:
+        raise NoWorker("hanging")
+
+    place = dispatch_place(question.run, question.id, person("ana"))
+    async with client_of(site) as client:
+        await has_ended(site.dispatches.begin(place, fail()), 60)
+        headers = {"x-test-identity": "ana"}
+        state = await client.get(f"{question_address(question)}/part", params={"part": "state"}, headers=headers)
+    assert "no worker answers on task queue" in state.text and "data-closed" not in state.text
 
 
 async def test_a_form_becomes_an_object(house: Harness) -> None:

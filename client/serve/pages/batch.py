@@ -17,6 +17,7 @@ from holdfast.client.errors import NothingSent
 from holdfast.client.forms import Texts, first_text
 from holdfast.client.reading import name_of
 from holdfast.client.serve.addresses import question_path
+from holdfast.client.serve.dispatches import PATIENCE_SECONDS, dispatch_place, has_ended
 from holdfast.client.serve.identity import Identity, identity_of
 from holdfast.client.serve.pages.answer_form import (
     AnswerForm,
@@ -52,7 +53,7 @@ class Selection:
     """The paths of those that are open no more, or cannot be read now."""
 
 
-SENT = "sent, and no worker has received it yet"
+SENT = "on its way, and no worker has received it yet"
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,15 @@ async def _answer_one(
     # An answer counts for what was on the page: a question that was not shown there is refused.
     answer = Answer(question=question.id, action=action, content=content, digest=digests.get(question.id, "none"))
     key = f"{first_text(texts, 'key')[:100]}-{question.id}"
+    place = dispatch_place(question.run, question.id, identity)
     async with turns:
+        sending = send(site, identity, question, answer, key, first_text(texts, "comment").strip())
+        task = site.dispatches.begin(place, sending)
+        if not await has_ended(task, PATIENCE_SECONDS):
+            return BatchResult(question, SENT)
+        site.dispatches.forget(place)
         try:
-            if not await send(site, identity, question, answer, key, first_text(texts, "comment").strip()):
+            if not task.result():
                 return BatchResult(question, SENT)
         except Refusal as refusal:
             return BatchResult(question, refusal.message)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -26,6 +26,7 @@ from holdfast.client.record.record import LONGEST_COMMENT
 from holdfast.client.replies import EarlierReply, closes, find_reply
 from holdfast.client.runs import Runs
 from holdfast.client.serve.attached import IMAGES, attachment_response
+from holdfast.client.serve.dispatches import PATIENCE_SECONDS, SOON_SECONDS, dispatch_place, has_ended
 from holdfast.client.serve.identity import Identity, identity_of
 from holdfast.client.serve.markdown import html_of, plain_of
 from holdfast.client.serve.pages.answer_form import (
@@ -40,7 +41,7 @@ from holdfast.client.serve.pages.answer_form import (
 from holdfast.client.serve.pages.comments import CommentBox, comment_box
 from holdfast.client.serve.pages.errors import server_message
 from holdfast.client.serve.pages.filled_form import texts_of_form, typed_texts
-from holdfast.client.serve.pages.inbox import is_near, list_beside, list_from_start
+from holdfast.client.serve.pages.inbox import ListView, is_near, list_beside, list_from_start
 from holdfast.client.serve.pages.story import StoryLine, story_of
 from holdfast.client.serve.pages.templating import render, texts_of
 from holdfast.client.serve.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
@@ -56,6 +57,10 @@ from holdfast.protocol.runs import WorkflowView
 from holdfast.protocol.values import digest_of
 
 MOST_FIELDS = 5_000
+LOOK_SECONDS = 2.0
+"""Seconds after which a question is shown as it was seen last: its worker may be busy, or frozen."""
+Sending = Coroutine[Any, Any, bool]
+"""The sending of an answer or a command; its result is whether a worker has received it."""
 ANSWER_DO = {"decline": "decline", "cancel": "cancel"}
 MOVES = ("claim", "release", "delegate")
 UNTYPED = ("csrf", "digest", "key", "to")
@@ -81,10 +86,23 @@ class FoundQuestion:
 async def show_question(request: Request) -> Response:
     """Show a question with the form that answers it; once it is closed, what was decided and what happened next."""
     identity_of(request)
-    asked = await _find(request)
-    if asked is None:
-        return await _closed_page(request)
-    return await _question_page(request, asked, new_form(asked.question))
+    beside = asyncio.ensure_future(list_beside(request, request.path_params["id"]))
+    try:
+        asked = await _find(request)
+        if asked is None:
+            return await _closed_page(request, beside=beside)
+        form = replace(new_form(asked.question), is_sent=_is_under_way(request))
+        return await _question_page(request, asked, form, beside=beside)
+    finally:
+        beside.cancel()
+
+
+def _is_under_way(request: Request) -> bool:
+    return site_of(request).dispatches.is_under_way(_place_of(request))
+
+
+def _place_of(request: Request) -> str:
+    return dispatch_place(request.path_params["run"], request.path_params["id"], identity_of(request))
 
 
 async def show_state(request: Request) -> HTMLResponse:
@@ -98,7 +116,9 @@ async def show_state(request: Request) -> HTMLResponse:
         return render(request, "said.html", box=await comment_box(request, _page(request)))
     asked = await _find(request)
     reply = None if asked is not None else await _reply(site.runs.tree, run, request.path_params["id"])
-    return render(request, "gone.html", is_open=asked is not None, reply=reply)
+    failure = site.dispatches.failure(_place_of(request))
+    message = _message(request, failure) if isinstance(failure, Exception) else ""
+    return render(request, "gone.html", is_open=asked is not None, reply=reply, message=message)
 
 
 async def add_comment(request: Request) -> Response:
@@ -152,7 +172,8 @@ async def send_answer(request: Request) -> Response:
     if do == "preview":
         return await _question_page(request, asked, with_changes(typed_form(question, texts), texts))
     if do in MOVES:
-        return await _move(request, identity, asked, do, texts)
+        sending = _move(site_of(request), identity, question, do, texts)
+        return await _dispatch(request, identity, asked, do, texts, sending)
     return await _answer(request, identity, asked, do, texts)
 
 
@@ -172,14 +193,33 @@ async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do
     answer = Answer(question=question.id, action=action, content=content, digest=first_text(texts, "digest") or None)
     reason = "" if action == "accept" else first_text(texts, "reason").strip()
     comment = first_text(texts, "comment").strip() or reason
+    sending = send(site_of(request), identity, question, answer, _key_of(texts), comment)
+    return await _dispatch(request, identity, asked, do, texts, sending)
+
+
+async def _dispatch(
+    request: Request, identity: Identity, asked: FoundQuestion, do: str, texts: Texts, sending: Sending
+) -> Response:
+    """Send something to a question, and show what came of it; within three seconds, that it is on its way."""
+    dispatches, place = site_of(request).dispatches, dispatch_place(asked.question.run, asked.question.id, identity)
+    task = dispatches.begin(place, sending)
+    if not await has_ended(task, SOON_SECONDS):
+        on_its_way = replace(typed_form(asked.question, texts), is_sent=True)
+        unsure = FoundQuestion(asked.question, is_certain=False)
+        page = asyncio.ensure_future(_question_page(request, unsure, on_its_way, 202))
+        if not await has_ended(task, PATIENCE_SECONDS - SOON_SECONDS):
+            return await page
+        page.cancel()
+    dispatches.forget(place)
     try:
-        is_accepted = await send(site_of(request), identity, question, answer, _key_of(texts), comment)
+        is_received = task.result()
     except Refusal as refusal:
         return await _after_refusal(request, asked, texts, refusal, do)
-    except (NoWorker, NothingSent, ConfigError, RPCError) as error:
-        return await _refused_page(request, asked, texts, 503, message=_message(request, error), do=do)
-    if not is_accepted:
-        return await _question_page(request, asked, replace(typed_form(question, texts), is_sent=True), 202)
+    except (NoWorker, NothingSent, RPCError, ValueError) as error:
+        status = 422 if isinstance(error, ValueError) and not isinstance(error, ConfigError) else 503
+        return await _refused_page(request, asked, texts, status, message=_message(request, error), do=do)
+    if not is_received:
+        return await _question_page(request, asked, replace(typed_form(asked.question, texts), is_sent=True), 202)
     return RedirectResponse(_back(request), 303)
 
 
@@ -197,22 +237,23 @@ def _key_of(texts: Texts) -> str:
 async def send(site: Site, identity: Identity, question: Question, answer: Answer, key: str, comment: str) -> bool:
     """Send an answer to the workflow that asks and return whether a worker has received it. Raises as `Runs.answer`."""
     open_questions = OpenQuestions(question.run, [question])
-    receipts = await site.runs_of(identity).answer(
-        question.run,
-        [answer],
-        by=identity.user,
-        key=key or None,
-        comment=comment or None,
-        open_questions=open_questions,
-    )
-    site.open_questions.forget(question.owner)
-    site.live.nudge()
+    try:
+        receipts = await site.runs_of(identity).answer(
+            question.run,
+            [answer],
+            by=identity.user,
+            key=key or None,
+            comment=comment or None,
+            open_questions=open_questions,
+        )
+    finally:  # a page that does not wait any more looks again
+        site.open_questions.forget(question.owner)
+        site.live.nudge()
     return not any(isinstance(receipt, Sent) for receipt in receipts)
 
 
-async def _move(request: Request, identity: Identity, asked: FoundQuestion, do: str, texts: Texts) -> Response:
-    """Claim, release or delegate a question."""
-    question, site = asked.question, site_of(request)
+async def _move(site: Site, identity: Identity, question: Question, do: str, texts: Texts) -> bool:
+    """Claim, release or delegate a question; true as a worker has received it. Raises as `Runs.claim`."""
     runs, comment = site.runs_of(identity), first_text(texts, "comment").strip() or None
     try:
         if do == "claim":
@@ -223,14 +264,10 @@ async def _move(request: Request, identity: Identity, asked: FoundQuestion, do: 
             name = first_text(texts, "to").strip()
             to = name if ":" in name or not name else f"user:{name}"
             await runs.delegate(question.run, question.id, to, by=identity.user, comment=comment)
-    except Refusal as refusal:
-        return await _after_refusal(request, asked, texts, refusal, do)
-    except (NoWorker, NothingSent, RPCError, ValueError) as error:
-        status = 422 if isinstance(error, ValueError) else 503
-        return await _refused_page(request, asked, texts, status, message=_message(request, error), do=do)
-    site.open_questions.forget(question.owner)
-    site.live.nudge()
-    return RedirectResponse(_back(request), 303)
+    finally:
+        site.open_questions.forget(question.owner)
+        site.live.nudge()
+    return True
 
 
 async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, refusal: Refusal, do: str) -> Response:
@@ -297,12 +334,14 @@ async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
 async def find_open(site: Site, run: str, id_: str) -> FoundQuestion | None:
     """Return a question if it is open; raises as `_find` does."""
     cached = site.open_questions.known(run, id_)
+    seen = cached if cached is not None or site.record is None else await site.record.shown(id_)
     try:
-        views = await _views_of(site.runs, run, cached)
-    except NoWorker:
-        if cached is None:
+        async with asyncio.timeout(None if seen is None else LOOK_SECONDS):
+            views = await _views_of(site.runs, run, cached)
+    except (NoWorker, TimeoutError):
+        if seen is None:
             raise
-        return FoundQuestion(cached, is_certain=False)
+        return FoundQuestion(seen, is_certain=False)
     question = next((question for question in questions_of(views) if question.id == id_), None)
     return None if question is None else FoundQuestion(question, view=_own_view(views, run))
 
@@ -324,11 +363,16 @@ async def _story_beside(site: Site, asked: FoundQuestion) -> list[StoryLine] | N
 
 
 async def _question_page(
-    request: Request, asked: FoundQuestion, form: AnswerForm, status: int = 200, box: CommentBox | None = None
+    request: Request,
+    asked: FoundQuestion,
+    form: AnswerForm,
+    status: int = 200,
+    box: CommentBox | None = None,
+    beside: Awaitable[ListView] | None = None,
 ) -> HTMLResponse:
     site, question, identity = site_of(request), asked.question, identity_of(request)
     runs = site.runs_of(identity)
-    view, story = await asyncio.gather(list_beside(request, question.id), _story_beside(site, asked))
+    view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(site, asked))
     listed = next((item for item in view.page.questions if item.question.id == question.id), None)
     now = datetime.now(UTC)
     heading, body = _heading(question)
@@ -368,7 +412,11 @@ async def _unreached(site: Site, identity: Identity, question: Question) -> Sequ
 
 
 async def _closed_page(
-    request: Request, texts: Texts | None = None, status: int = 200, box: CommentBox | None = None
+    request: Request,
+    texts: Texts | None = None,
+    status: int = 200,
+    box: CommentBox | None = None,
+    beside: Awaitable[ListView] | None = None,
 ) -> Response:
     """Show what closed a question, and what happened in its run since. The same form, sent again, is told the same."""
     site, run, id_ = site_of(request), request.path_params["run"], request.path_params["id"]
@@ -381,7 +429,7 @@ async def _closed_page(
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
         return RedirectResponse(_back(request), 303)
     since = story_of(site.runs.tree, run, since=reply.at, view=own)
-    view, story = await asyncio.gather(list_from_start(request), since)
+    view, story = await asyncio.gather(beside or list_from_start(request), since)
     return render(
         request,
         "closed.html",

@@ -134,10 +134,10 @@
     if (!question) return;
     const gone = question.querySelector("[data-gone]");
     const state = await fetched(`${place}/part?part=state`);
-    if (!gone.firstChild && state.body.firstElementChild) {
-      gone.replaceChildren(...state.body.childNodes);
-      for (const button of question.querySelectorAll("[data-answer] button")) button.disabled = true;
-    }
+    const news = state.body.firstElementChild;
+    replaceContent(gone, state.body);
+    if (news) for (const old of question.querySelectorAll(".decide > [data-sent], .decide > .note.bad")) old.remove();
+    if (news?.matches("[data-closed]")) for (const button of question.querySelectorAll("[data-answer] button")) button.disabled = true;
     replaceContent(question.querySelector("[data-story]"), (await fetched(`${place}/part?part=story`)).body);
     replaceContent(question.querySelector("[data-comments]"), (await fetched(`${place}/part?part=comments`)).body);
   };
