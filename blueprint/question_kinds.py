@@ -19,6 +19,8 @@ class AskKind:
     choice: str = "asks {who} to choose{many}: {message}"
     """The description where there are options."""
     takes_options: bool = True
+    is_choice: bool = False
+    """True if an answer is always one of the options."""
     own_words: bool = False
     """True if own words are accepted beside the options, unless `allow_custom` says otherwise."""
     hidden: bool = False
@@ -30,7 +32,7 @@ class AskKind:
     refusal: tuple[str, JSON] | None = None
     """Key and value of an answer that refuses, where only an explicit yes is one: so no default may approve."""
     declined: str | None = None
-    """What declining means, whatever `on_decline` says: in data, and as a sentence."""
+    """What declining means unless `on_decline` is written: in data, and as a sentence."""
     declining: str = ""
 
     @property
@@ -40,30 +42,32 @@ class AskKind:
 
     def refuses(self, answer: object) -> bool:
         """Return whether an answer is the explicit no."""
-        if self.refusal is None or not isinstance(answer, dict):
+        if self.refusal is None:
             return False
         key, value = self.refusal
+        if not isinstance(answer, dict):
+            return answer is False and value is False
         return isinstance(answer.get(key), type(value)) and bool(answer[key] == value)
 
 
 ASK_KINDS = {
     "input": AskKind(),
     "clarification": AskKind(request="asks {who}: {message}", choice="asks {who}: {message}", own_words=True),
-    "decision": AskKind(),
+    "decision": AskKind(is_choice=True),
     "permission": AskKind(
         request="asks {who} for an explicit yes: {message}",
         takes_options=False,
         weighed=True,
         refusal=("granted", False),
         declined="denied",
-        declining="Declining is a no.",
+        declining="Declining is a no; after a no the run goes on with false.",
     ),
     "review": AskKind(
         request="shows {subject} to {who}, who may change or reject it{about}{form}",
         takes_options=False,
         refusal=("verdict", "rejected"),
         declined="rejected",
-        declining="Declining is a rejection.",
+        declining="Declining is a rejection; after one the run goes on with null.",
     ),
     "secret": AskKind(
         request="asks {who} for {what}, visible to tools only: {message}", takes_options=False, hidden=True

@@ -292,6 +292,8 @@ class ClarifyResult(ChildResult):
 
     output: JSONObject
     """Facts by name."""
+    reply: JSONObject | None = None
+    """Who answered last, and how; None if nothing was asked."""
 
 
 class LoopState(Carried):

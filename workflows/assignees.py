@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AskingStep, Step
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
@@ -58,15 +59,24 @@ def _assignees(step: HitlFields | AskingStep, frame: Frame) -> list[str]:
 
 
 def _names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> list[str]:
-    """Return users and groups, each once; any other name fails the step, as nobody would ever answer."""
-    rendered = frame.render(value)
-    if not isinstance(rendered, list):
-        raise failure("bad_assignees", f"{key} of {step.name} is not a list: {brief(rendered)}", frame.address)
-    for name in rendered:
+    """Return users and groups, each once; any other name fails the step, as nobody would ever answer.
+
+    An entry may give several, such as those who made up a quorum. One that gives nobody fails the step: without it the
+    question would be open to more people than its author wrote.
+    """
+    names: list[JSON] = []
+    for index, entry in enumerate([value] if isinstance(value, str) else value):
+        rendered = frame.render(entry)
+        place = key if isinstance(value, str) else f"{key}[{index}]"
+        if rendered in (None, "") or (rendered == [] and not isinstance(value, str)):
+            message = f"{place} of {step.name}, {entry}, gives nobody: it is {brief(rendered)}"
+            raise failure("bad_assignees", message, frame.address)
+        names += rendered if isinstance(rendered, list) else [rendered]
+    for name in names:
         if not (isinstance(name, str) and (is_person(name) or (key == "not_by" and name == REQUESTER))):
             message = f"{key} of {step.name}: {brief(name)} is neither user:NAME nor group:NAME"
             raise failure("bad_assignees", message, frame.address)
-    return list(dict.fromkeys(map(canonical_name, rendered)))
+    return list(dict.fromkeys(map(canonical_name, names)))
 
 
 def _requester(step: HitlFields, frame: Frame) -> str:

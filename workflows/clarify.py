@@ -19,6 +19,7 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.limits import ExhaustedLimit
 from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import describe_reply
 
 MOST_READINGS = 3
 """Requests to the model for one answer, if the facts that it reads do not fit."""
@@ -67,6 +68,8 @@ class ClarifyWorkflow(ChildWorkflow):
         self.exchanges: list[JSONObject] = []
         """Questions with their answers, for the model."""
         self.questions_put: set[str] = set()
+        self.reply: JSONObject | None = None
+        """Who answered last, and how: the confirmation, if there is one."""
         self.wrong: dict[str, str] = {}
         """Facts that did not fit, with the reason."""
 
@@ -76,7 +79,7 @@ class ClarifyWorkflow(ChildWorkflow):
     @workflow.run
     async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
         output = await self.live(self._work(self._frame()))
-        return ClarifyResult(output=output, **self.handed_back())
+        return ClarifyResult(output=output, reply=self.reply, **self.handed_back())
 
     def _frame(self) -> Frame:
         definition = self.definition
@@ -191,6 +194,7 @@ class ClarifyWorkflow(ChildWorkflow):
         await self.until_resumed()
         self.asked += 1
         reply = await frame.at("hitl", name).ask(asked)
+        self.reply = describe_reply(asked, reply)
         if reply.status != "answered":
             comment = f": {reply.comment}" if reply.comment else ""
             text = f"{reply.by or 'somebody'} {reply.status} a question of {self.step.name}{comment}"
@@ -203,6 +207,7 @@ class ClarifyWorkflow(ChildWorkflow):
         asked = Review(message=summary, payload=self.facts, payload_schema=self.step.facts)
         await self.until_resumed()
         reply = await frame.at("hitl", "confirm").ask(asked)
+        self.reply = describe_reply(asked, reply)
         answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
         if answer["verdict"] != "rejected":
             self.facts = answer["payload"]

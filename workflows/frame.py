@@ -132,6 +132,8 @@ class Scope:
     """True once somebody has answered in this list, or in a list inside."""
     listener: Scope | None = None
     """The scope that gets the answers of this one, too."""
+    replies: JSONObject = field(default_factory=dict)
+    """The replies of steps that asked and have not ended yet, by name: they become `steps.NAME.reply`."""
 
     def inner(self) -> Scope:
         """Return the scope of a list inside this one."""
@@ -361,7 +363,10 @@ class Frame:
         )
         reply = await self.put(request)
         if reply.status == "answered":
-            self.scope.answered(reply.content)
+            self.scope.answered(asked.read_output(reply.content))
+        elif asked.yes_or_no:
+            # Else a yes from before would be read as the answer to this one.
+            self.scope.answered(asked.output_without_answer)
         return reply
 
     async def put(self, request: QuestionRequest) -> Reply:

@@ -16,10 +16,10 @@ from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint, Option
-from holdfast.protocol.address import Address, child_workflow_id, root, within
+from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import OwnChildStarted
-from holdfast.protocol.questions import Asked, QuestionRequest
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.protocol.runs import (
     PAUSED_MEMO,
     PIPELINE_WORKFLOW,
@@ -36,9 +36,11 @@ from holdfast.workflows.delegation import handlers_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
 from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import DEFAULT, describe_reply
 
 _UNSET: Any = object()
 RENAME = "which HumanInTheLoop has itself: rename it"
+KEPT_REPLIES = 200
 CARRIED = 20
 """Closed questions, and ids of children, that go over continue-as-new."""
 
@@ -50,6 +52,8 @@ class Human:
         self._host = host
         self._asked = 0
         self._open: set[Address] = set()
+        self.replies: JSONObject = {}
+        """By the name of a question: who answered it last, and how, as `steps.NAME.reply` says it in a blueprint."""
 
     async def ask(
         self,
@@ -69,10 +73,10 @@ class Human:
         proof: Literal["person"] | None = None,
         escalate: Escalation = (),
         remind_every: timedelta | None = None,
-        on_decline: Literal["fail", "continue"] = "fail",
+        on_decline: Literal["fail", "continue"] | None = None,
         name: str | None = None,
     ) -> Any:
-        """Ask a person and return the answer.
+        """Ask a person and return what the caller may act on; `replies` tells who answered, and how.
 
         Args:
             message: The text of the question.
@@ -90,17 +94,18 @@ class Human:
             proof: `person` takes only answers of people who have signed in.
             escalate: Pairs of a time after asking and the assignees from then on.
             remind_every: Time between reminders, 15 minutes or more.
-            on_decline: `continue` returns None if the person declines.
+            on_decline: `fail` raises if the person declines or says no, `continue` returns None (a permission
+                False); by default a no goes on and a decline raises, but a permission or review takes it for a no.
             name: The question's name in its address; asked while it is open there, it gets `~2`, `~3` and so on.
 
         Returns:
             Text, an option's id (a list with `multiple`), or a value that fits the schema: an instance, if that is a
-            model. A permission gives `{granted, …}` and a review `{verdict, payload, …}` with what else the person
-            said; a secret gives references for tools, a hold None.
+            model. A permission gives True or False, and a review the approved payload, None if it was rejected; a
+            secret gives references for tools, a hold None.
 
         Raises:
             ApplicationError: `question_expired` at a timeout without default; `question_declined` or
-                `question_cancelled` by a person, but a declined permission is denied and a declined review rejected.
+                `question_cancelled` by a person, as `on_decline` says.
         """
         await self._host.until_resumed()
         self._asked += 1
@@ -110,11 +115,17 @@ class Human:
         people = people_of(Audience(assignees, not_by, quorum, proof, escalate, remind_every), address)
         seconds = None if timeout is None else timeout.total_seconds()
         reply, value = await self._fitting(QuestionRequest(asked, address, timeout=seconds, people=people), wording)
-        if reply.status == "answered":
+        takes_default = reply.status == "expired" and default is not _UNSET
+        self._keep_reply(address, describe_reply(asked, reply) | (DEFAULT if takes_default else {}))
+        if takes_default:
+            return asked.read_output(asked.accept(default)) if asked.yes_or_no else default
+        if reply.status == "answered" and not (on_decline == "fail" and asked.says_no(reply.content)):
             return value
-        if reply.status == "expired" and default is not _UNSET:
-            return default
-        return _declined(asked, reply, address, on_decline)
+        goes_on = on_decline == "continue" or (on_decline is None and asked.yes_or_no)
+        if goes_on and reply.status != "expired":
+            return asked.output_without_answer
+        status = "declined" if reply.status == "answered" else reply.status
+        raise failure(f"question_{status}", f"{message!r} was {status}", address)
 
     async def run(self, blueprint: Blueprint, input: JSON = None, *, name: str | None = None) -> JSON:
         """Run a blueprint as a child of this workflow to its end, and return its output.
@@ -147,10 +158,17 @@ class Human:
         """Ask until an answer fits, or the question ends without one; return the reply, and the value of the answer."""
         while (reply := await self._reply(request)).status == "answered":
             try:
-                return reply, wording.value_of(reply.content)
+                return reply, wording.value_of(request.asked.read_output(reply.content))
             except ValidationError as error:  # the model has rules that its JSON Schema cannot say
                 request = request.asking_again(_why(error))
         return reply, None
+
+    def _keep_reply(self, address: Address, reply: JSONObject) -> None:
+        name = name_at(address)
+        self.replies.pop(name, None)
+        self.replies[name] = reply
+        if len(self.replies) > KEPT_REPLIES:
+            del self.replies[next(iter(self.replies))]
 
     def _free(self, name: str) -> Address:
         """Return the address of a name: with `~2`, `~3` … while a question is open there, else its next round."""
@@ -288,16 +306,6 @@ def carried(instance: HumanInTheLoop) -> JSONObject:
 
 def _is_replaced(cls: type, name: str) -> bool:
     return inspect.getattr_static(cls, name) is not inspect.getattr_static(HumanInTheLoop, name)
-
-
-def _declined(asked: Asked, reply: Reply, address: Address, on_decline: str) -> JSON:
-    """Return what a decline means for the kind, or None; raise where neither the kind nor the author says."""
-    output = asked.when_declined(reply.comment) if reply.status != "expired" else None
-    if output is not None:
-        return output
-    if on_decline == "continue" and reply.status != "expired":
-        return None
-    raise failure(f"question_{reply.status}", f"{asked.message!r} was {reply.status}", address)
 
 
 def _why(error: ValidationError) -> str:

@@ -15,7 +15,7 @@ from holdfast.blueprint.people import is_person
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
-from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft
+from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, InvalidAnswer
 from holdfast.workflows.failures import failure
 from holdfast.workflows.timetable import SHORTEST_REMINDER
 
@@ -42,15 +42,12 @@ class Wording:
         """Return the JSON Schema of the answer."""
         return self.schema.model_json_schema() if isinstance(self.schema, type) else self.schema
 
-    def value_of(self, content: Any) -> Any:
-        """Return an answer as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
-        if not isinstance(self.schema, type) or QUESTION_KINDS[self.kind].hidden:
-            return content
-        if not QUESTION_KINDS[self.kind].consents:
-            return self.schema.model_validate(content)
-        if isinstance(content, dict) and content.get("payload") is not None:
-            return {**content, "payload": self.schema.model_validate(content["payload"])}
-        return content
+    def value_of(self, output: Any) -> Any:
+        """Return an output as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
+        kind = QUESTION_KINDS[self.kind]
+        if not isinstance(self.schema, type) or kind.hidden or kind.scopes or (kind.consents and output is None):
+            return output
+        return self.schema.model_validate(output)
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,20 @@ def asked_of(wording: Wording, default: JSON, address: Address) -> Asked:
     draft = Draft(
         wording.message, default, wording.payload, wording.form, options, wording.allow_custom, wording.multiple
     )
-    return QUESTION_KINDS[wording.kind].of(draft)
+    asked = QUESTION_KINDS[wording.kind].of(draft)
+    if asked.yes_or_no and default is not None:
+        _check_refusal(asked, default, address)
+    return asked
+
+
+def _check_refusal(asked: Asked, default: JSON, address: Address) -> None:
+    """Raise a failure for the default of a consent that does not refuse it."""
+    try:
+        if asked.says_no(asked.accept(default)):
+            return
+    except InvalidAnswer as error:
+        raise failure("bad_default", f"the default is not a valid answer: {error}", address) from None
+    raise failure("bad_default", "the default would approve: only people may", address)
 
 
 def _option(option: str | JSONObject | Option, address: Address) -> Option:

@@ -66,6 +66,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
             _remember(step, inner, None, "skipped")
             return previous
         inner.note(StepStarted(name=step.name, kind=step.kind))
+        inner.scope.replies.pop(step.name, None)  # of an attempt before
         await inner.within_limits()
         inner.meter.count(Usage(steps=1))
         frame.host.count(Usage(steps=1))
@@ -102,7 +103,10 @@ def _updated(step: AnyStep, inner: Frame, output: object) -> JSONObject:
 
 
 def _remember(step: AnyStep, inner: Frame, output: object, status: str, error: object = None) -> None:
-    inner.scope.steps[step.name] = {"output": output, "status": status, "error": error}
+    entry = {"output": output, "status": status, "error": error}
+    if step.name in inner.scope.replies:
+        entry["reply"] = inner.scope.replies[step.name]
+    inner.scope.steps[step.name] = entry
 
 
 async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> JSON:

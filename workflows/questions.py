@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -64,6 +64,10 @@ class Reply:
     """True for a consent without the digest of what was shown."""
     question: str = ""
     """Id of the question, for what a person has sent."""
+    at: datetime | None = None
+    """When the question was closed."""
+    answers: Sequence[JSONObject] = ()
+    """Where several must accept, each acceptance: `by`, `at`, `content`."""
 
     @property
     def proof(self) -> JSONObject:
@@ -88,6 +92,8 @@ class _Open:
     times: Timetable
     accepted: JSONObject = field(default_factory=dict)
     """Content by person, where several must accept."""
+    answers: list[JSONObject] = field(default_factory=list)
+    """The same acceptances with their times."""
     attachments: Sequence[AttachedData] = ()
     assignments: int = 0
     """Number of claims, releases, delegations and reassignments."""
@@ -99,6 +105,11 @@ class _Open:
         contents = self.accepted.values()
         alike = [other for other in contents if _same(other, content)] if self.asked.choices else contents
         return len(alike) + 1 >= self.question.quorum
+
+    def ended_by(self, reply: Reply, at: datetime) -> Reply:
+        """Return the reply with its time, and with the acceptances before it."""
+        last = _acceptance(reply, at) if reply.status == "answered" and self.question.quorum > 1 else None
+        return replace(reply, at=at, answers=[*self.answers, *([] if last is None else [last])])
 
     def show(self, **values: Any) -> None:
         """Change fields of the visible question; its id stays."""
@@ -273,6 +284,7 @@ class Questions:
     def _count(self, entry: _Open, reply: Reply, key: str | None, digest: str | None) -> Closed:
         """Keep an acceptance below the quorum; the question stays open."""
         entry.accepted[user_of(reply.by) or ""] = reply.content
+        entry.answers.append(_acceptance(reply, workflow.now()))
         if entry.question.claimed_by == user_of(reply.by):  # the others may answer now
             entry.show(**UNCLAIMED)
         entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
@@ -298,7 +310,7 @@ class Questions:
         # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
         if not entry.reply.done():
             # Done before where the wait was cancelled: awaiting a future hands the cancellation on to it.
-            entry.reply.set_result(reply)
+            entry.reply.set_result(entry.ended_by(reply, closed.at))
         self._remember(closed)
         self._shown[question.id] = entry.question
         if len(self._shown) > MOST_SHOWN:
@@ -422,6 +434,10 @@ def _accept(entry: _Open, content: object, by: str | None) -> JSON:
         return entry.asked.accept(content)
     except (InvalidAnswer, BadSchema) as error:
         raise Refusal("invalid_answer", f"question {entry.question.id}: {error}") from None
+
+
+def _acceptance(reply: Reply, at: datetime) -> JSONObject:
+    return {"by": reply.by, "at": at.isoformat(), "content": reply.content}
 
 
 _STATUSES: dict[str, Literal["declined", "cancelled"]] = {"decline": "declined", "cancel": "cancelled"}

@@ -52,8 +52,6 @@ async def ask_until_verified(step: Hitl, request: QuestionRequest, frame: Frame)
             break
         remaining -= 1
         request = replace(request, asked=with_problem(asked, verdict.reason or ""))
-    if reply.status == "answered":
-        frame.scope.answered(reply.content)
     return reply
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.check.agents import check_agents, check_references
+from holdfast.blueprint.check.consents import check_consents
 from holdfast.blueprint.check.names import check_names
 from holdfast.blueprint.check.people import check_access
 from holdfast.blueprint.check.plans import check_plan
@@ -21,6 +22,7 @@ def check(
     """Return the problems of one document, its imports left out; `tree` is its core form with positions."""
     findings = Findings(tree, prefix, repaired)
     check_names(blueprint, findings)
+    check_consents(blueprint, findings)
     check_schemas(blueprint, findings)
     check_agents(blueprint, findings)
     check_access(blueprint, findings)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.expressions import names_in
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.walk import placed_steps
@@ -17,9 +18,23 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
     """Return warnings about one document, its imports left out; `tree` is its core form with positions."""
     findings = Findings(tree, prefix, frozenset())
     _unused(blueprint, findings)
+    _unproved(blueprint, findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
         step.advise(path, blueprint, findings)
     return [replace(problem, severity="warning") for problem in findings.problems]
+
+
+def _unproved(blueprint: Blueprint, findings: Findings) -> None:
+    """Warn of questions whose people depend on who answered another, where nothing need prove who that was."""
+    steps = list(placed_steps(blueprint.steps, "steps"))
+    unproved = {step.name for _, step in steps if step.answer_kind is not None and not step.takes_proof}
+    for path, step in steps:
+        for key, template in step.people_templates().items():
+            for chain in sorted(names_in(template)):
+                if chain[0] == "steps" and chain[2:] == ("reply", "by") and chain[1] in unproved:
+                    message = f"nothing proves who answered {chain[1]}: `by` is what the sender says"
+                    hint = f"write proof: person in {chain[1]}, or set [answers] keys in holdfast.toml"
+                    findings.add(f"{path}.{key}", "unproved_person", message, hint)
 
 
 def _unused(blueprint: Blueprint, findings: Findings) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-STEP_FIELDS = ("output", "status", "error")
+STEP_FIELDS = ("output", "reply", "status", "error")
 ERROR_FIELDS = ("type", "message", "address", "output")
 """`output`: what had been done when it failed, as far as that is known: of a plan the results of its steps."""

@@ -13,6 +13,7 @@ from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.known import UNKNOWN, Branching, KnownValue
 from holdfast.blueprint.kinds.parts import Name, Part, Template
 from holdfast.blueprint.kinds.people_lists import people_phrase
 from holdfast.blueprint.kinds.plan_body import PlanBody
@@ -137,6 +138,25 @@ class Step(Part):
         return False
 
     @property
+    def asks_people(self) -> bool:
+        """True if something that runs in the step may ask people."""
+        return False
+
+    @property
+    def branching(self) -> Branching | None:
+        """How the step chooses among branches; None if it does not, or not by an expression."""
+        return None
+
+    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
+        """Return what is known of the step's output before it runs.
+
+        Args:
+            input: What is known of its input.
+            blueprint: Where its agents are defined.
+        """
+        return UNKNOWN if self.output_schema is None else KnownValue(self.output_schema)
+
+    @property
     def import_alias(self) -> str | None:
         """The alias of the blueprint that the step runs."""
         return None
@@ -209,6 +229,15 @@ class Step(Part):
     def asked(self) -> Sequence[str] | str:
         """Return who may answer what the step asks, as its author wrote it; empty: anyone."""
         return ()
+
+    def people_templates(self) -> Mapping[str, Template]:
+        """Return the lists of people in the step, by their path in it."""
+        return {key: value for key, value in self.reads().items() if key in ("assignees", "not_by")}
+
+    @property
+    def takes_proof(self) -> bool:
+        """True if only answers of people who have signed in are taken."""
+        return False
 
     @property
     def answer_kind(self) -> str | None:

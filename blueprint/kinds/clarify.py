@@ -17,6 +17,7 @@ from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.description import MORE, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.known import KnownValue
 from holdfast.blueprint.kinds.parts import Schema, Template
 from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalized
 from holdfast.blueprint.source import PlacedDict
@@ -121,6 +122,9 @@ class Clarify(AskingStep):
         if self.agent is None and self.known is None and self.most_questions < facts:
             message = f"{self.most_questions} questions for {facts} facts, which are asked one by one"
             findings.add(f"{path}.max_questions", "few_questions", message, f"write {facts} or more, or remove it")
+
+    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
+        return KnownValue(self.facts)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)

@@ -16,6 +16,7 @@ from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expand_condition
+from holdfast.blueprint.kinds.known import Branching
 from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.references import BUILTINS
@@ -74,6 +75,12 @@ class Conditional(Step):
         named = {f"branches.{key}": Block(tuple(steps)) for key, steps in self.branches.items()}
         default = {} if self.default_branch is None else {"default_branch": Block(tuple(self.default_branch))}
         return {**named, **default}
+
+    @property
+    def branching(self) -> Branching | None:
+        if self.condition_expression is None:
+            return None
+        return Branching(self.condition_expression, frozenset(self.branches), self.default_branch is not None)
 
     def sees_context(self) -> bool:
         return super().sees_context() or self.condition is not None

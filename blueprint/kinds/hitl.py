@@ -14,6 +14,7 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.hitl_checks import check_hitl
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
+from holdfast.blueprint.kinds.known import CHOICE, UNKNOWN, KnownValue
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
@@ -67,6 +68,19 @@ class Hitl(HitlFields):
     @property
     def answer_kind(self) -> str | None:
         return None if self.ask_kind.is_pause else self.ask
+
+    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
+        kind = self.ask_kind
+        if kind.is_pause:
+            return input
+        if kind.hidden:
+            return UNKNOWN
+        if kind.is_choice or (self.options and not self.takes_own_words):
+            return KnownValue({"type": "array" if self.multiple else "string"}, self.name, CHOICE)
+        if kind.weighed:
+            return KnownValue({"type": "boolean"}, self.name, self.ask)
+        is_text = self.input_schema is None and kind.refusal is None and not self.multiple
+        return KnownValue({"type": "string"} if is_text else self.input_schema or {}, self.name, self.ask)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))

@@ -13,6 +13,7 @@ from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
 from holdfast.blueprint.kinds.people_lists import check_people
 from holdfast.blueprint.people import USER, canonical_name
 from holdfast.blueprint.positions import parts_of
+from holdfast.blueprint.words.agreement import refuses
 
 SHORTEST_REMINDER = 15 * 60
 _LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"
@@ -175,7 +176,8 @@ def _misfit(step: HitlFields) -> str | None:
     if step.ask_kind.refusal is not None:
         key, value = step.ask_kind.refusal
         write = f"it may not approve: write {{{key}: {text_of(value)}, reason: …}}"
-        return None if step.ask_kind.refuses(step.default) else write
+        says_no = isinstance(step.default, str) and refuses(step.default)
+        return None if says_no or step.ask_kind.refuses(step.default) else write
     if step.input_schema is not None:
         return _schema_misfit(step.input_schema, step.default)
     if isinstance(step.options, str):

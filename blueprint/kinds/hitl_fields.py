@@ -145,8 +145,10 @@ class HitlFields(Step):
         "configured ones; false: none.",
         examples=[["ops"], False],
     )
-    on_decline: Literal["fail", "continue", "abort"] = Field(
-        "fail", description="If declined: fail the step, go on with null, or fail the run whatever `on_error` says."
+    on_decline: Literal["fail", "continue", "abort"] | None = Field(
+        None,
+        description="If declined: fail the step, go on without an answer, or fail the run whatever `on_error` says; "
+        "default: fail, but a permission goes on with false, and a review with null.",
     )
 
     @property
@@ -157,6 +159,11 @@ class HitlFields(Step):
     def takes_own_words(self) -> bool:
         """True if a person may answer in their own words beside the options."""
         return self.ask_kind.own_words if self.allow_custom is None else self.allow_custom
+
+    @property
+    def takes_proof(self) -> bool:
+        """See base class."""
+        return self.proof is not None
 
     def asked(self) -> Sequence[str] | str:
         """See base class."""

@@ -33,7 +33,7 @@ def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
         step.quorum,
         by,
         on_timeout,
-        step.ask_kind.declined or step.on_decline,
+        step.on_decline or step.ask_kind.declined or "fail",
         step.remind_every,
     )
 
@@ -206,7 +206,7 @@ def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> st
             taken = constant(default) if isinstance(default, str) and "{" not in default else filled(default, names)
             return f"the answer is {taken}"
         case "skip":
-            return "the run goes on without an answer"
+            return "the run goes on with false" if step.ask_kind.weighed else "the run goes on without an answer"
     return "the step fails"
 
 
@@ -224,11 +224,14 @@ def _notice_sentence(step: HitlFields) -> str:
 
 
 def _decline_sentence(step: HitlFields) -> str:
-    if step.ask_kind.declining:
+    if step.on_decline is None and step.ask_kind.declining:
         return step.ask_kind.declining
+    who = "A no, or declining," if step.ask_kind.refusal is not None else "Declining"
     match step.on_decline:
+        case "continue" if step.ask_kind.refusal is not None:
+            return step.ask_kind.declining
         case "continue":
             return "Declining goes on without an answer."
         case "abort":
-            return "Declining ends the run."
-    return "Declining fails the step."
+            return f"{who} ends the run."
+    return f"{who} fails the step."

@@ -17,6 +17,7 @@ from holdfast.blueprint.kinds.attachments import ModelAttachment, check_contents
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.known import TEXT_VALUE, UNKNOWN, KnownValue
 from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, model
@@ -117,6 +118,18 @@ class PlainStep(AskingStep):
     def import_alias(self) -> str | None:
         is_import = self.uses is not None and self.uses.startswith(IMPORT)
         return self.uses.removeprefix(IMPORT) if self.uses is not None and is_import else None
+
+    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
+        if self.output_schema is not None:
+            return KnownValue(self.output_schema)
+        if self.agent is not None:
+            agent = blueprint.agents.get(self.agent) if isinstance(self.agent, str) else self.agent
+            if agent is None or agent.source is not None:
+                return UNKNOWN
+            return TEXT_VALUE if agent.output_schema is None else KnownValue(agent.output_schema)
+        if self.uses is None:
+            return input
+        return TEXT_VALUE if self.uses == "stringify" else UNKNOWN
 
     @property
     def segment(self) -> str:

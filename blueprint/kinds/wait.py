@@ -23,7 +23,7 @@ _OWN = ("for", "key", "schema", "timeout", "on_timeout", "default")
 
 
 class Wait(Step):
-    """Wait for an event that another system sends; the output is the event. No person is asked."""
+    """Wait for an event that another system sends; the output is its payload. No person is asked."""
 
     # `for` is a word of Python's, and a field named `schema` would hide one of pydantic's own.
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -51,7 +51,7 @@ class Wait(Step):
         None, description="At the deadline: fail, give the default, or go on with null; default: fail."
     )
     default: Template | None = Field(
-        None, description="The output if no event comes by the deadline.", examples=[{"payload": {"amount": 0}}]
+        None, description="The output if no event comes by the deadline.", examples=[{"amount": 0}]
     )
 
     @property

@@ -50,7 +50,11 @@ class Vocabulary:
 
     def name_of_result(self, step: str) -> str:
         """Return the name of a step's result."""
-        return f"the answer to {step}" if step in self.answers else f"the output of {step}"
+        if step not in self.answers:
+            return f"the output of {step}"
+        kind = ASK_KINDS[self.answers[step]]
+        is_review = kind.refusal is not None and not kind.weighed
+        return f"what was approved in {step}" if is_review else f"the answer to {step}"
 
 
 CONTEXT_PATHS = {
@@ -95,7 +99,7 @@ def choice(expression: str, names: Vocabulary) -> str | None:
     """Return a boolean expression as a clause; None for one with another value."""
     try:
         node = parsed_expression(expression)
-        yes_or_no = isinstance(node, nodes.Compare | nodes.Not | nodes.Test) or _permission(node, names) is not None
+        yes_or_no = isinstance(node, nodes.Compare | nodes.Not | nodes.Test) or _permitting(node, names) is not None
         return _clause(node, names) if yes_or_no else None
     except (_NotSimple, ExpressionError):
         return None
@@ -219,6 +223,10 @@ def _reference(node: nodes.Node, names: Vocabulary) -> str:
             return names.keys[(root, *keys)]
         case nodes.Name(name="steps"), [step, "output", *rest]:
             return _below(rest, names.name_of_result(step))
+        case nodes.Name(name="steps"), [step, "reply", "by"]:
+            return f"whoever answered {step}"
+        case nodes.Name(name="steps"), [step, "reply", *rest]:
+            return _below(rest, f"the reply to {step}")
         case nodes.Name(name="steps"), [step, ("error" | "status") as part, *rest]:
             return _below(rest, f"the {part} of {step}")
         case nodes.Name(name="steps"), [step, *rest]:
@@ -318,16 +326,19 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
             return f"{_single(of, names)} {_TESTED[name][negated]}"
         case nodes.Test(node=of, name=name, args=[other], kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]} {_single(other, names)}"
-    if (step := _permission(node, names)) is not None:
+    if (step := _permitting(node, names)) is not None:
         return f"{step} was {'not ' if negated else ''}granted"
     return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"
 
 
-def _permission(node: nodes.Node, names: Vocabulary) -> str | None:
+def _permitting(node: nodes.Node, names: Vocabulary) -> str | None:
     """Return the step whose permission the expression reads, if it does."""
+    permissions = [step for step, ask in names.answers.items() if ASK_KINDS[ask].weighed]
     match _owner_and_keys(node):
-        case nodes.Name(name="steps"), [step, "output", key] if step in names.answers:
-            return step if ASK_KINDS[names.answers[step]].refusal == (key, False) else None
+        case nodes.Name(name="steps"), [step, "output"]:
+            return step if step in permissions else None
+        case nodes.Name(name=root), []:
+            return next((step for step in permissions if names.roots.get(root) == names.name_of_result(step)), None)
     return None
 
 
@@ -340,6 +351,9 @@ def _joined_clauses(word: str, left: nodes.Node, right: nodes.Node, names: Vocab
 
 
 def _compared(left: nodes.Node, operator: str, right: nodes.Node, names: Vocabulary, negated: bool) -> str:
+    match operator, right:
+        case (("eq" | "ne"), nodes.Const(value=bool(granted))) if _permitting(left, names) is not None:
+            return _clause(left, names, negated ^ ((operator == "eq") is not granted))
     operator = _OPPOSITE[operator] if negated else operator
     match operator, right:
         case (("in" | "notin"), nodes.List(items=[_, *_]) | nodes.Tuple(items=[_, *_])):

@@ -60,3 +60,9 @@ class AwaitedEvent(Asked):
             raise InvalidAnswer(f'expected the event, such as {{"payload": {{}}, "id": "evt-1"}}; got {brief(content)}')
         check_schema(self.requested_schema, content)
         return {"name": self.name, "key": self.key, "payload": content["payload"], "id": content.get("id")}
+
+    def read_output(self, content: JSON) -> JSON:
+        return content["payload"]
+
+    def read_remarks(self, content: JSON) -> JSONObject:
+        return {"event": {key: content[key] for key in ("name", "key", "id")}}

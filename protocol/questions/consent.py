@@ -54,12 +54,28 @@ class Permission(Asked):
     def example(self) -> JSON:
         return self.yes()
 
-    def accept(self, content: JSON) -> JSON:
-        """Return the content, an object that grants or denies; a bare `true` or "yes" is refused."""
+    def accept(self, content: object) -> JSON:
+        """Return the content, an object that grants or denies; `true`, `false` and plain words stand for one."""
+        content = self.read_words(content)
+        if isinstance(content, bool):
+            content = self.yes() if content else self.no()
         if not isinstance(content, dict):
             json = '{"granted": true} or {"granted": false, "reason": …}'
             raise InvalidAnswer(f'say yes, or "no, WHY" (as JSON {json}), not {brief(content)}')
         return super().accept(content)
+
+    def read_output(self, content: JSON) -> JSON:
+        return content["granted"] is True
+
+    @property
+    def output_without_answer(self) -> JSON:
+        return False
+
+    def read_remarks(self, content: JSON) -> JSONObject:
+        return {key: content[key] for key in ("scope", "reason") if key in content}
+
+    def summarize(self, content: JSON) -> JSON:
+        return _say("yes" if content["granted"] is True else "no", content)
 
     def when_declined(self, reason: str | None) -> JSON:
         return self.no(reason or "")
@@ -122,6 +138,17 @@ class Review(Asked):
     def example(self) -> JSON:
         return self.yes()
 
+    def read_output(self, content: JSON) -> JSON:
+        return None if self.says_no(content) else content["payload"]
+
+    def read_remarks(self, content: JSON) -> JSONObject:
+        return {key: content[key] for key in ("verdict", "reason") if key in content}
+
+    def summarize(self, content: JSON) -> JSON:
+        if content["verdict"] == "edited":
+            return content["payload"]
+        return _say("yes" if content["verdict"] == "unchanged" else "no", content)
+
     def when_declined(self, reason: str | None) -> JSON:
         return {"verdict": "rejected", "payload": self.payload, **({"reason": reason} if reason else {})}
 
@@ -134,7 +161,7 @@ class Review(Asked):
 
     def accept(self, content: JSON) -> JSON:
         """Return the verdict with the payload to use: the edited one, which must fit, or the original."""
-        super().accept(content)
+        content = super().accept(content)
         if content["verdict"] == "edited" and self.payload_schema is not None:
             check_schema(self.payload_schema, content["payload"], "payload")
         return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
@@ -206,6 +233,11 @@ def _references(schema: JSON) -> list[str]:
         case list():
             return [reference for inner in schema for reference in _references(inner)]
     return []
+
+
+def _say(word: str, content: JSONObject) -> str:
+    """Return a yes or a no with its reason."""
+    return f"{word}: {content['reason']}" if content.get("reason") else word
 
 
 def _yes_or_no(asked: Asked, text: str) -> JSON:

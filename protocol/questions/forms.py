@@ -217,6 +217,7 @@ class Fact(Asked):
 
     def accept(self, content: object) -> JSON:
         """Return the facts by name, each checked against its own schema. Text must not be blank."""
+        content = self.read_words(content)
         problems = problems_of(self.value_schema, content)
         # The value of a fact may be an object itself: only one that is no such value counts as several facts.
         if isinstance(content, dict) and problems and content:

@@ -254,8 +254,35 @@ class Asked(Value):
         return self.is_pause
 
     def accept(self, content: object) -> JSON:
-        """Return the content in its final form, which becomes the output of the step. Raises `InvalidAnswer`."""
+        """Return the content in its final form, which is kept as the answer. Raises `InvalidAnswer`."""
+        content = self.read_words(content)
         check_schema(self.requested_schema, content)
+        return content
+
+    def read_words(self, content: object) -> JSON:
+        """Return the content that a text such as "yes" stands for, wherever it was typed; other content unchanged."""
+        meant = self.in_words(content) if isinstance(content, str) else None
+        return content if meant is None else meant
+
+    def read_output(self, content: JSON) -> JSON:
+        """Return what an author may act on: the output of the step that asked.
+
+        Args:
+            content: Accepted content.
+        """
+        return content
+
+    @property
+    def output_without_answer(self) -> JSON:
+        """The output of a step that goes on although nobody has answered."""
+        return None
+
+    def read_remarks(self, content: JSON) -> JSONObject:
+        """Return what accepted content says beside the output: fields of the step's `reply`."""
+        return {}
+
+    def summarize(self, content: JSON) -> JSON:
+        """Return accepted content as a turn of a conversation."""
         return content
 
     def when_declined(self, reason: str | None) -> JSON:

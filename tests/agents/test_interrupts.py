@@ -160,7 +160,7 @@ async def test_only_an_answer_can_be_given_back(house: Harness) -> None:
 
 async def test_data_of_the_wrong_type_is_no_data(house: Harness) -> None:
     run = await house.start(plain("wants_leave", ", input: {amount: 3}"))
-    assert (await house.refused(run, "yes")).code == "invalid_answer"
+    assert (await house.refused(run, "leave")).code == "invalid_answer"
     await house.answer(run, {"granted": True})
     assert await house.output(run) == "paid 3"
 

@@ -51,7 +51,7 @@ EIGHT = yaml(
       - {kind: hitl, name: release, message: May it be sent?, ask: permission, assignees: ["group:sales"]}
       - kind: conditional
         name: outcome
-        condition_expression: steps.release.output.granted
+        condition_expression: steps.release.output
         branches:
           true: [{name: send, uses: send_mail, input: {text: "{{ context.draft }}"}}]
           false: [{name: drop, input: "Not sent."}]

@@ -162,8 +162,8 @@ def test_a_permission_is_granted_or_not() -> None:
           - {name: may, kind: hitl, ask: permission, message: May it be sent?}
           - name: way
             kind: conditional
-            condition_expression: not steps.may.output.granted
-            branches: {true: [{name: drop}], false: [{name: send, when: steps.may.output.granted}]}
+            condition_expression: not steps.may.output
+            branches: {true: [{name: drop}], false: [{name: send, when: steps.may.output == true}]}
         """
     )
     assert "If may was not granted: 2.1 drop" in said
@@ -284,14 +284,17 @@ def test_a_question_says_which_kind_of_answer_it_takes() -> None:
         'asks a person to choose up to 2: "Which?" Choices: warm or cold. '
     )
     assert "Suggestions: warm or cold; or own words." in ask("ask: clarification, options: [warm, cold]")
-    assert ask("ask: permission") == 'asks a person for an explicit yes: "Which?" Declining is a no.'
+    assert ask("ask: permission") == (
+        'asks a person for an explicit yes: "Which?" Declining is a no; after a no the run goes on with false.'
+    )
     assert ask("ask: secret") == (
         'asks a person for a secret, visible to tools only: "Which?" Declining fails the step.'
     )
     named = "input_schema: {type: object, required: [KEY], properties: {KEY: {type: string}, ID: {type: string}}}"
     assert ask(f"ask: secret, {named}").startswith("asks a person for the secrets KEY and ID (optional), visible")
     assert step("{name: r, kind: hitl, ask: review, input: '{{ context.draft }}'}") == (
-        "shows draft from the context to a person, who may change or reject it. Declining is a rejection."
+        "shows draft from the context to a person, who may change or reject it. "
+        "Declining is a rejection; after one the run goes on with null."
     )
     assert step("{name: h, kind: hitl, ask: hold}") == "waits until a person continues the run. Declining ends the run."
 

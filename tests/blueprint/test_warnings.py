@@ -242,6 +242,13 @@ def test_revisions_that_nobody_is_asked_about_are_told(warned) -> None:
     assert found.code == "unused_revisions"
 
 
+def test_who_answered_is_proved_or_warned_of(warned) -> None:
+    sign = "{kind: hitl, name: sign, ask: permission, message: 'Pay?'%s}"
+    second = "{kind: hitl, name: second, message: 'Pay?', not_by: ['{{ steps.sign.reply.by }}']}"
+    assert told(warned(f"steps: [{sign % ''}, {second}]")) == [("unproved_person", 1, "steps[1].not_by")]
+    assert warned(f"steps: [{sign % ', proof: person'}, {second}]") == []
+
+
 def test_each_warning_is_seen_in_these_tests() -> None:
     text = Path(__file__).read_text()
     assert [code for code in (*WARNINGS, *COMMENTS) if f'"{code}"' not in text] == []

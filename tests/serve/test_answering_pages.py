@@ -24,9 +24,9 @@ BOOKING = {"f:name": "Ms Sato", "f:from": "2026-12-01", "f:nights": "3", "f:room
         ("text", "answer", {"f:": "Warm 'and' <calm> & é"}, "Warm 'and' <calm> & é"),
         ("clarify", "answer", {"choice": "warm"}, "warm"),
         ("clarify", "answer", {"own": "like a poem"}, "like a poem"),
-        ("permit", "grant:once", {}, {"granted": True, "scope": "once"}),
-        ("permit", "grant:run", {"reason": "fine"}, {"granted": True, "scope": "run", "reason": "fine"}),
-        ("permit", "no", {"reason": "not today"}, {"granted": False, "reason": "not today"}),
+        ("permit", "grant:once", {}, True),
+        ("permit", "grant:run", {"reason": "fine"}, True),
+        ("permit", "no", {"reason": "not today"}, False),
         ("hold", "go_on", {}, None),
     ],
 )
@@ -60,7 +60,7 @@ async def test_a_form_that_was_changed_and_sent_again_is_told_that_it_came_too_l
         denied = await ana.client.post(address, data={**form, "do": "no", "reason": reason})
     assert (granted.status_code, denied.status_code) == (303, 409)
     assert "came too late" in denied.text and reason in denied.text
-    assert (await house.output(question.run))["granted"] is True
+    assert await house.output(question.run) is True
 
 
 @pytest.mark.slow
@@ -177,8 +177,7 @@ async def test_a_review_is_edited_after_a_look_at_what_changed(house: Harness) -
         assert re.search(r'class="added">\+\s*&#34;subject&#34;: &#34;New', preview.text)
         assert (await ana.send(question, "verdict:edited", **{**edited, "f:copies": "0"})).status_code == 422
         assert (await ana.send(question, "verdict:edited", **edited)).status_code == 303
-    output = await house.output(question.run)
-    assert output["verdict"] == "edited" and output["payload"]["subject"] == "New"
+    assert (await house.output(question.run))["subject"] == "New"
 
 
 @pytest.mark.slow

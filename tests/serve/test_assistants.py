@@ -163,8 +163,8 @@ async def test_a_decision_is_that_of_the_person_not_of_the_assistant(house: Harn
 @pytest.mark.parametrize(
     ("blueprint", "filled", "output"),
     [
-        (PERMIT, {"granted": True, "scope": "once"}, {"granted": True, "scope": "once"}),
-        (REVIEW, {"verdict": "edited", "payload": '{"n": 2}'}, {"verdict": "edited", "payload": {"n": 2}}),
+        (PERMIT, {"granted": True, "scope": "once"}, True),
+        (REVIEW, {"verdict": "edited", "payload": '{"n": 2}'}, {"n": 2}),
         (STOP, {"go_on": True}, 1),
     ],
 )

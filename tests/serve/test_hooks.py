@@ -27,6 +27,7 @@ name: invoice
 inputs: {type: object, required: [number], properties: {number: {type: string}}}
 steps:
   - {kind: wait, name: paid, for: payment.received, key: "{{ input.number }}"}
+output: {payload: "{{ steps.paid.output }}", id: "{{ steps.paid.reply.event.id }}"}
 """
 SHIPPED: dict[str, Any] = {
     "signature": "hmac-sha256",

@@ -30,5 +30,7 @@ async def run_clarify(step: Clarify, frame: Frame) -> JSON:
         iteration=frame.iteration,
     )
     result: ClarifyResult = await frame.run_child(definition, ClarifyState())
+    if result.reply is not None:
+        frame.scope.replies[step.name] = result.reply
     frame.scope.answered(result.output)
     return result.output

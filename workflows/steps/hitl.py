@@ -1,6 +1,8 @@
-"""The `hitl` kind: ask a person; the output is the answer."""
+"""The `hitl` kind: ask a person; the output is what the author may act on."""
 
 from __future__ import annotations
+
+from typing import NoReturn
 
 from pydantic import ValidationError
 
@@ -13,6 +15,7 @@ from holdfast.workflows.attachments import attachments_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import DEFAULT, describe_reply
 from holdfast.workflows.verification import ask_until_verified
 
 HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
@@ -37,15 +40,30 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
         attachments=attached,
     )
     reply = await ask_until_verified(step, request, frame)
+    described = describe_reply(asked, reply)
+    frame.scope.replies[step.name] = described
+    # Also where the step fails or nobody has answered: a yes to an earlier question is no answer to this one.
+    output = asked.output_without_answer
+    frame.scope.answered(output)
     match reply.status:
         case "answered":
-            frame.turn("User", reply.content)
-            return reply.content
+            output = asked.read_output(reply.content)
+            frame.scope.answered(output)
+            frame.turn("User", asked.summarize(reply.content))
+            refused = asked.says_no(reply.content) and step.on_decline in ("fail", "abort")
+            return _declined(step, reply, frame) if refused else output
+        case "expired" if step.on_timeout in ("default", "escalate") and step.default is not None:
+            content = _default(step, asked, frame)
+            frame.scope.replies[step.name] = described | asked.read_remarks(content) | DEFAULT
+            output = asked.read_output(content)
+            frame.scope.answered(output)
+            return output
+        case "expired" if step.on_timeout == "skip":
+            return output
         case "expired":
-            return _expired(step, asked, frame)
-        case _:
-            output = asked.when_declined(reply.comment)
-            return _declined(step, reply, frame) if output is None or step.on_decline == "abort" else output
+            raise failure("question_expired", f"nobody answered {step.name} in time", frame.address)
+    goes_on = step.on_decline == "continue" or (step.on_decline is None and asked.yes_or_no)
+    return output if goes_on else _declined(step, reply, frame)
 
 
 def _deadline(step: Hitl) -> tuple[float | None, bool]:
@@ -64,7 +82,9 @@ async def _hold(step: Hitl, frame: Frame) -> JSON:
     value = frame.render(step.input)
     text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
     message = text if text.strip() else f"The run is on hold at {step.name}."
-    reply = await frame.host.ask(QuestionRequest(Hold(message=message), frame.address, frame.iteration, step.timeout))
+    asked = Hold(message=message)
+    reply = await frame.host.ask(QuestionRequest(asked, frame.address, frame.iteration, step.timeout))
+    frame.scope.replies[step.name] = describe_reply(asked, reply)
     match reply.status:
         case "answered":
             return value
@@ -126,30 +146,24 @@ def _rendered(option: Option, frame: Frame) -> Option:
     return option.model_copy(update={key: None if text is None else text_of(text) for key, text in texts.items()})
 
 
-def _expired(step: Hitl, asked: Asked, frame: Frame) -> JSON:
-    match step.on_timeout:
-        case "default" | "escalate" if step.default is not None:
-            return _default(step, asked, frame)
-        case "skip":
-            return None
-        case _:
-            raise failure("question_expired", f"nobody answered {step.name} in time", frame.address)
-
-
 def _default(step: Hitl, asked: Asked, frame: Frame) -> JSON:
     try:
-        return asked.accept(asked.default)
+        content = asked.accept(asked.default)
     except InvalidAnswer as error:
         raise failure(
             "bad_default", f"the default of {step.name} is not a valid answer: {error}", frame.address
         ) from None
+    if asked.yes_or_no and not asked.says_no(content):
+        raise failure("bad_default", f"the default of {step.name} would approve: only people may", frame.address)
+    return content
 
 
-def _declined(step: Hitl, reply: Reply, frame: Frame) -> JSON:
-    if step.on_decline == "continue":
-        return None
-    person = reply.by or "somebody"
-    reason = f": {reply.comment}" if reply.comment else ""
+def _declined(step: Hitl, reply: Reply, frame: Frame) -> NoReturn:
+    """Raise the failure of a step that was declined, or denied where its author does not go on then."""
+    answered = reply.status == "answered"
+    remark = reply.content.get("reason") if answered else reply.comment
+    said = "said no to" if answered else reply.status
+    message = f"{reply.by or 'somebody'} {said} {step.name}{f': {remark}' if remark else ''}"
     if step.on_decline == "abort":
-        raise failure("aborted", f"{person} {reply.status} {step.name}{reason}", frame.address, final=True)
-    raise failure(f"question_{reply.status}", f"{person} {reply.status} {step.name}{reason}", frame.address)
+        raise failure("aborted", message, frame.address, final=True)
+    raise failure(f"question_{'declined' if answered else reply.status}", message, frame.address)

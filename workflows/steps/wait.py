@@ -1,4 +1,4 @@
-"""The `wait` kind: wait for an event of another system; the output is the event."""
+"""The `wait` kind: wait for an event of another system; the output is the payload of the event."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from holdfast.protocol.incoming import LONGEST_KEY
 from holdfast.protocol.questions import AwaitedEvent, QuestionRequest
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.replies import DEFAULT, describe_reply
 
 
 async def run_wait(step: Wait, frame: Frame) -> JSON:
@@ -23,10 +24,13 @@ async def run_wait(step: Wait, frame: Frame) -> JSON:
     takes_default = step.on_timeout == "default"
     request = QuestionRequest(asked, frame.address, frame.iteration, step.timeout, takes_default, label=frame.label)
     reply = await frame.put(request)
+    described = describe_reply(asked, reply)
+    frame.scope.replies[step.name] = described
     match reply.status:
         case "answered":
-            return reply.content
+            return asked.read_output(reply.content)
         case "expired" if takes_default:
+            frame.scope.replies[step.name] = described | DEFAULT
             return default
         case "expired" if step.on_timeout == "skip":
             return None
