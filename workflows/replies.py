@@ -34,6 +34,9 @@ def describe_reply(asked: Asked, reply: Reply) -> JSONObject:
     """
     answered = reply.status == "answered"
     several = answered and len(reply.answers) > 1
+    # Declining a permission or a review is a no with the comment as its reason.
+    content = reply.content if answered else asked.when_declined(reply.comment)
+    says = (answered or reply.status != "expired") and content is not None
     return {
         "action": _ACTIONS[reply.status],
         "by": [answer["by"] for answer in reply.answers] if several else reply.by,
@@ -41,5 +44,6 @@ def describe_reply(asked: Asked, reply: Reply) -> JSONObject:
         "proved_by": reply.proved_by,
         "comment": reply.comment,
         **({"answers": list(reply.answers)} if reply.answers else {}),
-        **(asked.read_remarks(reply.content) if answered else {}),
+        **({"verdict": None} if asked.verdicts else {}),
+        **(asked.read_remarks(content) if says else {}),
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Refusal
 from tests.conftest import Harness
 
 PAID = {"name": "pay", "input": "paid"}
@@ -100,6 +100,18 @@ async def test_a_review_gives_what_was_approved(house: Harness, content: Any, ou
     assert await house.output(run) == output
 
 
+@pytest.mark.parametrize("input_", ["{{ steps.look.output }}", "{{ previous_step }}"])
+async def test_a_tool_gets_no_review_that_was_rejected(house: Harness, input_: str) -> None:
+    look = {"kind": "hitl", "name": "look", "ask": "review", "input": "a letter", "message": "Right?"}
+    skipped = {"name": "skipped", "when": "false"}
+    tool = {"name": "send", "uses": "shout", "input": input_}
+    run = await house.start(yaml.safe_dump({"steps": [look, skipped, tool]}))
+    await house.answer(run, "no, not this one")
+    error = (await house.result(run)).error
+    assert error is not None
+    assert error.type == "not_approved" and "steps.look.reply.verdict" in error.message
+
+
 REPLY = {"name": "who", "input": "{{ steps.sign.reply }}"}
 
 
@@ -167,7 +179,8 @@ async def test_four_eyes_over_two_steps(house: Harness) -> None:
     await answered(house, run, "user:ana")
     second = await house.one(run)
     assert second.not_by == ["user:ana"]
-    assert (await house.refused(run, {"granted": True}, question=second, by="user:ana")).code == "not_allowed"
+    with pytest.raises(Refusal, match="user:ana may not answer it"):
+        await house.answer(run, {"granted": True}, second, by="user:ana")
     await answered(house, run, "user:bob")
     assert await house.output(run) is True
 

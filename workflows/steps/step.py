@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.blueprint.expressions import names_in
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import ImportConfig, PlainStep
 from holdfast.protocol.agents import ToolRequest
@@ -12,6 +13,7 @@ from holdfast.workflows.agents import AgentCall, opening_of, run_agent
 from holdfast.workflows.assignees import asked_in
 from holdfast.workflows.attachments import with_files
 from holdfast.workflows.builtins import BUILTINS
+from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
 from holdfast.workflows.tools import call_tool
@@ -28,8 +30,27 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
         return await _run_import(step, frame, value)
     if step.uses in BUILTINS:
         return BUILTINS[step.uses](value, frame)
+    if value is None and (review := _rejected_review(step, frame)) is not None:
+        message = f"nothing was approved in {review}, so that {step.uses} has nothing to work on"
+        raise failure(
+            "not_approved", f"{message}; write when: steps.{review}.reply.verdict != 'rejected'", frame.address
+        )
     request = ToolRequest(tool=step.uses, input=value, idempotent=step.idempotent)
     return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
+
+
+def _rejected_review(step: PlainStep, frame: Frame) -> str | None:
+    """Return the review whose output, null, is the whole input of the step; None if there is none."""
+    steps = frame.scope.seen()
+    match sorted(names_in(step.input)):
+        case [("previous_step" | "output",)]:
+            name = next((name for name, entry in reversed(steps.items()) if entry["status"] != "skipped"), "")
+        case [("steps", name, "output")]:
+            pass
+        case _:
+            return None
+    reply = steps.get(name, {}).get("reply", {})
+    return name if "verdict" in reply else None
 
 
 async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
