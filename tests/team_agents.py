@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic_ai import (
@@ -20,7 +21,28 @@ from pydantic_ai import (
     ToolDefinition,
     ToolReturn,
 )
-from pydantic_ai.capabilities import Hooks, PrepareTools, ProcessHistory, Thinking
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    Hooks,
+    Instrumentation,
+    NativeTool,
+    PrefixTools,
+    PrepareTools,
+    ProcessHistory,
+    Thinking,
+    Toolset,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
 from holdfast import Interrupt, resumed
@@ -197,7 +219,30 @@ def of_the_run(ctx: RunContext[None]) -> FunctionToolset[None]:
 
 prepared = Agent("test", tools=[admin_reset, plain_add], capabilities=[PrepareTools(admin_first)])
 prepared_toolset = Agent("test", toolsets=[FunctionToolset([admin_reset, plain_add]).prepared(described)])
-hooked = Agent("test", capabilities=[Hooks(), ProcessHistory(lambda messages: messages)], max_concurrency=3)
+hooked = Agent("test", capabilities=[Hooks(), PrefixTools(wrapped=Hooks(), prefix="h")], max_concurrency=3)
+
+
+def tells_what_it_got(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Call a tool, and then tell how many messages there were."""
+    if not isinstance(messages[-1].parts[-1], ToolReturnPart):
+        searched = [
+            NativeToolCallPart("web_search", {"query": "sum"}, "n1"),
+            NativeToolReturnPart("web_search", "found", "n1"),
+        ]
+        calls = [ToolCallPart(tool.name, {"a": 1, "b": 2}, "c1") for tool in info.function_tools]
+        return ModelResponse(parts=[*(searched if info.model_request_parameters.native_tools else []), *calls])
+    kinds = [type(part).__name__ for message in messages for part in message.parts]
+    return ModelResponse(parts=[TextPart(f"{len(messages)} {' '.join(kinds)}")])
+
+
+def telling(capability: AbstractCapability[None], *tools: Any) -> Agent[None, str]:
+    return Agent(FunctionModel(tells_what_it_got), tools=tools, capabilities=[capability])
+
+
+shortens = telling(ProcessHistory(lambda messages: messages[-2:]), plain_add)
+instrumented = telling(Instrumentation(), plain_add)
+searches = telling(NativeTool(WebSearchTool()), plain_add)
+prefixes = telling(PrefixTools(wrapped=Toolset(FunctionToolset([plain_add])), prefix="math"))
 not_an_agent = 3
 
 

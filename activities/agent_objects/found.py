@@ -8,9 +8,18 @@ from typing import Any
 
 from pydantic_ai import Agent
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.capabilities import PrepareTools, Thinking, ToolSearch, Toolset
+from pydantic_ai.capabilities import (
+    Instrumentation,
+    NativeTool,
+    PrefixTools,
+    PrepareTools,
+    ProcessHistory,
+    Thinking,
+    ToolSearch,
+    Toolset,
+)
 from pydantic_ai.capabilities._pending_messages import PendingMessageDrainCapability
-from pydantic_ai.capabilities.abstract import leaf_capabilities
+from pydantic_ai.capabilities.abstract import AbstractCapability, leaf_capabilities
 from pydantic_ai.toolsets import FunctionToolset
 
 from holdfast.activities.agent_objects.names import leaves, tool_names
@@ -22,10 +31,18 @@ AnyAgent = Agent[Any, Any]
 UNSUPPORTED = "agent_unsupported"
 UNKNOWN = "unknown_agent"
 
-_CARRIED = (PrepareTools, Thinking, Toolset, ToolSearch, PendingMessageDrainCapability)
-"""Capabilities that do the same for each request by itself. The last two every agent has."""
+_CARRIED = (
+    Instrumentation,
+    NativeTool,
+    PrepareTools,
+    ProcessHistory,
+    Thinking,
+    Toolset,
+    ToolSearch,
+    PendingMessageDrainCapability,
+)
+"""Capabilities that act within one request or one call. The last two every agent has."""
 _INSTEAD = {
-    "ProcessHistory": "say in the blueprint how the conversation is kept short: history_management",
     "HandleDeferredToolCalls": "leave it out: people are asked about deferred calls",
     "TemporalDurability": "leave it out: each request and each call is an activity already",
     "DBOSDurability": "leave it out: each request and each call is an activity already",
@@ -33,7 +50,6 @@ _INSTEAD = {
     "ModelFallback": "name the other models in the blueprint: fallback_models",
     "SelectModel": "name the model in the blueprint: model",
     "ResolveModelId": "name the model in the blueprint: model",
-    "NativeTool": "give it a function tool that does the same",
     "MCP": "give it the server as a toolset: toolsets=[MCPToolset(…)]",
 }
 _OTHERWISE = "do in a tool, an instruction or an output validator what it does"
@@ -114,7 +130,7 @@ def _lacking(agent: AnyAgent, reference: ObjectReference) -> Iterator[str]:
 
 def unsupported(agent: AnyAgent) -> Iterator[str]:
     """Yield what the agent uses that cannot be carried: the name, why, and the way out."""
-    for capability in leaf_capabilities(agent.root_capability):
+    for capability in _capabilities(agent.root_capability):
         if not isinstance(capability, _CARRIED):
             name = type(capability).__name__
             bases = [kind.__name__ for kind in type(capability).__mro__]
@@ -131,6 +147,15 @@ def unsupported(agent: AnyAgent) -> Iterator[str]:
     if agent._output_schema.allows_pending_model_response:
         yield "output_type: PendingModelResponse cannot be waited for; leave it out"
     yield from _unsupported_tools(agent)
+
+
+def _capabilities(root: AbstractCapability[Any]) -> Iterator[AbstractCapability[Any]]:
+    """Yield what the capabilities are that an agent has; one that only prefixes names is what it wraps."""
+    for capability in leaf_capabilities(root):
+        if isinstance(capability, PrefixTools):
+            yield from _capabilities(capability.wrapped)
+        else:
+            yield capability
 
 
 def unsupported_agents(modules: Sequence[str]) -> Iterator[str]:

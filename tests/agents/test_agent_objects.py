@@ -253,3 +253,27 @@ async def test_what_is_not_carried_fails_the_call_and_a_tool_may_interrupt(house
     assert await house.answered(run, "blue") == ["Which one?"]
     assert await house.output(run) == ADVICE["output"]
     assert calls(house.folder, "picked") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "tool"),
+    [
+        ("shortens", "2 ToolCallPart ToolReturnPart", "plain_add"),
+        ("instrumented", "3 UserPromptPart ToolCallPart ToolReturnPart", "plain_add"),
+        ("prefixes", "3 UserPromptPart ToolCallPart ToolReturnPart", "math_plain_add"),
+        (
+            "searches",
+            "3 UserPromptPart NativeToolCallPart NativeToolReturnPart ToolCallPart ToolReturnPart",
+            "plain_add",
+        ),
+    ],
+)
+async def test_a_capability_that_acts_within_a_request_is_carried(
+    house: Harness, name: str, told: str, tool: str
+) -> None:
+    boss = {"from": f"tests.team_agents:{name}"}
+    blueprint = {"agents": {"boss": boss}, "steps": [{"name": "boss", "agent": "boss"}]}
+    run = await house.start(yaml.safe_dump(blueprint), "Go")
+    assert await house.output(run) == told
+    called = [event.data.tool for event in await house.runs.events(run) if event.type == "tool.called"]
+    assert [name.rpartition("/")[2] for name in called] == [tool]
