@@ -75,7 +75,8 @@ class OneJobInstance(WorkflowInstance):
         by_query = self._note_arrival(act)
         self._needs_task = by_query and "signal_workflow" in kinds
         total = self._apply(act, kinds, by_query)
-        if by_query and self._needs_task:
+        ended = any(_name_kind(command) in _ENDS for command in total.successful.commands)
+        if by_query and (ended or self._needs_task):
             kept = [command for command in total.successful.commands if _name_kind(command) not in _ENDS]
             del total.successful.commands[:]
             total.successful.commands.extend(kept)

@@ -156,7 +156,6 @@ class AssignmentHandlers:
                 receipt = _receipt(command, self.questions.assign(command))
                 if command.key is not None:
                     self.questions.remember_command(command.key, digest, command.by)
-                self.display.show()
                 return receipt
             return _receipt(command, self.questions.named(command.question))
         except Refusal as refusal:

@@ -25,6 +25,7 @@ from holdfast.protocol.runs import (
     RefusedSignal,
     WorkflowView,
 )
+from holdfast.workflows.rest import await_rest
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
@@ -60,10 +61,15 @@ class Display:
         self._attributes = {key: before.get(key) or None for key in KEYS}
 
     async def keep_true(self) -> None:
-        """Show the workflow whenever what it shows has changed."""
+        """Show the workflow whenever what it shows has changed, once a job."""
         while True:
             await workflow.wait_condition(lambda: self._key() != self._shown)
-            self.show()
+            await self.show_at_rest()
+
+    async def show_at_rest(self) -> None:
+        """Show the workflow once nothing more happens by the job at hand: twenty branches that ask make one event."""
+        await await_rest(whole_task=False)
+        self.show()
 
     def show(self) -> None:
         """Write the details, and the search attributes only if they changed: each upsert is an event."""

@@ -31,7 +31,6 @@ from holdfast.protocol.runs import (
 )
 from holdfast.workflows.base import BaseWorkflow, RunIdentity
 from holdfast.workflows.children import start_of
-from holdfast.workflows.concurrency import end
 from holdfast.workflows.delegation import handlers_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
@@ -54,6 +53,8 @@ class Human:
         self._open: set[Address] = set()
         self.replies: JSONObject = {}
         """By the name of a question: who answered it last, and how, as `steps.NAME.reply` says it in a blueprint."""
+        self._showing: set[asyncio.Task[None]] = set()
+        """Held here, as an event loop holds its tasks weakly."""
 
     async def ask(
         self,
@@ -181,27 +182,23 @@ class Human:
     async def _reply(self, request: QuestionRequest) -> Reply:
         self._open.add(request.address)
         try:
-            waiting = asyncio.create_task(self._host.ask(request))
-            try:
-                await asyncio.sleep(0)  # the question is open now, and can be shown
-            except asyncio.CancelledError:
-                await end([waiting])
-                self._host.display.show()
-                raise
-            self._host.display.show()
-            # A rung of its ladder changes whom it waits for, which is what lists find it by.
             display = asyncio.create_task(self._host.display.keep_true())
             try:
-                reply = await waiting
+                reply = await self._host.ask(request)
             except asyncio.CancelledError:  # the author gave the question up; not `finally`, which a destructor enters
-                self._host.display.show()
+                self._show_at_rest()
                 raise
             finally:
                 display.cancel()
-            self._host.display.show()
+            self._show_at_rest()
             return reply
         finally:
             self._open.remove(request.address)
+
+    def _show_at_rest(self) -> None:
+        showing = asyncio.create_task(self._host.display.show_at_rest())
+        self._showing.add(showing)
+        showing.add_done_callback(self._showing.discard)
 
 
 class _OwnWorkflow(BaseWorkflow):
