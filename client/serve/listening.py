@@ -15,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from holdfast.client.reading import BadUsage
+from holdfast.client.serve.connections import BoundedConnection
 
 GRACE = 3
 """Seconds that requests get to end when the server stops; live pages never end by themselves."""
@@ -53,6 +54,8 @@ async def listen(app: ASGIApp, listener: socket.socket, ready: Callable[[], None
         forwarded_allow_ips=[],
         server_header=False,
         timeout_graceful_shutdown=GRACE,
+        http=BoundedConnection,
+        ws="none",
         lifespan="on",
     )
     await _Server(config, ready).serve(sockets=[listener])

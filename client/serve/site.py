@@ -15,6 +15,7 @@ from holdfast.client.serve.dispatches import Dispatches
 from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.live import Live
 from holdfast.client.serve.questions import OpenQuestionCache
+from holdfast.client.serve.streams import Streams
 from holdfast.client.serve.upkeep import Upkeep
 
 
@@ -45,6 +46,11 @@ class Site:
     def dispatches(self) -> Dispatches:
         """Return what people are sending to questions now."""
         return Dispatches()
+
+    @cached_property
+    def streams(self) -> Streams:
+        """Return the live streams that are open."""
+        return Streams()
 
     @cached_property
     def live(self) -> Live:

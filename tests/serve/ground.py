@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.client.answering import Sender
 from holdfast.client.config import Config
 from holdfast.client.serve.app import create_app
+from holdfast.client.serve.connections import BoundedConnection
 from holdfast.client.serve.identity import ALL_WEB_SCOPES, Identity, WebScope
 from holdfast.client.serve.site import Site
 from tests.conftest import Harness, until
@@ -70,7 +71,8 @@ async def served(app: ASGIApp, lifespan: Literal["on", "off"] = "off") -> AsyncI
     """The address of the application in a real server on a free port."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_level="warning", lifespan=lifespan, timeout_graceful_shutdown=1)
+        settings = {"log_level": "warning", "timeout_graceful_shutdown": 1, "http": BoundedConnection, "ws": "none"}
+        config = uvicorn.Config(app, lifespan=lifespan, **settings)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listening]))
 

@@ -54,7 +54,8 @@ async def stream_events(exchange: Exchange) -> Response:
         return Response(media_type=EVENT_STREAM)
     # The second is for nginx, which else gathers a stream before it passes it on.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_lines(runs, run, cursor), 200, headers, EVENT_STREAM)
+    lines = exchange.site.streams.open(exchange.identity.user, _lines(runs, run, cursor))
+    return StreamingResponse(lines, 200, headers, EVENT_STREAM)
 
 
 async def _lines(runs: Runs, run: str, cursor: Cursor | None) -> AsyncIterator[str]:

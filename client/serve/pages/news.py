@@ -21,19 +21,21 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 async def stream_news(request: Request) -> Response:
     """Tell of changes of the open questions, and of the run that the reader looks at."""
-    identity_of(request)
-    live, run = site_of(request).live, request.query_params.get("run")
+    user, site = identity_of(request).user, site_of(request)
+    live, run = site.live, request.query_params.get("run")
     watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run)})
-    return StreamingResponse(_events(watches), media_type="text/event-stream", headers=HEADERS)
+    lines = site.streams.open(user, _events(watches))
+    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 
 
 async def stream_run(request: Request) -> Response:
     """Tell of the changes of a run, from what the reader has seen on, until the run has ended."""
     site, run = site_of(request), str(request.path_params["run"])
-    identity_of(request)
+    user = identity_of(request).user
     seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     watches = {"run": site.live.changes(run, seen)}
-    return StreamingResponse(_events(watches), media_type="text/event-stream", headers=HEADERS)
+    lines = site.streams.open(user, _events(watches))
+    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 
 
 async def _events(watches: Mapping[str, AsyncIterator[Sight]]) -> AsyncIterator[str]:
