@@ -43,6 +43,12 @@ class Machines:
     def start_worker(self, *arguments: str, **environment: str) -> None:
         self._start("worker", [sys.executable, str(HOME / "worker.py"), *arguments], **environment)
 
+    def start_mcp_server(self) -> str:
+        """The URL of a server that outlives the worker."""
+        port = _free_port()
+        self._start("mcp", [sys.executable, str(HOME / "tests" / "activities" / "mcp_server.py"), str(port)])
+        return f"http://127.0.0.1:{port}/mcp"
+
     def kill(self, name: str) -> None:
         process = self._processes.pop(name)
         process.send_signal(signal.SIGKILL)
