@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.blueprint.graph import State, chart_of, graph
 from holdfast.client.errors import BadInput
+from holdfast.client.obstacles import Obstacle
 from holdfast.client.overlay import marks_of
 from holdfast.client.runs import Runs
 from holdfast.client.serve.addresses import run_address, temporal_address
@@ -52,6 +53,8 @@ class RunHead:
     blueprint: str = ""
     state: RunState | None = None
     silence: str = ""
+    obstacles: Sequence[Obstacle] = ()
+    """What keeps the run from going on though nobody is asked."""
     ui: str | None = None
     """The address of the run in Temporal's UI; None where that is not known, or has forgotten the run."""
     seen: str = ""
@@ -89,7 +92,8 @@ async def head_of(request: Request, runs: Runs) -> RunHead:
     except NoWorker as error:
         return replace(head, silence=str(error))
     seen = await site_of(request).live.fingerprint(state)
-    return replace(head, status=state.status, blueprint=state.blueprint, state=state, seen=seen)
+    obstacles = await runs.find_obstacles(state)
+    return replace(head, status=state.status, blueprint=state.blueprint, state=state, seen=seen, obstacles=obstacles)
 
 
 async def _retained(request: Request, runs: Runs, run: str) -> RunHead | None:
