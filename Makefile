@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench fuzz measure picture release all clean
+.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench drills fuzz measure picture release all clean
 
 all: check test-all
 
@@ -53,6 +53,10 @@ contracts: .venv/made
 
 check: lint typecheck contracts
 
+# Kills, ends and freezes worker, server and serve under runs of every kind: make drills SECONDS=600 SEED=7
+drills: .venv/made
+	$(BIN)/python -m drills --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+
 bench: .venv/made
 	$(BIN)/python -m benchmarks.iteration
 	$(BIN)/python -m benchmarks.long_loop 1000
@@ -66,10 +70,9 @@ bench: .venv/made
 
 # At random, for SECONDS: expressions and templates, a minute of them; then raw bytes at every kind of question, for the
 # rest of the time, on a server of its own. Fails at the first that hangs, crashes, breaks a bound or strands a question.
-SECONDS ?= 3600
 fuzz: .venv/made
 	$(BIN)/python -m tests.fuzz.expressions 60 $(SEED)
-	$(BIN)/python -m tests.fuzz.door $(SECONDS) $(SEED)
+	$(BIN)/python -m tests.fuzz.door $(or $(SECONDS),3600) $(SEED)
 
 # How the source reads, room by room.
 measure: .venv/made

@@ -1,0 +1,188 @@
+"""`python -m drills`: run the drill, and print what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drills.disturbances import Processes, disturb_all
+from drills.people import OUTAGES, Person
+from drills.tools import list_effects
+from drills.work import KINDS, SlowProvider, blueprint, effects_of, reply
+from holdfast.client.errors import RunExists
+from holdfast.client.states import Outcome
+from holdfast.protocol.runs import LossPolicy
+from tests.conftest import Harness, replayed
+
+AT_ONCE = 2
+"""Runs of each kind that are under way at the same time."""
+PATIENCE = 600.0
+"""Seconds for the last runs to end, once nothing is disturbed any more."""
+LOSSES = LossPolicy(backoff=0.5, longest=5)
+
+
+@dataclass
+class Tally:
+    """What came of the runs of a kind of work."""
+
+    runs: int = 0
+    completed: int = 0
+    effects: int = 0
+    answers: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+class Drill:
+    """Runs under drill, from their start to the judgement of each.
+
+    Args:
+        processes: What is disturbed.
+        house: Starts runs, and replays them.
+        url: Of the provider of models.
+    """
+
+    def __init__(self, processes: Processes, house: Harness, url: str) -> None:
+        self._house, self._url, self._folder = house, url, processes.folder
+        self.person = Person(house.runs, processes.folder)
+        self.tallies = {kind: Tally() for kind in KINDS}
+        self._running: set[str] = set()
+        self.is_over = False
+        """True once no further run is to be started."""
+
+    async def work(self) -> None:
+        """Keep runs of each kind under way until it is over, and wait for their ends."""
+        people = asyncio.create_task(self.person.answer_all(self._running))
+        try:
+            await asyncio.gather(*(self._repeat(kind, n) for kind in KINDS for n in range(AT_ONCE)))
+        finally:
+            people.cancel()
+
+    async def _repeat(self, kind: str, n: int) -> None:
+        count = 0
+        while not self.is_over:
+            count += 1
+            await self._run(kind, f"{kind}-{n}-{count}")
+
+    async def _run(self, kind: str, run: str) -> None:
+        text = blueprint(kind, self._url, str(self._folder), run)
+        await self._start(text, run)
+        self._running.add(run)
+        self.tallies[kind].runs += 1
+        outcome = await self._end(run)
+        self._running.discard(run)
+        self._judge(kind, run, outcome)
+
+    async def _start(self, text: str, run: str) -> None:
+        while True:
+            try:
+                await self._house.start(text, run=run, loss_policy=LOSSES)
+                return
+            except RunExists:  # it was started, and the reply was lost
+                self._house.started.append(run)
+                return
+            except OUTAGES:
+                await asyncio.sleep(1)
+
+    async def _end(self, run: str) -> Outcome:
+        while True:
+            try:
+                return await self._house.runs.result(run)
+            except OUTAGES:
+                await asyncio.sleep(1)
+
+    def _judge(self, kind: str, run: str, outcome: Outcome) -> None:
+        """Note what a run that has ended shows, and what it should not."""
+        tally = self.tallies[kind]
+        tally.completed += outcome.status == "completed"
+        if outcome.status != "completed":
+            tally.violations.append(f"{run} {outcome.status}: {outcome.error and outcome.error.message}")
+            return
+        made = Counter(effect for effect in list_effects(self._folder) if effect.split(".")[0] == run)
+        tally.effects += made.total()
+        if made != Counter(effects_of(kind, run)):
+            tally.violations.append(f"{run}: effects {dict(made)}, not each of {effects_of(kind, run)} once")
+        if kind == "loop":
+            said = self.person.said(run)
+            tally.answers += len(said)
+            if outcome.output != said:
+                tally.violations.append(f"{run}: it has the answers {outcome.output}, and {said} were given")
+        if kind == "plan" and outcome.output["status"] != "completed":
+            tally.violations.append(f"{run}: its plan is {outcome.output['status']}")
+        if kind == "agent" and outcome.output != f"done {run}":
+            tally.violations.append(f"{run}: another model answered: {outcome.output}")
+        if kind == "graph" and outcome.output != "read write check":
+            tally.violations.append(f"{run}: its nodes are {outcome.output}")
+
+
+async def drill(folder: Path, seconds: float, seed: int, pauses: tuple[float, float]) -> list[str]:
+    """Run the drill, print what came of it, and return the violations."""
+    dice = random.Random(seed)
+    (folder / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
+    processes = Processes(folder)
+    async with SlowProvider() as provider:
+        provider.always(reply)
+        try:
+            for name in ("server", "worker", "serve"):
+                processes.start(name)
+            house = await processes.house()
+            whole = Drill(processes, house, provider.url)
+            work = asyncio.create_task(whole.work())
+            disturbed = await disturb_all(processes, dice, seconds, pauses)
+            whole.is_over = True
+            unfinished = await _wait(work)
+            histories = await house.recorded()
+            failures = await replayed(histories)
+        finally:
+            processes.stop()
+    violations = [line for tally in whole.tallies.values() for line in tally.violations]
+    violations += unfinished + [f"history {run} does not replay: {error}" for run, error in failures.items()]
+    _print(whole, disturbed, len(histories), violations)
+    return violations
+
+
+async def _wait(work: asyncio.Task[None]) -> list[str]:
+    """Wait for the ends of the last runs; return a violation if they do not come."""
+    done, _ = await asyncio.wait([work], timeout=PATIENCE)
+    if done:
+        work.result()
+        return []
+    work.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await work
+    return [f"runs that have not ended {PATIENCE:g} s after the last disturbance"]
+
+
+def _print(whole: Drill, disturbed: Counter[str], histories: int, violations: list[str]) -> None:
+    print(f"{'work':8}{'runs':>6}{'completed':>11}{'effects':>9}{'answers':>9}{'violations':>12}")
+    for kind, tally in whole.tallies.items():
+        row = f"{kind:8}{tally.runs:6}{tally.completed:11}{tally.effects:9}{tally.answers:9}{len(tally.violations):12}"
+        print(row)
+    judged = ", ".join(f"{count} {outcome}" for outcome, count in whole.person.judged.items()) or "none"
+    print(f"disturbed {disturbed.total()} times: {', '.join(f'{name} {n}' for name, n in sorted(disturbed.items()))}")
+    print(f"lost calls that a person judged: {judged}; histories replayed: {histories}")
+    for line in violations:
+        print(f"VIOLATION {line}")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. Return the exit code: 0 if everything held, 1 if not."""
+    parser = argparse.ArgumentParser(prog="python -m drills", description="Disturb a deployment that works.")
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long it is disturbed (600)")
+    parser.add_argument("--seed", type=int, default=None, help="the seed of the disturbances; default: a new one")
+    parser.add_argument("--pauses", type=float, nargs=2, default=(1.0, 6.0), help="shortest and longest pause (1 6)")
+    options = parser.parse_args(arguments)
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-drill-"))
+    print(f"seed {seed}, {options.seconds:g} s; logs in {folder}", flush=True)
+    return 1 if asyncio.run(drill(folder, options.seconds, seed, tuple(options.pauses))) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""What happens to the processes under drill: killed, told to end, frozen; each is there again within seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections import Counter
+
+from tests.crash.machines import Machines
+
+IMPORTS = "drills.tools"
+GRACE = "1"
+"""Seconds that a worker leaves to what is under way."""
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
+NAMES = ("worker", "worker", "server", "serve")
+"""The worker twice as often: it is what most depends on."""
+LONGEST_FREEZE = 6.0
+
+
+class Processes(Machines):
+    """The server, the worker and `serve`, each of which can be disturbed."""
+
+    def start(self, name: str) -> None:
+        """Start a process by its name."""
+        match name:
+            case "worker":
+                payloads = f"dir:{self.folder / 'payloads'}"
+                self.start_worker(HOLDFAST_IMPORTS=IMPORTS, HOLDFAST_GRACE=GRACE, HOLDFAST_PAYLOADS=payloads)
+            case "server":
+                self.start_server()
+            case _:
+                payloads = f"dir:{self.folder / 'payloads'}"
+                command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
+                self._start("serve", command, HOLDFAST_PAYLOADS=payloads)
+
+    async def disturb(self, name: str, by: signal.Signals, dice: random.Random) -> None:
+        """Send a signal to a process, and have it there again."""
+        os.kill(self.pid(name), by)
+        if by == signal.SIGSTOP:
+            await asyncio.sleep(dice.uniform(1, LONGEST_FREEZE))
+            os.kill(self.pid(name), signal.SIGCONT)
+            return
+        await self.ended(name)
+        self.start(name)
+
+
+async def disturb_all(
+    processes: Processes, dice: random.Random, seconds: float, pauses: tuple[float, float]
+) -> Counter[str]:
+    """Disturb a process after each pause, for so long; return how often each was, by name and signal."""
+    counts: Counter[str] = Counter()
+    end = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(dice.uniform(*pauses))
+        name, by = dice.choice(NAMES), dice.choice(SIGNALS)
+        await processes.disturb(name, by, dice)
+        counts[f"{name} {by.name}"] += 1
+    return counts

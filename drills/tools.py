@@ -1,0 +1,72 @@
+"""The tools of the runs under drill: slow, and each effect is a line of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import random
+from pathlib import Path
+from typing import Annotated, Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+from holdfast import tool
+
+EFFECTS = "effects"
+"""The file of the effects, one a line."""
+
+
+async def linger() -> None:
+    """Take as long as a slow service."""
+    await asyncio.sleep(random.uniform(0.1, 3))
+
+
+def list_effects(folder: Path) -> list[str]:
+    """Return the effects that were made, in their order."""
+    path = folder / EFFECTS
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@tool
+async def charge(folder: str, key: str) -> str:
+    """Charge a card: it may not run twice."""
+    with (Path(folder) / EFFECTS).open("a") as file:
+        file.write(f"{key}\n")
+    await linger()
+    return f"charged {key}"
+
+
+@tool(idempotent=True)
+async def search(key: str) -> str:
+    """Search for something: it may run as often as need be."""
+    await linger()
+    return f"found {key}"
+
+
+class Draft(TypedDict):
+    """The state of the graph."""
+
+    key: str
+    log: Annotated[list[str], operator.add]
+
+
+def _node(name: str) -> Any:
+    async def work(state: Draft) -> dict[str, list[str]]:
+        await linger()
+        return {"log": [name]}
+
+    return work
+
+
+def _graph() -> Any:
+    builder = StateGraph(Draft)
+    for name in ("read", "write", "check"):
+        builder.add_node(name, _node(name))
+    for one, other in ((START, "read"), ("read", "write"), ("write", "check"), ("check", END)):
+        builder.add_edge(one, other)
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+drafting = _graph()

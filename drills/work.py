@@ -1,0 +1,85 @@
+"""The runs under drill: one blueprint for each kind of work, and the model that its agents ask."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import yaml
+
+from tests.activities.provider import Provider, Reply, Request
+
+ITEMS = 4
+ROUNDS = 4
+KINDS = ("agent", "map", "plan", "graph", "loop")
+
+
+class SlowProvider(Provider):
+    """A provider of models that takes its time."""
+
+    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(random.uniform(0.1, 2))
+        await super()._answer(request, reader, writer)
+
+
+def reply(request: Request) -> Reply:
+    """Return what the model says: its name is `<what it does>~<folder>~<key>`."""
+    _, folder, key = request.body["model"].split("~")
+    made = sum(message["role"] == "tool" for message in request.body["messages"])
+    if made == 0:
+        return Reply(calls=(("charge", {"folder": folder, "key": key}, "c1"),))
+    if made == 1 and any(tool["function"]["name"] == "search" for tool in request.body.get("tools", [])):
+        return Reply(calls=(("search", {"key": key}, "c2"),))
+    return Reply(text=f"done {key}")
+
+
+def blueprint(kind: str, url: str, folder: str, key: str) -> str:
+    """Return the blueprint of a run of a kind of work; its effects begin with the key."""
+    model = f"openai-compatible:{kind}~{folder}~{key}@{url}"
+    agents = {"clerk": {"model": [model, "echo"], "tools": ["charge", "search"], "retry": {"attempts": 1}}}
+    document = {"name": kind, "agents": agents, **_steps(kind, folder, key)}
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def effects_of(kind: str, key: str) -> list[str]:
+    """Return the effects that a run makes."""
+    match kind:
+        case "map":
+            return [f"{key}.{n}" for n in range(ITEMS)]
+        case "loop":
+            return [f"{key}.{n}" for n in range(1, ROUNDS + 1)]
+        case "graph":
+            return []
+    return [key]
+
+
+def _steps(kind: str, folder: str, key: str) -> dict[str, Any]:
+    def charge(suffix: str) -> dict[str, Any]:
+        return {"name": "charge", "uses": "charge", "input": {"folder": folder, "key": f"{key}.{suffix}"}}
+
+    search = {"name": "search", "uses": "search", "input": {"key": key}, "retry": {"attempts": 1}}
+    match kind:
+        case "agent":
+            return {"steps": [{"name": "work", "agent": "clerk", "input": "Go"}]}
+        case "map":
+            body = [search, charge("{{ index }}")]
+            return {
+                "steps": [{"kind": "map", "name": "all", "map": {"iterable_input": list(range(ITEMS)), "body": body}}]
+            }
+        case "plan":
+            step = {"id": "1", "instruction": "Charge the card", "tools": ["charge"]}
+            return {
+                "steps": [{"kind": "plan", "name": "work", "plan": {"goal": "Sell", "agent": "clerk", "steps": [step]}}]
+            }
+        case "graph":
+            step = {"name": "draft", "uses": "drills.tools:drafting", "input": {"key": key, "log": []}}
+            return {"steps": [step], "output": "{{ steps.draft.output.log | join(' ') }}"}
+    ask = {"kind": "hitl", "name": "ask", "message": "Round {{ iteration }}?", "sink_to": "last"}
+    note = {"name": "note", "input": "{{ context.said + [context.last] }}", "sink_to": "said"}
+    loop = {"max_loops": ROUNDS, "checkpoint_every": 2, "body": [charge("{{ iteration }}"), ask, note]}
+    return {
+        "context": {"said": [], "last": ""},
+        "steps": [{"kind": "loop", "name": "rounds", "loop": loop}],
+        "output": "{{ context.said }}",
+    }
