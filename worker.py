@@ -480,7 +480,7 @@ def open_door(config: Config, inbox: Path | None = None) -> None:
     """Set what the validators of answers and commands consult; `inbox` is the file of the embedded inbox's key."""
     DEPLOYMENT.keys = config.answer_keys(every=True)
     DEPLOYMENT.inbox = inbox_key(inbox) if inbox else None
-    DEPLOYMENT.limits = config.limits
+    DEPLOYMENT.access, DEPLOYMENT.limits = config.access_rules(), config.limits
     DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
 
 

@@ -45,7 +45,7 @@ WARNINGS = {
     "unlimited_loop": "A loop has no limit of its own, and asks nobody.",
     "unproved_person": "Who may answer depends on who answered before, and nothing proves who that was.",
     "unreachable_branch": "A branch has a key that its condition never returns.",
-    "unused_access": "An imported blueprint says who may steer: only the run's own blueprint can.",
+    "unused_access": "An imported blueprint says who may see or steer: only the run's own blueprint can.",
     "unused_agent": "A named agent is never used.",
     "unused_import": "An imported blueprint is never used.",
     "unused_revisions": "A plan has `max_revisions`, but nobody is asked to approve it.",

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.protocol.access import RunAccess
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import Failure, Status, WorkflowView
@@ -63,6 +64,9 @@ class Archive(Protocol):
 
         Raises `BadInput` if this version cannot read it.
         """
+
+    async def access(self, run: str) -> RunAccess | None:
+        """Return what a run says of the access to it; None if the archive does not have the run."""
 
     async def runs_like(self, prefix: str) -> list[str]:
         """Return the ids of runs that begin so, at most 20."""

@@ -5,7 +5,7 @@ The API, the pages and assistants offer them; nobody outside names any other fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,11 +45,19 @@ def folders_of(config: Config) -> list[Path]:
     return [(config.folder / Path(name).expanduser()).resolve() for name in config.serve.blueprints]
 
 
-def offered(config: Config) -> list[Offered]:
+Allows = Callable[[Blueprint], bool]
+"""Whether somebody may start runs of a blueprint."""
+
+
+def offered(config: Config, allows: Allows | None = None) -> list[Offered]:
     """Return the files that may be started, sorted by name; of several of one name that of the first folder.
 
     A file that holds no steps, such as scripted replies, is left out; one with mistakes is not, as its author would
     look for it.
+
+    Args:
+        config: The configuration.
+        allows: Leaves out the blueprints that somebody may not start; None: all may be started.
     """
     by_name: dict[str, Offered] = {}
     for folder in folders_of(config):
@@ -57,13 +65,27 @@ def offered(config: Config) -> list[Offered]:
             name = path.relative_to(folder).with_suffix("").as_posix()
             if name not in by_name and _has_steps(path):
                 by_name[name] = Offered(name, path, folder)
-    return [by_name[name] for name in sorted(by_name)][:MOST_OFFERED]
+    every = [by_name[name] for name in sorted(by_name)]
+    return [offer for offer in every if allows is None or _is_allowed(offer, allows)][:MOST_OFFERED]
 
 
-def find_offered(config: Config, name: str) -> Offered:
-    """Return the blueprint of this name, which may have its suffix. Raises `BadInput` with the names there are."""
+def _is_allowed(offer: Offered, allows: Allows) -> bool:
+    try:
+        return allows(offer.read())
+    except BlueprintError:
+        return True
+
+
+def find_offered(config: Config, name: str, allows: Allows | None = None) -> Offered:
+    """Return the blueprint of this name, which may have its suffix. Raises `BadInput` with the names there are.
+
+    Args:
+        config: The configuration.
+        name: The name.
+        allows: As in `offered`.
+    """
     wanted = name.removesuffix(Path(name).suffix) if Path(name).suffix in SUFFIXES else name
-    every = offered(config)
+    every = offered(config, allows)
     for blueprint in every:
         if blueprint.name == wanted:
             return blueprint

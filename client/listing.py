@@ -13,11 +13,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.errors import Ambiguous, BadCursor
 from holdfast.client.namespace import quoted
+from holdfast.client.permissions import Permissions, access_of
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.incoming import label_of
 from holdfast.protocol.people import MANY
 from holdfast.protocol.runs import (
+    ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
     DEADLINE_ATTRIBUTE,
     EVENTS_ATTRIBUTE,
@@ -30,6 +32,7 @@ from holdfast.protocol.runs import (
 from holdfast.protocol.values import digest_of
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
+ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 QUESTIONS_KEY = SearchAttributeKey.for_keyword_list(QUESTIONS_ATTRIBUTE)
 SINCE_KEY = SearchAttributeKey.for_datetime(SINCE_ATTRIBUTE)
@@ -94,18 +97,24 @@ class RunsFilter:
 
     blueprint: str | None = None
     status: Status | None = None
+    permissions: Permissions | None = None
+    """Those of who looks; None: they may see all."""
 
     @property
     def query(self) -> str:
         """Return the query in the language of Temporal's visibility."""
-        if self.status is None:
-            return _of(self.blueprint)
-        return f"{_of(self.blueprint)} AND ExecutionStatus IN ({_EXECUTION_STATUSES[self.status]})"
+        conditions = [_of(self.blueprint)]
+        if self.permissions is not None and (seen := self.permissions.condition()) is not None:
+            conditions.append(seen)
+        if self.status is not None:
+            conditions.append(f"ExecutionStatus IN ({_EXECUTION_STATUSES[self.status]})")
+        return " AND ".join(conditions)
 
     @property
     def is_whole(self) -> bool:
         """True if visibility evaluates all of it."""
-        return self.status not in ("running", "waiting", "paused")
+        limited = self.permissions is not None and self.permissions.rules.enforced
+        return not limited and self.status not in ("running", "waiting", "paused")
 
     async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Listed]]:
         """Return the runs of a part of visibility's list that fit, each with its index there."""
@@ -115,8 +124,13 @@ class RunsFilter:
             if execution.status not in STATUSES and (self.status != "paused" or _is_paused(execution))
         ]
         awaited = await _awaited_by(client, asking)
-        rows = [_row(execution, awaited) for execution in chunk]
-        return [(index, row) for index, row in enumerate(rows) if self.status in (None, row.status)]
+        rows = [
+            (index, _row(execution, awaited)) for index, execution in enumerate(chunk) if await self._shows(execution)
+        ]
+        return [(index, row) for index, row in rows if self.status in (None, row.status)]
+
+    async def _shows(self, execution: WorkflowExecution) -> bool:
+        return self.permissions is None or self.permissions.may("see", await access_of(execution))
 
 
 async def runs_behind(
@@ -236,6 +250,8 @@ class WaitingFilter:
     """Only those with a question whose deadline is at this time or before."""
     question: str | None = None
     """Only those that may ask the question of this id: that have it, or more than are listed."""
+    permissions: Permissions | None = None
+    """Those of who looks; None: they may see all."""
 
     @property
     def query(self) -> str:
@@ -244,6 +260,9 @@ class WaitingFilter:
         if self.names:
             listed = ", ".join(f"'{quoted(name)}'" for name in self.names)
             conditions.append(f"{WAITING_ATTRIBUTE} IN ({listed})")
+        if self.permissions is not None:
+            asked = sorted(self.permissions.person.names) + [MANY]
+            conditions += filter(None, [self.permissions.condition(asked)])
         if self.blueprint is not None:
             conditions.append(f"{BLUEPRINT_ATTRIBUTE} = '{quoted(self.blueprint)}'")
         if self.since is not None:
@@ -345,6 +364,11 @@ async def has_more_behind(client: Client, wanted: WaitingFilter, place: bytes | 
         if chunk:
             return True
     return False
+
+
+def open_runs(client: Client) -> AsyncIterator[WorkflowExecution]:
+    """Return every run that has not ended."""
+    return client.list_workflows(f"{ALL_RUNS} AND ExecutionStatus = 'Running'", page_size=CALM_PAGE)
 
 
 def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:

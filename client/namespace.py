@@ -27,6 +27,7 @@ RETENTION = timedelta(days=90)
 _OF_TYPE: dict[str, tuple[IndexedValueType.ValueType, Callable[[str], SearchAttributeKey[Any]]]] = {
     "Keyword": (IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, SearchAttributeKey.for_keyword),
     "KeywordList": (IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST, SearchAttributeKey.for_keyword_list),
+    "Text": (IndexedValueType.INDEXED_VALUE_TYPE_TEXT, SearchAttributeKey.for_text),
     "Datetime": (IndexedValueType.INDEXED_VALUE_TYPE_DATETIME, SearchAttributeKey.for_datetime),
 }
 ATTRIBUTES = {name: _OF_TYPE[type_][0] for name, type_ in ATTRIBUTE_TYPES.items()}

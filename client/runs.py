@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +20,15 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHand
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent, TakenByAnother, no_signals
+from holdfast.client.answering import (
+    Answering,
+    OpenQuestions,
+    Sender,
+    Sent,
+    TakenByAnother,
+    find_question,
+    no_signals,
+)
 from holdfast.client.archive import Archive, ArchivedEnd
 from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
@@ -44,7 +52,9 @@ from holdfast.client.lookup import Checked, Placed, look_up
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import current_context, final_outcome, outcome_of
 from holdfast.client.outgoing import check_outgoing
+from holdfast.client.permissions import Permissions
 from holdfast.client.plans import Planned, check_change, planned, send_change
+from holdfast.client.replies import EarlierReply, closes, find_reply
 from holdfast.client.server_errors import raising_server_errors
 from holdfast.client.starting import check_start, new_run_id, start_pipeline
 from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, as_ended, status_of
@@ -52,6 +62,7 @@ from holdfast.client.stopping import Family, Left, at_once
 from holdfast.client.trace import Span, trace_of
 from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
 from holdfast.client.workers import Busy, NoWorker, check_hold
+from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, refusal_of
 from holdfast.protocol.address import Address, name_at, parts, root
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.assignment import (
@@ -67,13 +78,14 @@ from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, Attachm
 from holdfast.protocol.context import BadWrite, with_value
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.incoming import EventReceipt, read_event
-from holdfast.protocol.people import ANYONE, MANY, names_of
+from holdfast.protocol.people import ANYONE, MANY, names_of, why_not
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import (
     PAUSE,
     PAUSED_MEMO,
     PIPELINE_WORKFLOW,
     RESUME,
+    SHOWN,
     TASK_QUEUE,
     TELL,
     Definition,
@@ -108,6 +120,7 @@ class Runs:
         task_queue: The queue that the workers of the deployment poll.
         answering: How commands are signed and limited, and which questions are remembered for when no worker runs.
         archive: Where runs are read from that Temporal has deleted, such as the record.
+        permissions: What the person may do for whom these are; None: whatever Temporal lets them do.
     """
 
     def __init__(
@@ -116,18 +129,174 @@ class Runs:
         task_queue: str = TASK_QUEUE,
         answering: Answering | None = None,
         archive: Archive | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
         self.client, self.task_queue, self.archive = client, task_queue, archive
         self.tree = Tree(client, task_queue, archive)
-        self.answering = answering or Answering()
+        self.answering, self.permissions = answering or Answering(), permissions
 
-    def acting_as(self, sender: Sender) -> Runs:
-        """Return these runs for one person: commands carry their name, their groups and what proves them."""
-        return Runs(self.client, self.task_queue, replace(self.answering, sender=sender), self.archive)
+    def acting_as(self, sender: Sender, permissions: Permissions | None = None) -> Runs:
+        """Return these runs for one person: commands carry their name, their groups and what proves them.
+
+        Args:
+            sender: The person.
+            permissions: What they may do; None: lists show everything, and a command is checked where it arrives.
+        """
+        return Runs(self.client, self.task_queue, replace(self.answering, sender=sender), self.archive, permissions)
+
+    async def may(self, capability: Capability, run: str, by: str | None = None) -> bool:
+        """Return whether a person may do something with a run.
+
+        Args:
+            capability: What they want to do.
+            run: The id of the run.
+            by: The person, where these runs are for nobody in particular, such as `user:ana`.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        permissions = self._permissions_of(by)
+        if not permissions.rules.enforced and capability in ("see", "comment", "start"):
+            return True
+        return permissions.may(capability, await self._access(permissions, run))
+
+    async def require(self, capability: Capability, run: str, by: str | None = None) -> None:
+        """Raise `Refusal` (`not_allowed`) unless a person may do something with a run; args as in `may`.
+
+        A run that they may not see is unknown to them: `UnknownRun`.
+        """
+        if await self.may(capability, run, by):
+            return
+        if not await self.may("see", run, by):
+            raise UnknownRun(run)
+        permissions = self._permissions_of(by)
+        written = (await self._access(permissions, run)).written
+        raise Refusal("not_allowed", refusal_of(capability, self.answering.sender_of(by), written))
+
+    @property
+    def sees_all(self) -> bool:
+        """True if the person may see the runs of every blueprint that does not say itself who may."""
+        return self.permissions is None or self.permissions.sees_all
+
+    @property
+    def start_filter(self) -> Callable[[Blueprint], bool] | None:
+        """What says whether the person may start runs of a blueprint; None where they may start all."""
+        permissions = self.permissions
+        if permissions is None or not permissions.rules.enforced:
+            return None
+        return lambda blueprint: permissions.may("start", self.access_to(blueprint, None))
+
+    async def select_visible(self, run: str, questions: Sequence[Question], user: str | None = None) -> list[Question]:
+        """Return those questions of a run that the person may see for whom these runs are.
+
+        Args:
+            run: The id of the run.
+            questions: The questions.
+            user: The person, where only those are asked for that they may answer: of the ones without assignees.
+        """
+        permissions = self.permissions
+        if permissions is None or not permissions.rules.enforced or not questions:
+            return list(questions)
+        access = await self._access(permissions, run)
+        may_answer = user is None or permissions.may("answer", access)
+        return [
+            question
+            for question in questions
+            if permissions.may_see_question(question, access) and (may_answer or question.assignees)
+        ]
+
+    async def visible_questions(self, run: str) -> list[Question]:
+        """Return the open questions of a run that the person may see. Raises as `standing` does.
+
+        A run of which they may see nothing is unknown to them.
+        """
+        visible = await self.select_visible(run, await self.questions(run))
+        if not visible and not await self.may("see", run):
+            raise UnknownRun(run)
+        return visible
+
+    async def sees_part(self, run: str) -> bool:
+        """Return whether the person may see a run, or one of its open questions."""
+        with suppress(UnknownRun, NoWorker):
+            return await self.may("see", run) or bool(await self.visible_questions(run))
+        return False
+
+    async def answerable(self, run: str, names: Sequence[str]) -> OpenQuestions:
+        """Return the open questions that the person may see, for answers to some; raises as `open_questions` does.
+
+        Args:
+            run: The id of the run.
+            names: The questions that are to be answered. One that is closed may be named by who could see it: they
+                are told who was first, or get the receipt of an answer that is sent again.
+        """
+        found = await self.open_questions(run)
+        found = replace(found, questions=await self.select_visible(run, found.questions))
+        if await self.may("see", run):
+            return found
+        for name in names:
+            if find_question(found.questions, name) is None:
+                await self.require_reply(run, await find_reply(self.tree, run, closes(name)))
+        return replace(found, events=[])
+
+    async def require_question(self, run: str, id: str) -> None:
+        """Raise `UnknownRun` unless the person may see a question of a run, open or closed."""
+        if await self.may("see", run):
+            return
+        if any(question.id == id for question in await self.select_visible(run, await self.questions(run))):
+            return
+        await self.require_reply(run, await find_reply(self.tree, run, closes(id)))
+
+    async def require_comment(self, run: str) -> None:
+        """Raise `Refusal` (`not_allowed`) where the person sees a run and may not comment; an assignee may."""
+        if await self.may("see", run):
+            await self.require("comment", run)
+
+    async def require_reply(self, run: str, reply: EarlierReply | None) -> None:
+        """Raise `UnknownRun` unless the person may see the run, or could see the question that a reply has closed."""
+        if await self.may("see", run):
+            return
+        permissions = self._permissions_of(None)
+        if reply is not None and reply.data.by not in permissions.person.names:
+            with suppress(NoWorker):
+                asked = await self.tree.query(reply.workflow, SHOWN, [reply.data.id], list[Question])
+                if await self.select_visible(run, asked):
+                    return
+        if reply is None or reply.data.by not in permissions.person.names:
+            raise UnknownRun(run)
+
+    async def why_not_answer(self, question: Question) -> str | None:
+        """Return why the person may not answer a question that they see; None if they may."""
+        sender = self.answering.sender_of(None)
+        if reason := why_not(question.people, sender, self.answering.known_groups):
+            return reason
+        if question.assignees or await self.may("answer", question.run):
+            return None
+        permissions = self._permissions_of(None)
+        return refusal_of("answer", sender, (await self._access(permissions, question.run)).written)
+
+    async def _check_answering(self, open_questions: OpenQuestions, names: Sequence[str]) -> None:
+        """Refuse answers to questions without assignees of a person who may not give them, before they are sent."""
+        if self.permissions is None:
+            return
+        asked = [find_question(open_questions.questions, name) for name in names]
+        if any(question is not None and not question.assignees for question in asked):
+            await self.require("answer", open_questions.run)
+
+    async def _check_steering(self, run: str) -> None:
+        """Refuse a command of a person who may not steer, before it is sent: not every run checks who sends one."""
+        if self.permissions is not None:
+            await self.require("steer", run)
+
+    async def _access(self, permissions: Permissions, run: str) -> RunAccess:
+        return await permissions.cache.read(self.tree, self.archive, run)
+
+    def _permissions_of(self, by: str | None) -> Permissions:
+        person = Person.of(self.answering.sender_of(by), self.answering.known_groups)
+        return self.permissions or Permissions(person)
 
     def with_archive(self, archive: Archive | None) -> Runs:
         """Return these runs with an archive, from which they are read as far as it goes."""
-        return Runs(self.client, self.task_queue, self.answering, archive)
+        return Runs(self.client, self.task_queue, self.answering, archive, self.permissions)
 
     async def start(
         self,
@@ -166,8 +335,23 @@ class Runs:
             raise BlueprintError(checked.problems)
         definition = self.definition(blueprint, run, history_limits, loss_policy)
         state = PipelineState(input=input, started_by=self.answering.sender_of(started_by))
-        await start_pipeline(self.client, self.task_queue, definition, state)
+        await start_pipeline(self.client, self.task_queue, definition, state, self.access_to(blueprint, started_by))
         return run
+
+    def access_to(self, blueprint: Blueprint, started_by: str | None) -> RunAccess:
+        """Return what a run that is started here says of the access to it.
+
+        Args:
+            blueprint: Its blueprint.
+            started_by: The person who starts it.
+        """
+        sender = self.answering.sender
+        return RunAccess(
+            blueprint=blueprint.name,
+            started_by=self.answering.sender_of(started_by),
+            signed_in=sender is not None and sender.proof == "person",
+            written=AccessPolicy.read(blueprint),
+        )
 
     def definition(
         self,
@@ -181,7 +365,7 @@ class Runs:
             blueprint=blueprint,
             run=run,
             guarded=bool(self.answering.keys),
-            steer=blueprint.access.steer if blueprint.access else [],
+            access=AccessPolicy.read(blueprint),
             size_limits=self.answering.limits,
             history_limits=history_limits or HistoryLimits(),
             loss_policy=loss_policy or LossPolicy(),
@@ -267,7 +451,7 @@ class Runs:
         Raises:
             BadCursor: The cursor is none of this list.
         """
-        wanted = RunsFilter(blueprint, status)
+        wanted = RunsFilter(blueprint, status, self.permissions)
         if cursor is None:
             place, is_there = await runs_place(self.client, wanted, (page - 1) * size)
             if not is_there:
@@ -313,7 +497,7 @@ class Runs:
             deadline: Only workflows with a question whose deadline is at this time or before.
         """
         names = [] if user is None else [ANYONE, MANY, *self._names_of(user)]
-        wanted = WaitingFilter(names, blueprint, since, deadline)
+        wanted = WaitingFilter(names, blueprint, since, deadline, permissions=self.permissions)
         return (await waiting_page(self.client, wanted, PAGE, page=page))[0]
 
     async def waiting_from(
@@ -330,8 +514,10 @@ class Runs:
         Raises:
             BadCursor: The cursor is none of this list.
         """
-        wanted = WaitingFilter([] if user is None else [ANYONE, MANY, *self._names_of(user)])
+        names = [] if user is None else [ANYONE, MANY, *self._names_of(user)]
+        wanted = WaitingFilter(names, permissions=self.permissions)
         rows, after = await waiting_page(self.client, wanted, size, page=page, cursor=cursor)
+        rows = await self.select_waiting(rows)
         has_more = after is not None and await has_more_behind(self.client, wanted, after)
         return rows, cursor_of(after, wanted) if after is not None and has_more else None
 
@@ -347,7 +533,27 @@ class Runs:
             user: Only questions that still wait for this user.
         """
         lists = await asyncio.gather(*(self.tree.open_questions(row.owner) for row in rows))
-        return [None if open_ is None else self.those_for(user, open_) for open_ in lists]
+        return [
+            None if open_ is None else await self.select_visible(row.run, self.those_for(user, open_), user)
+            for row, open_ in zip(rows, lists, strict=True)
+        ]
+
+    async def select_waiting(self, rows: Sequence[Waiting]) -> list[Waiting]:
+        """Return the workflows of a list that wait for the person for whom these runs are, or whose run they may see.
+
+        Of `many` assignees they may be one, which their questions show.
+        """
+        if self.permissions is None or not self.permissions.rules.enforced:
+            return list(rows)
+        names = {*self.permissions.person.names, MANY}
+        seen = await asyncio.gather(*(self._sees(row.run) for row in rows))
+        return [row for row, is_seen in zip(rows, seen, strict=True) if is_seen or names & set(row.waiting_for)]
+
+    async def _sees(self, run: str) -> bool:
+        try:
+            return await self.may("see", run)
+        except UnknownRun:  # it has ended since it was listed
+            return False
 
     def those_for(self, user: str | None, questions: Sequence[Question]) -> list[Question]:
         """Return the questions that still wait for this user; all for None."""
@@ -404,8 +610,9 @@ class Runs:
         for owner in dict.fromkeys(owners):
             with suppress(UnknownRun):  # it has ended since it was listed
                 view = await self.tree.view(owner, unless_ended=True)
-                if question := next((candidate for candidate in questions_of([view]) if candidate.id == id), None):
-                    return question
+                found = [candidate for candidate in questions_of([view]) if candidate.id == id]
+                if visible := await self.select_visible(view.run, found):
+                    return visible[0]
         raise Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")
 
     async def open_questions(self, run: str | WorkflowExecutionDescription, *, patient: bool = True) -> OpenQuestions:
@@ -458,6 +665,7 @@ class Runs:
         """
         batch = Answers(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
         open_questions = open_questions or await self.open_questions(run, patient=not signal)
+        await self._check_answering(open_questions, [answer.question for answer in answers])
         try:
             return await self.answering.answer(self.tree, open_questions, batch, signal=signal, owner=owner)
         except Refusal as refusal:
@@ -603,10 +811,20 @@ class Runs:
         )
 
     async def assign(
-        self, open_questions: OpenQuestions, kind: type[AssignmentCommand], *, key: str | None = None, **fields: JSON
+        self,
+        open_questions: OpenQuestions,
+        kind: type[AssignmentCommand],
+        *,
+        question: str,
+        key: str | None = None,
+        **fields: JSON,
     ) -> AssignmentReceipt:
         """Send one of these commands with its fields, where the run has just been asked for its questions."""
-        command = kind.read({**fields, "key": key or secrets.token_hex(8)})
+        if kind.steers:
+            await self._check_steering(open_questions.run)
+        else:
+            await self._check_answering(open_questions, [question])
+        command = kind.read({**fields, "question": question, "key": key or secrets.token_hex(8)})
         return await self.answering.assign(self.tree, open_questions, command)
 
     async def attachment(self, question: Question, n: int) -> bytes:
@@ -818,6 +1036,7 @@ class Runs:
             BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
             Refusal: The change was refused.
         """
+        await self._check_steering(run)
         state = await self.standing(run)
         stops = [question for question in state.questions if question.asked.is_breakpoint]
         if len(stops) != 1:
@@ -872,6 +1091,7 @@ class Runs:
             BadInput: There is no such plan.
             Ambiguous: There are several.
         """
+        await self._check_steering(run)
         check_outgoing({"plan": plan}, self.answering.limits.answer)
         check_change(plan)
         change = {"plan": plan, "reason": reason, "by": by}
@@ -904,6 +1124,7 @@ class Runs:
             Ambiguous: Several agents are.
             Refusal: The message was refused, or the agent has finished.
         """
+        await self._check_steering(run)
         check_outgoing({"text": text}, self.answering.limits.answer)
         views = [view for view in await self.tree.views(run) if view.hears]
         matches = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
@@ -929,7 +1150,8 @@ class Runs:
             run: The id of the run.
             wait: Seconds to wait for the end of the whole tree.
             force: Terminate the run instead: nothing that it has started is cleaned up, and its status is `failed`.
-            by: The person who cancels it; Temporal and the record keep the name.
+            by: The person who cancels it; Temporal and the record keep the name. They must be among those who may
+                steer the run.
 
         Returns:
             The status of the run, with the workflows that had not ended in time, each with the reason, and those that
@@ -937,8 +1159,10 @@ class Runs:
 
         Raises:
             UnknownRun: There is no such run.
+            Refusal: They may not steer it.
         """
         await self.tree.describe(run)
+        await self.require("steer", run, by)
         family = Family(self.client, self.tree, run, by)
         remaining, undone = await (family.terminate(wait) if force else family.cancel(wait))
         status = (await self.tree.describe(run)).status
@@ -954,6 +1178,7 @@ class Runs:
         With a worker it is sent as an update, so that it has taken effect on return. A workflow that no update has
         reached gets a signal, which waits for the next worker: the last one may have gone a moment ago.
         """
+        await self._check_steering(run)
         described = await self.tree.describe(run)
         family = Family(self.client, self.tree, run)
         reached_by_update = await self.tree.worker_polls(run)
@@ -976,7 +1201,7 @@ class Runs:
         if described.workflow_type != PIPELINE_WORKFLOW:
             return True
         definition = await started_with(self.client, described)
-        return not definition.guarded and not definition.steer
+        return not definition.guarded and definition.access.steer is None
 
     def handle(self, run: str) -> WorkflowHandle[Any, Any]:
         """Return Temporal's handle of the run's own workflow."""

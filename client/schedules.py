@@ -29,8 +29,8 @@ from holdfast.client.errors import BadInput
 from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
 from holdfast.client.server_errors import is_missing, raising_server_errors, server_error
-from holdfast.client.starting import check_start
-from holdfast.protocol.runs import PIPELINE_WORKFLOW, PipelineState, summary_of
+from holdfast.client.starting import attributes_of, check_start
+from holdfast.protocol.runs import ACCESS_MEMO, PIPELINE_WORKFLOW, PipelineState, summary_of
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
 OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
@@ -136,13 +136,15 @@ class Schedules:
     def _action(self, name: str, blueprint: Blueprint, input: object, by: str | None) -> ScheduleActionStartWorkflow:
         definition = self.runs.definition(blueprint, run="")  # each run takes the id that Temporal gives it
         state = PipelineState(input=input, started_by=self.runs.answering.sender_of(by))
+        access = self.runs.access_to(blueprint, by).model_copy(update={"signed_in": False})
         return ScheduleActionStartWorkflow(
             PIPELINE_WORKFLOW,
             args=[definition, state],
             id=name,
             task_queue=self.runs.task_queue,
             static_summary=summary_of(f"{blueprint.name}, by schedule {name}"),
-            typed_search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint.name)]),
+            typed_search_attributes=attributes_of(access),
+            memo={ACCESS_MEMO: access},
         )
 
     async def list(self) -> list[ScheduleRow]:

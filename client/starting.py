@@ -16,11 +16,12 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.errors import BadInput, RunExists
-from holdfast.client.listing import BLUEPRINT_KEY
+from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
+from holdfast.protocol.access import RunAccess
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit
-from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Definition, PipelineState, summary_of
+from holdfast.protocol.runs import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW, Definition, PipelineState, summary_of
 
 
 def new_run_id(blueprint: Blueprint) -> str:
@@ -43,9 +44,10 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
         raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}{none}")
 
 
-async def start_pipeline(client: Client, task_queue: str, definition: Definition, state: PipelineState) -> None:
+async def start_pipeline(
+    client: Client, task_queue: str, definition: Definition, state: PipelineState, access: RunAccess
+) -> None:
     """Start the run's workflow. Raises `RunExists` if its id is taken."""
-    name = definition.blueprint.name
     try:
         await client.start_workflow(
             PIPELINE_WORKFLOW,
@@ -55,10 +57,17 @@ async def start_pipeline(client: Client, task_queue: str, definition: Definition
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             static_summary=_summary(definition.blueprint),
-            search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, name)]),
+            search_attributes=attributes_of(access),
+            memo={ACCESS_MEMO: access},
         )
     except WorkflowAlreadyStartedError:
         raise RunExists(definition.run) from None
+
+
+def attributes_of(access: RunAccess) -> TypedSearchAttributes:
+    """Return the search attributes that a run is started with: they cost no event."""
+    pairs = [SearchAttributePair(BLUEPRINT_KEY, access.blueprint), SearchAttributePair(ACCESS_KEY, access.words())]
+    return TypedSearchAttributes(pairs)
 
 
 def _summary(blueprint: Blueprint) -> str:

@@ -44,4 +44,5 @@ again registered HoldfastQuestions KeywordList
 again registered HoldfastSince Datetime
 again registered HoldfastDeadline Datetime
 again registered HoldfastEvents KeywordList
+again registered HoldfastAccess Text
 echo "namespace $namespace is ready"

@@ -45,6 +45,8 @@ class RunStarted(EventData):
     type: ClassVar[str] = "run.started"
     blueprint: str
     digest: str
+    by: str | None = None
+    """Who started it."""
 
 
 class RunCompleted(EventData):

@@ -1,4 +1,4 @@
-"""Keys, groups and limits of the deployment for update validators and activities, and the tokens made with its keys.
+"""Keys, groups, rules and limits of the deployment, for update validators and activities, and tokens of its keys.
 
 `DEPLOYMENT` is set once, by worker.py. Only update validators and activities may read it, since replay never runs them:
 with a signal handler that read it, a changed key made recorded histories fail to replay. docs/security.md describes
@@ -18,6 +18,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.protocol.access import THIS_MACHINE, AccessRules
 from holdfast.protocol.door import SizeLimits
 
 Scope = Literal["answer", "steer"]
@@ -70,6 +71,8 @@ class Guard:
     """The key of the embedded set's inbox, whose tokens are valid too; commands need none for it."""
     groups: dict[str, list[str]] = field(default_factory=dict)
     """Members (`user:NAME`) by name of the group."""
+    access: AccessRules = THIS_MACHINE
+    """Who may do what with the runs of the deployment."""
     limits: SizeLimits = SizeLimits()
     busy_from: int = 1_500
     """Number of updates in a history from which only answers, declines, pause and resume are taken.

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
+from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.agents import Message, ToolSpec, Usage
@@ -49,19 +50,25 @@ EVENTS_ATTRIBUTE = "HoldfastEvents"
 """The events of other systems that the steps of a workflow wait for, or `many`; see `incoming.label_of`."""
 DEADLINE_ATTRIBUTE = "HoldfastDeadline"
 """The nearest of their deadlines; absent where none has one."""
-ATTRIBUTE_TYPES: Mapping[str, Literal["Keyword", "KeywordList", "Datetime"]] = {
+ACCESS_ATTRIBUTE = "HoldfastAccess"
+"""Words that find whoever may see the run; see `RunAccess.words`. Set when a workflow starts, and never changed."""
+ATTRIBUTE_TYPES: Mapping[str, Literal["Keyword", "KeywordList", "Datetime", "Text"]] = {
     BLUEPRINT_ATTRIBUTE: "Keyword",
     WAITING_ATTRIBUTE: "KeywordList",
     QUESTIONS_ATTRIBUTE: "KeywordList",
     EVENTS_ATTRIBUTE: "KeywordList",
     SINCE_ATTRIBUTE: "Datetime",
     DEADLINE_ATTRIBUTE: "Datetime",
+    ACCESS_ATTRIBUTE: "Text",
 }
-"""The search attributes that a namespace needs, with their types. SQL visibility has three of each list and date."""
+"""The search attributes that a namespace needs, with their types. SQL visibility has three of each but keywords."""
 HOLD_MARK = " (on hold)"
 """The end of the identity of a worker on hold: clients see it among the pollers of a task queue."""
 PAUSED_MEMO = "holdfastPaused"
 """In the memo of a run while it is paused; a memo comes with a list of workflows and needs no registration."""
+
+ACCESS_MEMO = "holdfastAccess"
+"""In the memo of a run: its `RunAccess`."""
 
 STATE_MEMO = "holdfastState"
 """In the memo of an author's own workflow that has continued as new: its `OwnState`."""
@@ -142,8 +149,8 @@ class Definition(Value):
     """The run's id. Empty for a run that a schedule starts: its workflow's id."""
     guarded: bool = False
     """True if commands need a token; signals are then refused."""
-    steer: list[CanonicalName] = []
-    """Users and groups that may steer the run; empty: its starter, and every holder of a key for it."""
+    access: AccessPolicy = AccessPolicy()
+    """Who may do what with the run, as its blueprint says."""
     started_by: CanonicalName | None = None
     """For workflows inside a run: the user who started the run. The run itself has it in its state."""
     size_limits: SizeLimits = SizeLimits()

@@ -27,16 +27,16 @@ from holdfast.protocol.assignment import (
     Release,
 )
 from holdfast.protocol.guard import Verified
-from holdfast.protocol.people import SIGN_IN, Groups, eligible, is_excluded, names_of, user_of, why_not, with_proved
+from holdfast.protocol.people import SIGN_IN, Groups, eligible, is_excluded, user_of, why_not, with_proved
 from holdfast.protocol.questions import Question
 from holdfast.workflows.details import Display
 from holdfast.workflows.door import NOTHING, one_argument, refused, value_in
 from holdfast.workflows.history import History
 from holdfast.workflows.questions import Questions
 from holdfast.workflows.steering import (
+    RunGuard,
     Steering,
     check_may_answer,
-    check_may_steer,
     check_payload_token,
     digest_of_command,
 )
@@ -46,8 +46,7 @@ class AssignmentHandlers:
     """The updates by which people claim, release, delegate and reassign questions."""
 
     run_id: str
-    steer: list[str]
-    started_by: str | None
+    access: RunGuard
     questions: Questions
     history: History
     display: Display
@@ -71,8 +70,8 @@ class AssignmentHandlers:
             return
         for answer in answers.answers:
             question = self.questions.named(answer.question)
-            groups = with_proved(guard.DEPLOYMENT.groups, answers.by, answers.groups)
-            if question is None or (answer.action != "accept" and self._supervises(answers.by, groups)):
+            supervises = answer.action != "accept" and self.access.supervises(answers.by, answers.groups)
+            if question is None or supervises:
                 continue
             _check_unclaimed(question, answers.by)
 
@@ -81,13 +80,6 @@ class AssignmentHandlers:
         for answer in answers.answers:
             if (question := self.questions.named(answer.question)) is not None:
                 _check_unclaimed(question, answers.by)
-
-    def _supervises(self, by: str | None, groups: Groups) -> bool:
-        """Return whether this user started the run, or is among those that the blueprint lets steer it."""
-        user = user_of(by)
-        if user is None:
-            return False
-        return user == user_of(self.started_by) or bool(set(names_of(user, groups)) & set(self.steer))
 
     # Handlers
 
@@ -175,6 +167,8 @@ class AssignmentHandlers:
             _check_open(question, self.questions.assignments_of(question))
             if not command.steers:
                 _check_proved(verified, question)
+                if not question.people.assignees:
+                    self.access.check_answering(command.by, command.groups, verified)
             self._check_command(command, question)
         except Refusal as refusal:
             raise refused(refusal) from None
@@ -183,7 +177,7 @@ class AssignmentHandlers:
         """Return what the token proves; refuse a command whose token or sender is not right for it."""
         verified = check_payload_token(self.run_id, command.name, payload)
         if command.steers:
-            check_may_steer(Steering.of(payload), verified, self.steer, self.started_by)
+            self.access.check_steering(Steering.of(payload), verified)
             return verified
         check_may_answer(verified)
         if verified is not None and command.key is None:
@@ -204,7 +198,7 @@ class AssignmentHandlers:
         claimant = question.claimant(workflow.now())
         if claimant is None:
             raise Refusal("not_allowed", f"question {question.id} is not claimed; there is nothing to release")
-        if command.user != claimant and not self._supervises(command.by, _groups_of(command)):
+        if command.user != claimant and not self.access.supervises(command.by, command.groups):
             raise _claimed(question, claimant)
 
 

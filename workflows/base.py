@@ -15,6 +15,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.protocol import guard
+from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Answers, Receipt, Refusal, key_digest
@@ -22,6 +23,7 @@ from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, Attachm
 from holdfast.protocol.door import SizeLimit, SizeLimits
 from holdfast.protocol.elicitations import ELICIT, ELICITED, Elicited, ElicitedQuery
 from holdfast.protocol.events import AnyEvent, Event, RunPaused, RunResumed
+from holdfast.protocol.guard import Verified
 from holdfast.protocol.questions import Asked, Question, QuestionRequest
 from holdfast.protocol.runs import (
     ANSWER,
@@ -57,9 +59,9 @@ from holdfast.workflows.questions import Questions, Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.steering import (
+    RunGuard,
     Steering,
     check_may_answer,
-    check_may_steer,
     check_payload_token,
     check_token,
     digest_of_command,
@@ -73,7 +75,7 @@ SHOWN_TIMERS = 20
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """The constants of a workflow: its run, its place there, who may steer it, and the run's limits.
+    """The constants of a workflow: its run, its place there, the access to it, and the run's limits.
 
     Limits are fixed when the run starts. The handler of a signal runs again on replay, and must measure by the same
     limits then; those of the deployment may have changed.
@@ -83,7 +85,7 @@ class RunIdentity:
     address: Address
     blueprint: str
     guarded: bool = False
-    steer: Sequence[str] = ()
+    access: AccessPolicy = AccessPolicy()
     started_by: str | None = None
     size_limits: SizeLimits = SizeLimits()
     history_limits: HistoryLimits = HistoryLimits()
@@ -97,14 +99,21 @@ class BaseWorkflow(Arrivals):
         """Begin with the state of the parent, or of the history before; see `ChildWorkflow` for `most_rounds`."""
         state = state or Carried()
         self.run_id, self.address, self.blueprint_name = identity.run, identity.address, identity.blueprint
-        self.guarded, self.steer, self.started_by = identity.guarded, list(identity.steer), identity.started_by
+        self.guarded, self.started_by = identity.guarded, identity.started_by
+        self.access = RunGuard(
+            RunAccess(blueprint=identity.blueprint, started_by=identity.started_by, written=identity.access)
+        )
         self.size_limits = identity.size_limits
         self.history = History(identity.history_limits, most_rounds)
         self.paused = state.paused
         self.journal = Journal(state.next_offset)
         self.hints, self._kept, self._granted, self._nonces = list(state.kept), {}, {}, {}
         self.questions = Questions(
-            self.run_id, self.journal, self.opened, guarded=self.guarded, closed=list(state.closed)
+            self.run_id,
+            self.journal,
+            self.opened,
+            guarded=self.guarded or self.access.checks_answers,
+            closed=list(state.closed),
         )
         self.loss_policy = identity.loss_policy
         self.activities = Activities(self.until_resumed, self.count, self.loss_policy)
@@ -174,7 +183,7 @@ class BaseWorkflow(Arrivals):
         return {
             "run": self.run_id,
             "guarded": self.guarded,
-            "steer": self.steer,
+            "access": self.access.run.written,
             "started_by": self.started_by,
             "size_limits": self.size_limits,
             "history_limits": self.history.limits,
@@ -238,9 +247,16 @@ class BaseWorkflow(Arrivals):
             self.questions.check(answers)
             self.questions.check_deadlines(answers)
             self.questions.check_allowed(answers, verified.proof if verified else guard.UNPROVED)
+            self._check_access(answers, verified)
             self.check_claims(answers)
         except Refusal as refusal:
             raise refused(refusal) from None
+
+    def _check_access(self, answers: Answers, verified: Verified | None) -> None:
+        """Refuse answers to questions without assignees by somebody who may not answer in this run."""
+        questions = [self.questions.named(answer.question) for answer in answers.answers]
+        if any(question and question.asked.for_people and not question.assignees for question in questions):
+            self.access.check_answering(answers.by, answers.groups, verified)
 
     @workflow.signal(name=ANSWER, description="The same as the update, without a receipt.")
     @one_argument
@@ -367,12 +383,13 @@ class BaseWorkflow(Arrivals):
     @property
     def takes_signals(self) -> bool:
         """Return whether commands may come by signal: not where the sender matters, as a signal has no validator."""
-        return not self.guarded and not self.steer
+        return not self.guarded and self.access.run.written.steer is None
 
     def check_signal(self) -> None:
         """Refuse a steering signal in a run that checks its senders. Raises `Refusal`."""
         if not self.takes_signals:
-            reason = "is guarded" if self.guarded else f"is steered by {', '.join(self.steer)}"
+            steer = self.access.run.written.steer or []
+            reason = "is guarded" if self.guarded else f"is steered by {', '.join(steer)}"
             raise Refusal("not_allowed", f"this run {reason} and takes commands by update only: use holdfast")
 
     def check_steering(self, command: str, payload: Any) -> bool:
@@ -381,7 +398,7 @@ class BaseWorkflow(Arrivals):
         For validators only, as they may read the deployment. Raises `Refusal`.
         """
         steering = Steering.of(payload)
-        check_may_steer(steering, check_payload_token(self.run_id, command, payload), self.steer, self.started_by)
+        self.access.check_steering(steering, check_payload_token(self.run_id, command, payload))
         return self.questions.taken_under(steering.key, digest_of_command(command, payload))
 
     def steered_before(self, command: str, payload: Any) -> bool:

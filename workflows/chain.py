@@ -44,7 +44,7 @@ class RunWorkflow(BaseWorkflow):
             address=address,
             blueprint=definition.blueprint.name,
             guarded=definition.guarded,
-            steer=definition.steer,
+            access=definition.access,
             started_by=definition.started_by,
             size_limits=definition.size_limits,
             history_limits=definition.history_limits,

@@ -61,7 +61,7 @@ from holdfast.protocol.runs import (
     summary_of,
 )
 from holdfast.workflows.concurrency import CancelledWithResult, outlast, reaches
-from holdfast.workflows.details import BLUEPRINT_KEY
+from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.workflows.failures import failure_of
 from holdfast.workflows.frame import OwnStart, Runtime
 
@@ -91,8 +91,14 @@ def start_of(name: str, args: Sequence[object], result_type: type, summary: str,
         # No parent close policy: by the default the server terminates it with its parent, also in a later run of its
         # chain.
         static_summary=summary_of(summary),
-        search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint)]),
+        search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint), *_access()]),
     )
+
+
+def _access() -> list[SearchAttributePair[str]]:
+    """Return the attribute of this workflow that finds whoever may see the run: its children are listed, too."""
+    words = workflow.info().typed_search_attributes.get(ACCESS_KEY)
+    return [] if not words else [SearchAttributePair(ACCESS_KEY, words)]
 
 
 class Children:

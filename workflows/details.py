@@ -16,6 +16,7 @@ from holdfast.protocol.incoming import label_of
 from holdfast.protocol.people import SIGN_IN, awaited, listed_ids, who_may
 from holdfast.protocol.questions import RESPOND, REVISE, Question
 from holdfast.protocol.runs import (
+    ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
     DEADLINE_ATTRIBUTE,
     EVENTS_ATTRIBUTE,
@@ -33,6 +34,7 @@ EVENTS_KEY = SearchAttributeKey.for_keyword_list(EVENTS_ATTRIBUTE)
 QUESTIONS_KEY = SearchAttributeKey.for_keyword_list(QUESTIONS_ATTRIBUTE)
 SINCE_KEY = SearchAttributeKey.for_datetime(SINCE_ATTRIBUTE)
 DEADLINE_KEY = SearchAttributeKey.for_datetime(DEADLINE_ATTRIBUTE)
+ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)
 KEYS: tuple[SearchAttributeKey[Any], ...] = (
     BLUEPRINT_KEY,
     WAITING_KEY,

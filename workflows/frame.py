@@ -72,7 +72,6 @@ class Runtime(Protocol):
     run_id: str
     blueprint_name: str
     guarded: bool
-    steer: list[str]
     started_by: str | None
     paused: bool
     hints: list[KeptHint]

@@ -62,7 +62,7 @@ class PipelineWorkflow(RunWorkflow):
         return RunResult(output=output, context=self.store.value, usage=self.usage)
 
     async def _work(self, blueprint: Blueprint) -> JSON:
-        self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest))
+        self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest, by=self.started_by))
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
             raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)

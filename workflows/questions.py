@@ -239,7 +239,9 @@ class Questions:
                 remedy = f"; if a value stood in this one, {ROTATE}" if entry.asked.hidden else ""
                 raise Refusal("not_allowed", f"question {entry.question.id}: {refusal}{remedy}")
         if self._guarded:
-            raise Refusal("not_allowed", "this run is guarded and takes answers by update only: use holdfast answer")
+            raise Refusal(
+                "not_allowed", "this run checks who answers, and takes answers by update only: use holdfast answer"
+            )
         for answer in answers.answers:
             entry = self._open.get(self._id_of(answer.question))
             if entry is not None and entry.question.proof is not None:

@@ -9,9 +9,10 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.protocol import guard
+from holdfast.protocol.access import THIS_MACHINE, Capability, Person, RunAccess, may, refusal_of
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
-from holdfast.protocol.people import CanonicalName, ProvedGroups, names_of, user_of, with_proved
+from holdfast.protocol.people import CanonicalName, ProvedGroups, user_of, with_proved
 from holdfast.protocol.values import Value, digest_of
 from holdfast.workflows.door import value_in
 
@@ -78,24 +79,53 @@ def check_may_answer(verified: Verified | None) -> None:
         raise Refusal("not_allowed", f"key {verified.key.id!r} is not for answers; its scope says what it is for")
 
 
-def check_may_steer(
-    steering: Steering, verified: Verified | None, steer: Sequence[str], started_by: str | None
-) -> None:
-    """Refuse a command from a person who may not steer the run. For validators only, as it reads the deployment.
+class RunGuard:
+    """Refuses commands of people who may not send them to a run. For validators only, as it reads the deployment.
 
     Args:
-        verified: what the token of the command proves; None without one.
-        steer: users and groups that the blueprint names; empty: the run's starter, and whoever has a key for it.
+        run: What the run says of the access to it.
     """
-    user = user_of(steering.by)
-    if verified is not None:
-        is_starter = verified.proof == "person" and user is not None and user == user_of(started_by)
-        if "steer" not in verified.key.scope and not is_starter:
-            raise Refusal("not_allowed", f"key {verified.key.id!r} is not for steering; its scope says what it is for")
-        if steering.key is None:
-            raise Refusal("not_allowed", "a command with a token needs a `key`, so that it counts once")
-    groups = with_proved(guard.DEPLOYMENT.groups, user, steering.groups)
-    if steer and (user is None or not set(names_of(user, groups)) & set(steer)):
-        raise Refusal(
-            "not_allowed", f"{', '.join(steer)} may steer this run, and {steering.by or 'nobody'} is not in it"
-        )
+
+    def __init__(self, run: RunAccess) -> None:
+        self.run = run
+
+    @property
+    def checks_answers(self) -> bool:
+        """Return whether the run says who may answer a question without assignees."""
+        return self.run.written.answer is not None or self.run.written.see is not None
+
+    def check_steering(self, steering: Steering, verified: Verified | None) -> None:
+        """Refuse a command that steers; `verified` is what its token proves, None without one."""
+        user = user_of(steering.by)
+        if verified is not None:
+            is_starter = verified.proof == "person" and user is not None and user == self.run.started_by
+            if "steer" not in verified.key.scope and not is_starter:
+                raise Refusal(
+                    "not_allowed", f"key {verified.key.id!r} is not for steering; its scope says what it is for"
+                )
+            if steering.key is None:
+                raise Refusal("not_allowed", "a command with a token needs a `key`, so that it counts once")
+        self._check("steer", steering.by, steering.groups, verified)
+
+    def check_answering(self, by: str | None, groups: Sequence[str] | None, verified: Verified | None) -> None:
+        """Refuse somebody who may not answer the questions without assignees."""
+        self._check("answer", by, groups, verified)
+
+    def supervises(self, by: str | None, groups: Sequence[str] | None) -> bool:
+        """Return whether this user started the run, or is among those that the blueprint names for steering it."""
+        names = _person(by, groups).names
+        return self.run.started_by in names or not names.isdisjoint(self.run.written.names_having("steer"))
+
+    def _check(
+        self, capability: Capability, by: str | None, groups: Sequence[str] | None, verified: Verified | None
+    ) -> None:
+        """Refuse a person who may not; the holder of a key that proves nobody is whoever they say."""
+        proves = verified is not None and verified.proof not in ("client", "service")
+        rules = guard.DEPLOYMENT.access if proves else THIS_MACHINE
+        if may(_person(by, groups), capability, self.run, rules):
+            return
+        raise Refusal("not_allowed", refusal_of(capability, by, self.run.written))
+
+
+def _person(by: str | None, groups: Sequence[str] | None) -> Person:
+    return Person.of(by, with_proved(guard.DEPLOYMENT.groups, by, groups))

@@ -8,7 +8,8 @@ from holdfast.blueprint.people import is_person, name_hint
 
 
 def check_access(blueprint: Blueprint, findings: Findings) -> None:
-    for index, name in enumerate(blueprint.access.steer if blueprint.access else []):
-        if not is_person(name):
-            message = f"{name[:40]!r} is neither a user nor a group"
-            findings.add(f"access.steer[{index}]", "bad_value", message, name_hint(name, "steer"))
+    for capability, names in blueprint.access or ():
+        for index, name in enumerate(names or ()):
+            if not is_person(name):
+                message = f"{name[:40]!r} is neither a user nor a group"
+                findings.add(f"access.{capability}[{index}]", "bad_value", message, name_hint(name, capability))

@@ -16,6 +16,16 @@ from holdfast.blueprint.words.text import listed, one_line
 
 __all__ = ["Ask", "Explanation", "explain"]
 
+ACCESS = {
+    "see": "The run may be seen by",
+    "comment": "Its questions may be commented on by",
+    "answer": "Questions that name nobody may be answered by",
+    "start": "It may be started by",
+    "steer": "The run may be steered by",
+    "administer": "It may be administered by",
+}
+"""What `access` says, by its keys."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -73,12 +83,12 @@ def _heading(title: str, blueprint: Blueprint) -> Line:
 
 
 def _summary(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
-    """Return the closing lines: model requests, limits, who may steer, how long it may wait."""
+    """Return the closing lines: model requests, limits, who may do what, how long it may wait."""
     sentences = [f"Model requests: {requests}."]
     sentences += limit_sentences("The run may take", blueprint.limits)
     book.asks += limit_asks(blueprint.limits)
     if blueprint.access is not None:
-        sentences.append(f"The run may be steered by {listed(blueprint.access.steer)}.")
+        sentences += [f"{ACCESS[capability]} {listed(names)}." for capability, names in blueprint.access if names]
     if any(ask.by is None for ask in book.asks):
         sentences.append("A question without a deadline waits until it is answered.")
     if book.tools:

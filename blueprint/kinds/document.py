@@ -45,7 +45,7 @@ class Blueprint(Part):
     limits: Limits | None = Field(None, description="How much a run may spend.")
     access: Access | None = Field(
         None,
-        description="Who may steer a run; default: anyone; with keys: who started it, and holders of a key.",
+        description="Who may see, answer, start and steer its runs; default: as the deployment says.",
     )
     steps: list[AnyStep] = Field(
         min_length=1,

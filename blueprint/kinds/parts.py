@@ -84,15 +84,40 @@ class Limits(Part):
     on_limit: Literal["fail", "ask"] = Field("fail", description="At a limit: fail, or ask a person for as much again.")
 
 
+AccessNames = Annotated[list[str], Field(min_length=1, max_length=100)]
+
+
 class Access(Part):
-    """The people who may do more with a run than answer it."""
+    """The people who may do something with the runs of a blueprint; `[access]` of the deployment limits them, too."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"steer": ["group:ops"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"see": ["group:hr"], "steer": ["group:ops"]}]})
 
-    steer: list[str] = Field(
-        min_length=1,
-        description="Users and groups that may pause and resume a run, talk to its agents, and change its plans.",
+    see: AccessNames | None = Field(
+        None,
+        description="Users and groups that may see its runs, beside who started one.",
+        examples=[["group:hr"]],
+    )
+    comment: AccessNames | None = Field(
+        None,
+        description="Users and groups that may comment on questions; default: who may see.",
+        examples=[["group:hr"]],
+    )
+    answer: AccessNames | None = Field(
+        None,
+        description="Users and groups that may answer questions without assignees; default: who may see.",
+        examples=[["group:hr"]],
+    )
+    start: AccessNames | None = Field(
+        None, description="Users and groups that may start a run.", examples=[["group:hr"]]
+    )
+    steer: AccessNames | None = Field(
+        None,
+        description="Users and groups that may pause, resume and cancel a run, talk to its agents, change its plans, "
+        "and reassign questions; default: who started it.",
         examples=[["group:ops", "user:ana"]],
+    )
+    administer: AccessNames | None = Field(
+        None, description="Users and groups that may do all of it.", examples=[["group:admins"]]
     )
 
 

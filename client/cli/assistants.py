@@ -14,11 +14,12 @@ from holdfast.client.cli.command import perform
 from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.session import open_session
 from holdfast.client.embedded import Startup
-from holdfast.client.mcp.http import HOST, PATH, http_app, sender_of_request
+from holdfast.client.mcp.http import HOST, PATH, http_app, runs_by_token
 from holdfast.client.mcp.server import AssistantContext
 from holdfast.client.reading import person
 from holdfast.client.serve.gate import Gate
 from holdfast.client.serve.listening import bind, listen, url_of
+from holdfast.client.serve.site import Site
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -43,7 +44,8 @@ def mcp(
 
 async def _stdio(user: str) -> int:
     session = await open_session(Startup.ALL)
-    server = AssistantContext(session.config, session.runs, lambda ctx, scope: Sender(user)).server()
+    runs = session.runs.acting_as(Sender(user))
+    server = AssistantContext(session.config, session.runs, lambda ctx, scope: runs).server()
     options = server.create_initialization_options(NotificationOptions(resources_changed=True))
     async with stdio_server() as (read, write):
         await server.run(read, write, options)
@@ -53,7 +55,8 @@ async def _stdio(user: str) -> int:
 async def _http(port: int) -> int:
     listener = bind(HOST, port)
     session = await open_session(Startup.ALL)
-    server = AssistantContext(session.config, session.runs, sender_of_request).server()
+    site = Site(session.config, session.runs)
+    server = AssistantContext(session.config, session.runs, runs_by_token(site)).server()
     ready = partial(say, f"MCP server at {url_of(listener)}{PATH}; a token: holdfast token create")
     await listen(http_app(server, Gate.of(session.config)), listener, ready)
     return DONE

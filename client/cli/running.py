@@ -132,6 +132,7 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     if arguments.check:
         await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
+    session.say_who_sees(blueprint, person(attendant.by))
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
     return await _attend(session, run, sources, attendant)
@@ -144,6 +145,7 @@ async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> i
     if arguments.check:
         await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
+    session.say_who_sees(blueprint, person(by))
     print_json({"run": run}) if as_json else print_text(run)
     return DONE
 

@@ -133,6 +133,7 @@ async def _create(
         await session.look_up(blueprint, parsed.problem)
     schedules = Schedules(session.runs)
     await schedules.create(name, blueprint, times, value, overlap=rule, paused=paused, started_by=person(by))
+    session.say_who_sees(blueprint, person(by))
     if as_json:
         print_json({"schedule": name})
     else:

@@ -27,6 +27,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
 from holdfast.client.serve.addresses import temporal_address
 from holdfast.client.serve.once import once_link
+from holdfast.protocol.access import RunAccess, is_seen_by_nobody
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.events import Event
 
@@ -64,6 +65,11 @@ class Session:
             say(f"no inbox: {error}")
             return None
         return url and once_link(self.config, url, user)
+
+    def say_who_sees(self, blueprint: Blueprint, by: str) -> None:
+        """Tell the person who starts a run where nobody else may see it."""
+        if is_seen_by_nobody(self.runs.access_to(blueprint, by), self.config.access_rules()):
+            say(f"nobody but {by}, signed in by this name, may see the run: name people for see or steer in [access]")
 
 
 async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config | None = None) -> Session:
@@ -135,6 +141,11 @@ class LaterRecord:
         """See `Archive`."""
         archive = self._open()
         return None if archive is None else await archive.blueprint(run)
+
+    async def access(self, run: str) -> RunAccess | None:
+        """See `Archive`."""
+        archive = self._open()
+        return None if archive is None else await archive.access(run)
 
     async def runs_like(self, prefix: str) -> list[str]:
         """See `Archive`."""

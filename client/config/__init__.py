@@ -31,6 +31,7 @@ from holdfast.client.config.sections import (
     WorkerSection,
 )
 from holdfast.client.config.variables import OVERRIDDEN, Overrides, WorkerSettings, WorkerVariables
+from holdfast.protocol.access import THIS_MACHINE, AccessRules
 from holdfast.protocol.guard import Key
 
 __all__ = [
@@ -88,6 +89,18 @@ class Config(File):
         if not every:
             keys = [key for key in keys if os.environ.get(key.env)] or keys
         return [Key(key.id, self.variable("answers.keys", key.env), key.proves, frozenset(key.scope)) for key in keys]
+
+    @property
+    def signs_people_in(self) -> bool:
+        """True where a provider or a proxy signs people in; else everybody comes by a link that this machine makes."""
+        return self.serve.oidc is not None or self.serve.user_header is not None
+
+    def access_rules(self) -> AccessRules:
+        """Return who may do what: by `[access]`, which counts where it is written and where people sign in."""
+        if self.access is None:
+            return AccessRules(enforced=True) if self.signs_people_in else THIS_MACHINE
+        special = {glob: section.access() for glob, section in self.access.by_blueprint.items()}
+        return AccessRules(enforced=True, general=self.access.access(), by_blueprint=special)
 
     def cache_place(self) -> str:
         """Return the store for `cache` steps: `sqlite:` with an absolute path, or a Redis URL. Raises ConfigError."""

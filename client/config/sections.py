@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from holdfast.blueprint.durations import seconds_of
 from holdfast.blueprint.kinds.wait import EVENT_NAME
 from holdfast.blueprint.people import USER, canonical_name, is_person
+from holdfast.protocol.access import CAPABILITIES, AccessPolicy
 from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.guard import Scope
 from holdfast.protocol.people import ANYONE
@@ -151,6 +152,42 @@ class McpSection(Section):
         if self.command is not None and self.headers_env:
             raise PydanticCustomError(UNSHOWN, "must have env in place of headers_env: the server is a command")
         return self
+
+
+def _person_name(text: str) -> str:
+    if not is_person(text):
+        raise PydanticCustomError("person", 'must be "user:NAME" or "group:NAME"')
+    return canonical_name(text)
+
+
+PersonNames = Annotated[list[Annotated[str, AfterValidator(_person_name)]], Field(min_length=1)]
+
+
+class AccessSection(Section):
+    """`[access."GLOB"]`: who may do what with the runs of some blueprints."""
+
+    see: PersonNames | None = None
+    comment: PersonNames | None = None
+    answer: PersonNames | None = None
+    start: PersonNames | None = None
+    steer: PersonNames | None = None
+    administer: PersonNames | None = None
+
+    def access(self) -> AccessPolicy:
+        """Return its names."""
+        return AccessPolicy(**{key: getattr(self, key) for key in CAPABILITIES})
+
+
+class AccessTable(AccessSection):
+    """`[access]`: who may do what with runs, and tables for the blueprints whose names a glob fits."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[Line, AccessSection]
+
+    @property
+    def by_blueprint(self) -> Mapping[str, AccessSection]:
+        """The tables by glob."""
+        return self.__pydantic_extra__ or {}
 
 
 class KeySection(Section):
@@ -535,6 +572,7 @@ class File(Section):
     groups: Annotated[dict[str, list[Member]], AfterValidator(_by_name)] = {}
     people: Annotated[dict[str, PersonSection], AfterValidator(_by_name)] = {}
     notify: NotifyTable = NotifyTable()
+    access: AccessTable | None = None
     answers: AnswersSection = AnswersSection()
     payloads: PayloadsSection = PayloadsSection()
     encryption: EncryptionSection = EncryptionSection()

@@ -10,6 +10,7 @@ import importlib
 from holdfast.client.archive import is_record_installed
 from holdfast.client.config import Config
 from holdfast.client.connection import names_server
+from holdfast.client.doctor.access import check_open_runs, check_rules
 from holdfast.client.doctor.findings import Finding, Status
 from holdfast.client.doctor.machine import check_machine
 from holdfast.client.doctor.runs import check_runs
@@ -26,7 +27,7 @@ async def examine(config: Config) -> list[Finding]:
     Nothing is started and nothing is changed, but for values of a moment: a standalone activity, a value in the cache,
     and a secret that is removed again. Raises `ConfigError` for Temporal's own configuration.
     """
-    findings = [*check_machine(config, is_shared=names_server()), *_check_hooks(config)]
+    findings = [*check_machine(config, is_shared=names_server()), *_check_hooks(config), check_rules(config)]
     if any(finding.check == "encryption" and finding.status == "fault" for finding in findings):
         return [*findings, Finding("server", "unchecked", "a client needs every key of [encryption] to connect")]
     deployment, reached = await reach(config)
@@ -34,6 +35,8 @@ async def examine(config: Config) -> list[Finding]:
     if deployment is None:
         return findings
     findings += await check_server(deployment)
+    if not any(finding.check == "search_attributes" and finding.status != "ok" for finding in findings):
+        findings += await check_open_runs(deployment)
     findings += await check_workers(deployment)
     findings += await check_runs(deployment)
     return [*findings, *await _check_record(deployment)]

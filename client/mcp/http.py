@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import mcp_types as types
@@ -13,11 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.client.answering import Sender
 from holdfast.client.mcp.server import ToolScope
+from holdfast.client.runs import Runs
 from holdfast.client.serve.gate import Gate
 from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.problems import problem_of
+from holdfast.client.serve.site import Site
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -49,13 +51,19 @@ class TokenDoor:
         return identity
 
 
-def sender_of_request(ctx: ServerRequestContext[Any, Any], scope: ToolScope) -> Sender:
-    """Return whose token a request carries. Raises `MCPError` where it has not the scope."""
-    identity = ctx.request.scope["identity"] if ctx.request is not None else None
-    if identity is None or scope not in identity.scopes:
-        raise MCPError(types.INVALID_REQUEST, f"this token has no scope '{scope}'")
-    sender: Sender = identity.sender
-    return sender
+def runs_by_token(site: Site) -> Callable[[ServerRequestContext[Any, Any], ToolScope], Runs]:
+    """Return what gives the runs of a site as the holder of a request's token sees them.
+
+    It raises `MCPError` where the token has not the scope.
+    """
+
+    def runs_of(ctx: ServerRequestContext[Any, Any], scope: ToolScope) -> Runs:
+        identity = ctx.request.scope["identity"] if ctx.request is not None else None
+        if identity is None or scope not in identity.scopes:
+            raise MCPError(types.INVALID_REQUEST, f"this token has no scope '{scope}'")
+        return site.runs_of(identity)
+
+    return runs_of
 
 
 def http_app(server: Server[Any], gate: Gate) -> ASGIApp:

@@ -75,12 +75,12 @@ class AssistantContext:
     Args:
         config: The configuration, whose `[serve] blueprints` may be started.
         runs: The runs of the deployment.
-        sender_of: Returns who makes a request, or raises `MCPError` for who may not.
+        runs_of: Returns the runs as who makes a request sees them, or raises `MCPError` for who may not.
     """
 
     config: Config
     runs: Runs
-    sender_of: Callable[[Context, ToolScope], Sender]
+    runs_of: Callable[[Context, ToolScope], Runs]
 
     def __post_init__(self) -> None:
         # What a person was shown is what their answer is for: nobody else can make the state that says so.
@@ -108,8 +108,9 @@ class AssistantContext:
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools; that to start a run has the schemas of the blueprints' inputs."""
+        allows = self.runs_of(ctx, "read").start_filter
         schemas = {name: model.model_json_schema() for name, model in TOOLS.items()}
-        schemas["start"] = await asyncio.to_thread(start_schema, self.config)
+        schemas["start"] = await asyncio.to_thread(start_schema, self.config, allows)
         tools = [
             types.Tool(name=name, description=(model.__doc__ or "").strip(), input_schema=schemas[name])
             for name, model in TOOLS.items()
@@ -137,27 +138,27 @@ class AssistantContext:
     async def _called(
         self, ctx: Context, params: types.CallToolRequestParams, arguments: ToolInput
     ) -> JSONObject | types.InputRequiredResult:
-        sender = self.sender_of(ctx, SCOPES.get(type(arguments), "read"))
-        runs = self.runs.acting_as(sender)
+        runs = self.runs_of(ctx, SCOPES.get(type(arguments), "read"))
         match arguments:
             case StartTool():
-                return await start(runs, self.config, sender.user, arguments)
+                return await start(runs, self.config, arguments)
             case RunsTool():
                 return await list_runs(runs, arguments)
             case QuestionsTool():
-                return await list_questions(runs, sender.user, arguments)
+                return await list_questions(runs, arguments)
             case ResultTool():
                 return await show_result(runs, arguments)
             case AnswerTool():
-                return await self._answer(ctx, params, arguments, sender)
+                return await self._answer(ctx, params, arguments, runs)
         raise AssertionError(arguments)
 
     # Answers
 
     async def _answer(
-        self, ctx: Context, params: types.CallToolRequestParams, arguments: AnswerTool, sender: Sender
+        self, ctx: Context, params: types.CallToolRequestParams, arguments: AnswerTool, runs: Runs
     ) -> JSONObject | types.InputRequiredResult:
-        open_questions = await self.runs.open_questions(arguments.run)
+        sender = _sender_of(runs)
+        open_questions = await runs.answerable(arguments.run, [arguments.question])
         question = find_question(open_questions.questions, arguments.question)
         if question is not None and question.asked.hidden:
             way = f"holdfast answer {arguments.run} {question.id}, or on its page"
@@ -167,7 +168,7 @@ class AssistantContext:
         if question is None or not must_be_seen(question):
             name = arguments.question if question is None else question.id
             answer = Answer(question=name, action=arguments.action, content=arguments.content)
-            return await self._sent(arguments, answer, sender)
+            return await _send(runs, arguments, answer)
         if sender.is_service:
             raise BadInput(f"{sender.user} is a service; question {question.id} ({question.kind}) needs a person")
         elicited = await self._elicited(ctx, params, question)
@@ -177,13 +178,8 @@ class AssistantContext:
             return {"receipts": [], "note": "The person did not decide; nothing was sent."}
         content = content_from(question, dict(elicited.content or {})) if elicited.action == "accept" else None
         answer = Answer(question=question.id, action=elicited.action, content=content, digest=question.digest)
-        return await self._sent(arguments, answer, replace(sender, proof="assistant"))
-
-    async def _sent(self, arguments: AnswerTool, answer: Answer, sender: Sender) -> JSONObject:
-        receipts = await self.runs.acting_as(sender).answer(
-            arguments.run, [answer], by=sender.user, comment=arguments.comment
-        )
-        return {"receipts": [receipt.model_dump(mode="json") for receipt in receipts]}
+        as_person = runs.acting_as(replace(sender, proof="assistant"), runs.permissions)
+        return await _send(as_person, arguments, answer)
 
     async def _elicited(
         self, ctx: Context, params: types.CallToolRequestParams, question: Question
@@ -219,10 +215,10 @@ class AssistantContext:
     ) -> types.ListResourcesResult:
         """Return the open questions that the user may answer, those of fifty workflows a page."""
         self._hears(ctx)
-        sender = self.sender_of(ctx, "read")
+        runs = self.runs_of(ctx, "read")
         try:
             wanted = QuestionsTool(after=(params and params.cursor) or None)
-            rows = await list_questions(self.runs.acting_as(sender), sender.user, wanted)
+            rows = await list_questions(runs, wanted)
         except (ValidationError, BadCursor) as error:
             raise MCPError(types.INVALID_PARAMS, "not a cursor of this list: list it from its beginning") from error
         resources = [
@@ -235,11 +231,11 @@ class AssistantContext:
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Return an open question as JSON."""
         uri = str(params.uri)
-        self.sender_of(ctx, "read")
+        runs = self.runs_of(ctx, "read")
         if not uri.startswith(RESOURCE):
             raise MCPError(types.INVALID_PARAMS, f"there is no {uri}; questions are {RESOURCE}ID")
         try:
-            question = await self.runs.question(uri.removeprefix(RESOURCE))
+            question = await runs.question(uri.removeprefix(RESOURCE))
         except (Refusal, NoWorker) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         text = json.dumps(question_json(question), ensure_ascii=False)
@@ -290,6 +286,18 @@ JSON_TYPE = "application/json"
 SESSION_HEADER = "mcp-session-id"
 MOST_HEARING = 100
 """Connections of the older protocol that are told of changes: those that have listed the questions last."""
+
+
+async def _send(runs: Runs, arguments: AnswerTool, answer: Answer) -> JSONObject:
+    receipts = await runs.answer(arguments.run, [answer], by=_sender_of(runs).user, comment=arguments.comment)
+    return {"receipts": [receipt.model_dump(mode="json") for receipt in receipts]}
+
+
+def _sender_of(runs: Runs) -> Sender:
+    """Return the person for whom these runs are: `runs_of` gives those of somebody."""
+    sender = runs.answering.sender
+    assert sender is not None
+    return sender
 
 
 def _result(value: JSONObject) -> types.CallToolResult:

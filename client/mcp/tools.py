@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.catalogue import Offered, find_offered, offered
+from holdfast.client.catalogue import Allows, Offered, find_offered, offered
 from holdfast.client.config import Config
 from holdfast.client.reports import done_before, outcome_json, question_json, run_row, waiting_rows
 from holdfast.client.runs import Runs
@@ -86,10 +86,15 @@ TOOLS: dict[str, type[ToolInput]] = {
 """The arguments of each tool, by its name."""
 
 
-def start_schema(config: Config) -> JSONObject:
-    """Return the schema of `start`: the names of the blueprints, and what each takes as its input."""
+def start_schema(config: Config, allows: Allows | None) -> JSONObject:
+    """Return the schema of `start`: the names of the blueprints, and what each takes as its input.
+
+    Args:
+        config: The configuration.
+        allows: Which blueprints the person may start; None: all.
+    """
     schema = StartTool.model_json_schema()
-    blueprints = {offer.name: blueprint for offer in offered(config) if (blueprint := _read(offer))}
+    blueprints = {offer.name: blueprint for offer in offered(config, allows) if (blueprint := _read(offer))}
     schema["properties"]["blueprint"]["enum"] = list(blueprints)
     inputs = [
         {**(blueprint.inputs or {}), "title": name}
@@ -116,11 +121,11 @@ def _stands_alone(schema: JSONObject | None) -> bool:
     return "$ref" not in str(schema)
 
 
-async def start(runs: Runs, config: Config, by: str, arguments: StartTool) -> JSONObject:
+async def start(runs: Runs, config: Config, arguments: StartTool) -> JSONObject:
     """Start a run and return its id. Raises as `Runs.start`, and `BadInput` for a name that is not offered."""
-    offer = await asyncio.to_thread(find_offered, config, arguments.blueprint)
+    offer = await asyncio.to_thread(find_offered, config, arguments.blueprint, runs.start_filter)
     blueprint = await asyncio.to_thread(offer.read)
-    return {"run": await runs.start(blueprint, arguments.input, run=arguments.id, started_by=by, check=True)}
+    return {"run": await runs.start(blueprint, arguments.input, run=arguments.id, check=True)}
 
 
 async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
@@ -131,10 +136,11 @@ async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
     return {"runs": [run_row(row) for row in rows], "next": cursor}
 
 
-async def list_questions(runs: Runs, user: str, arguments: QuestionsTool) -> JSONObject:
-    """Return the open questions of a run, or a page of those that this user may answer. Raises `BadCursor`."""
+async def list_questions(runs: Runs, arguments: QuestionsTool) -> JSONObject:
+    """Return the open questions of a run, or a page of those that the user may answer. Raises `BadCursor`."""
     if arguments.run is not None:
-        return {"questions": list(map(question_json, await runs.questions(arguments.run))), "next": None}
+        return {"questions": list(map(question_json, await runs.visible_questions(arguments.run))), "next": None}
+    user = runs.answering.sender_of(None)
     rows, cursor = await runs.waiting_from(arguments.after, user, size=PAGE_ROWS)
     return {"questions": waiting_rows(rows, await runs.questions_of(rows, user)), "next": cursor}
 
@@ -142,6 +148,7 @@ async def list_questions(runs: Runs, user: str, arguments: QuestionsTool) -> JSO
 async def show_result(runs: Runs, arguments: ResultTool) -> JSONObject:
     """Return the outcome of a run, at the latest after the time that is to be waited."""
     over = time.monotonic() + arguments.wait
+    await runs.require("see", arguments.run)
     outcome = await runs.outcome(arguments.run)
     while outcome.status == "running" and time.monotonic() < over:
         await asyncio.sleep(LOOK_SECONDS)

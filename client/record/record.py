@@ -41,6 +41,7 @@ from holdfast.client.record.progress import Progress
 from holdfast.client.record.recorder import Recorder
 from holdfast.client.record.store import RecordStore, open_store, read_store
 from holdfast.client.tree import Tree, UnknownRun
+from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.events import Event, LoopIteration
 from holdfast.protocol.questions import Question
@@ -266,6 +267,21 @@ class Record:
         except ValidationError as error:
             text = f"the blueprint of run {run} was recorded by another version, and this one cannot read it"
             raise BadInput(f"{text}: {error.errors()[0]['msg']}") from None
+
+    async def access(self, run: str) -> RunAccess | None:
+        """See `Archive`. What cannot be read any more lets nobody see the run."""
+        try:
+            recorded = await self._run_of(run)
+            blueprint = await self.blueprint(run)
+        except UnknownRun:
+            return None
+        except BadInput:
+            blueprint = None
+        started = await asyncio.to_thread(self.store.start_of, recorded)
+        written = AccessPolicy(see=[]) if blueprint is None else AccessPolicy.read(blueprint)
+        by = None if started is None else started.data.get("by")
+        name = "" if blueprint is None else blueprint.name
+        return RunAccess(blueprint=name, started_by=by, signed_in=True, written=written)
 
     async def runs_like(self, prefix: str) -> list[str]:
         """See `Archive`."""

@@ -36,7 +36,7 @@ from holdfast.client.record.hashes import chain_start, content_digest, entry_has
 from holdfast.client.record.migrations import is_newest, migrate
 from holdfast.client.record.sealed import seal_engine
 from holdfast.client.record.tables import COUNTERS, ENTRIES, MARKS, OUTBOX, RUNS
-from holdfast.protocol.events import LoopIteration
+from holdfast.protocol.events import LoopIteration, RunStarted
 
 READ_AT_ONCE = 5_000
 """Rows that one query fetches."""
@@ -215,6 +215,11 @@ class RecordStore:
         with self.engine.connect() as connection:
             at = connection.execute(query).scalar_one_or_none()
         return None if at is None else datetime.fromisoformat(at)
+
+    def start_of(self, run: RecordedRun) -> Recorded | None:
+        """Return the entry of the start of a run; None if there is none."""
+        started = self.entries(first_run=run.first_run, types=[RunStarted.type])
+        return next((entry for entry in started if entry.workflow == run.run), None)
 
     def end_of(self, run: RecordedRun) -> Recorded | None:
         """Return the entry of the end of a run; None if there is none."""

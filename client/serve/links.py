@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from itsdangerous import BadData, URLSafeSerializer
@@ -20,8 +21,10 @@ from temporalio.service import RPCError
 
 from holdfast.client.answering import Sender
 from holdfast.client.config import Config
+from holdfast.client.notices.outbox import signed_in
 from holdfast.client.serve.addresses import question_path
 from holdfast.client.serve.gate import gate_of, peer_of, set_session
+from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.keys import serve_key
 from holdfast.client.serve.site import Site, site_of
 from holdfast.client.tree import UnknownRun
@@ -57,27 +60,42 @@ async def follow_link(request: Request) -> Response:
     if target is None:
         gate.attempts.check(peer_of(request))
         raise HTTPException(404, "this link is not, or no longer, valid")
-    if not await _is_open(site, target):
-        raise HTTPException(410, "this question is closed: it was answered, has expired, or its run has ended")
     page = question_path(target.run, target.question)
+    sender = Sender(target.user, await _groups_of(site, target.user), "link")
+    await _check_open(site, target, Identity(sender, only=page))
     answer = RedirectResponse(page, 303)
     identity = request.scope["identity"]
     if identity is None or identity.only is not None:
         until = time.time() + SESSION_LIFE
-        sender = Sender(target.user, proof="link")
         cookie = await asyncio.to_thread(gate.sessions.begin, sender, only=page, until=until)
         set_session(answer, gate, request, cookie)
     return answer
 
 
-async def _is_open(site: Site, target: LinkTarget) -> bool:
-    """Return whether the question is open; where that cannot be found out, its page says so."""
-    try:
-        return any(question.id == target.question for question in await site.runs.questions(target.run))
-    except UnknownRun:
-        return False
-    except (NoWorker, RPCError):
-        return True
+async def _groups_of(site: Site, user: str) -> tuple[str, ...]:
+    """Return the groups that the last sign-in of a user has proved: by those they were told of the question."""
+    if site.record is None:
+        return ()
+    people = await asyncio.to_thread(signed_in, site.record.store)
+    return next((person.groups for person in people if person.user == user), ())
+
+
+async def _check_open(site: Site, target: LinkTarget, identity: Identity) -> None:
+    """Raise `HTTPException` if the question is closed, or is no longer one of this person.
+
+    Where that cannot be found out, its page says so.
+    """
+    runs = site.runs_of(identity)
+    with suppress(NoWorker, RPCError):
+        try:
+            questions = await runs.questions(target.run)
+        except UnknownRun:
+            questions = []
+        asked = [question for question in questions if question.id == target.question]
+        if not asked:
+            raise HTTPException(410, "this question is closed: it was answered, has expired, or its run has ended")
+        if not await runs.select_visible(target.run, asked):
+            raise HTTPException(404, "this link is not, or no longer, valid")
 
 
 def _target(config: Config, token: str) -> LinkTarget | None:

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import and_, func, select
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -25,7 +26,8 @@ from holdfast.client.listing import waiting_workflows
 from holdfast.client.record.entries import ENDED, REFUSED
 from holdfast.client.record.store import RecordStore
 from holdfast.client.record.tables import ENTRIES, RUNS
-from holdfast.client.serve.site import Site
+from holdfast.client.serve.identity import Identity
+from holdfast.client.serve.site import Site, site_of
 from holdfast.protocol.events import CLOSING_TYPES, LoopIteration
 from holdfast.protocol.people import MANY, MOST_AWAITED
 
@@ -152,7 +154,10 @@ def _exposed(registry: CollectorRegistry) -> bytes:
 
 
 async def metrics(request: Request) -> Response:
-    """Answer with the metrics of the site."""
+    """Answer with the metrics of the site: to a scraper on this machine, or to who may see every run."""
+    identity = request.scope.get("identity")
+    if isinstance(identity, Identity) and not site_of(request).runs_of(identity).sees_all:
+        raise HTTPException(403, "the metrics count all runs: they are for who may see all of them, by [access]")
     text = await request.app.state.metrics.text()
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 

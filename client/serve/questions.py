@@ -213,8 +213,9 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     names = names_for(wanted.whose, runs, user)
     if wanted.whose == "groups" and names == [MANY]:
         return QuestionPage()
-    filter_ = WaitingFilter(names, wanted.blueprint, wanted.since, wanted.deadline)
+    filter_ = WaitingFilter(names, wanted.blueprint, wanted.since, wanted.deadline, permissions=runs.permissions)
     rows, place = await waiting_page(runs.client, filter_, PAGE_ROWS, page=wanted.page, cursor=wanted.after)
+    rows = await runs.select_waiting(rows)
     has_more, lists = await asyncio.gather(
         has_more_behind(runs.client, filter_, place), asyncio.gather(*(cache.of(row) for row in rows))
     )
@@ -222,7 +223,7 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     listed = [
         ListedQuestion(question, row.blueprint)
         for row, open_ in zip(rows, lists, strict=True)
-        for question in open_ or ()
+        for question in await runs.select_visible(row.run, open_ or (), None if wanted.whose == "all" else user)
         if waits_for(question, user, wanted.whose, runs.answering.known_groups)
     ]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from starlette.requests import HTTPConnection
 
+from holdfast.blueprint.people import USER
 from holdfast.client.config import Config
+from holdfast.client.permissions import Permissions, RunAccessCache
 from holdfast.client.record.record import Record
 from holdfast.client.runs import Runs
 from holdfast.client.serve.delivering import EventDelivery
 from holdfast.client.serve.dispatches import Dispatches
-from holdfast.client.serve.identity import Identity
+from holdfast.client.serve.identity import Identity, WebScope, identity_of
 from holdfast.client.serve.live import Live
 from holdfast.client.serve.questions import OpenQuestionCache
 from holdfast.client.serve.streams import Streams
 from holdfast.client.serve.upkeep import Upkeep
+from holdfast.protocol.access import AccessRules, Capability, Person
+from holdfast.protocol.people import Groups
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,44 @@ class Site:
         """Return the state of what works beside the pages."""
         return Upkeep(self.config, self.record)
 
+    @cached_property
+    def access_rules(self) -> AccessRules:
+        """Return who may do what."""
+        return self.config.access_rules()
+
+    @cached_property
+    def run_access(self) -> RunAccessCache:
+        """Return what the runs say of the access to them."""
+        return RunAccessCache()
+
     def runs_of(self, identity: Identity) -> Runs:
-        """Return the runs as this person commands them: what is sent carries their name, groups and proof."""
-        return self.runs.acting_as(identity.sender)
+        """Return the runs as this person sees and commands them: what is sent carries their name, groups and proof."""
+        runs = self.runs.acting_as(identity.sender)
+        return runs.acting_as(identity.sender, self.permissions_of(identity, runs.answering.known_groups))
+
+    def permissions_of(self, identity: Identity, groups: Groups) -> Permissions:
+        """Return what a person may do, with the groups that they are in."""
+        # A session of a browser has every scope; a token was made for what its scopes say.
+        holds_steer = identity.token is not None and "steer" in identity.scopes
+        person = Person.of(identity.user, groups, holds_steer=holds_steer)
+        if identity.only is not None:  # a deputy is told of the question of somebody who is away, and sees it
+            absent = {f"{USER}{name}" for name, who in self.config.people.items() if who.deputy == identity.user}
+            person = replace(person, names=person.names | absent)
+        return Permissions(person, self.access_rules, self.run_access)
+
+
+async def permit(connection: HTTPConnection, capability: Capability) -> Runs:
+    """Return the runs as the person of a request sees them, where they may do something with the run of its path.
+
+    Raises:
+        HTTPException: 401 for nobody; 403 where a token or a link is not for it.
+        UnknownRun: They may not see the run, or there is none.
+        Refusal: They may not do it.
+    """
+    scope: WebScope = "steer" if capability in ("steer", "administer") else "read" if capability == "see" else "answer"
+    runs = site_of(connection).runs_of(identity_of(connection, scope))
+    await runs.require(capability, str(connection.path_params["run"]))
+    return runs
 
 
 def site_of(connection: HTTPConnection) -> Site:

@@ -22,7 +22,7 @@ from holdfast.client.serve.site import Site
 from holdfast.client.serve.upkeep import book_of
 
 OPEN_KINDS = ("asked", "reminded", "escalated", "accepted", "unreachable")
-"""Kinds of notices of an open question. Of another one the page is gone; that of its run tells what became of it."""
+"""Kinds of notices of an open question, whose page a link shows; that of a closed one is for who has signed in."""
 
 ADDRESS, LANGUAGE = r"[^@\s<>,;]+@[^@\s<>,;]+", r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*"
 """The forms of claims that are kept; other ones are left out."""
@@ -44,9 +44,9 @@ def notifier_of(site: Site, store: RecordStore, *, strict: bool = True) -> Notif
 def link_of(site: Site, notice: Notice, contact: Contact | None) -> str:
     """Return the link of a notice: one person's own to an open question, or the address of a page."""
     question = notice.question_id
-    if question is None or notice.kind not in OPEN_KINDS:
+    if question is None:
         return f"{site.address}/runs/{quote(notice.run, safe='')}"
-    if contact is not None:
+    if contact is not None and notice.kind in OPEN_KINDS:
         return link_url(site, contact.user, notice.run, question)
     return f"{site.address}{question_path(notice.run, question)}"
 

@@ -128,3 +128,25 @@ def test_a_question_is_claimed_released_delegated_and_reassigned(office: Holdfas
     assert office("claim", run, "nothing", "--by", "max", "--json").json["error"]["type"] == "unknown_question"
     assert office("claim", run, "--for", "soon").code == 2
     office("cancel", run)
+
+
+def test_a_start_says_where_nobody_may_see_the_run(office: Holdfast) -> None:
+    """As people sign in, and neither `[access]` nor the blueprint names anybody."""
+    sign_in = '[serve]\nuser_header = "X-User"\ntrusted_proxies = ["10.0.0.5"]\n'
+    toml = office.folder / "holdfast.toml"
+    toml.write_text(TOML + sign_in)
+    try:
+        (office.folder / "lonely.yaml").write_text(EDITORS)
+        assert "nobody but user:zoe, signed in by this name, may see the run" in office("start", "lonely.yaml").err
+        (office.folder / "lonely.yaml").write_text("access: {see: ['group:editors']}" + EDITORS)
+        assert "may see the run" not in office("start", "lonely.yaml").err
+    finally:
+        toml.write_text(TOML)
+
+
+def test_a_cancel_is_refused_to_who_may_not_steer(office: Holdfast) -> None:
+    run = office.start("access: {steer: ['user:ana']}" + EDITORS)
+    for flags in ((), ("--force",)):
+        refused = office("cancel", run, *flags, "--json")
+        assert (refused.code, refused.json["error"]["type"]) == (4, "not_allowed"), refused
+    assert office("cancel", run, "--by", "ana").code == 0

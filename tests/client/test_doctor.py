@@ -19,6 +19,7 @@ from holdfast.activities.checkup import CheckActivities
 from holdfast.client.config import WorkerSettings, load_config
 from holdfast.client.connection import converter
 from holdfast.client.doctor import Finding, examine
+from holdfast.client.doctor.access import check_rules
 from holdfast.client.doctor.machine import check_machine
 from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.encryption import key_ring
@@ -276,3 +277,23 @@ async def test_a_deployment_in_order(server: WorkflowEnvironment) -> None:
     async with worker(server):
         ok = {finding.check for finding in await examine(load_config()) if finding.status == "ok"}
     assert ok >= {"encryption", "variables", "storage", "server", "namespace", "worker", "clock", "payloads", "secrets"}
+
+
+SIGN_IN = '[serve]\nblueprints = ["."]\nuser_header = "X-User"\ntrusted_proxies = ["10.0.0.5"]\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "access", "status"),
+    [
+        ("", "", "ok"),
+        (SIGN_IN, "", "warning"),
+        (SIGN_IN, "access: {see: ['group:hr']}\n", "ok"),
+        (SIGN_IN + '[access]\nsteer = ["group:ops"]\n', "", "ok"),
+        (SIGN_IN + '[access."other-*"]\nsteer = ["group:ops"]\n', "", "warning"),
+    ],
+)
+async def test_what_nobody_may_see_is_told(tmp_path: Path, settings: str, access: str, status: str) -> None:
+    (tmp_path / "invoice.yaml").write_text(access + "name: invoice\nsteps: [{kind: hitl, name: a, message: b}]")
+    configure(settings)
+    finding = check_rules(load_config())
+    assert (finding.status, "invoice" in finding.message) == (status, status == "warning")

@@ -12,7 +12,7 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from holdfast.client.listing import DEADLINE_KEY, WAITING_KEY, WaitingFilter
 from holdfast.client.states import Waiting
 from holdfast.protocol.people import MANY, listed_ids
-from holdfast.protocol.runs import ATTRIBUTE_TYPES, BLUEPRINT_ATTRIBUTE
+from holdfast.protocol.runs import ACCESS_ATTRIBUTE, ATTRIBUTE_TYPES, BLUEPRINT_ATTRIBUTE
 from tests.conftest import Harness, until
 
 ASK = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 2h}]"
@@ -88,7 +88,7 @@ async def test_a_workflow_that_waits_for_nobody_has_none_of_the_attributes(house
     await house.result(run)
     described = await house.client.get_workflow_handle(run).describe()
     names = {pair.key.name for pair in described.typed_search_attributes}
-    assert names & set(ATTRIBUTE_TYPES) == {BLUEPRINT_ATTRIBUTE}
+    assert names & set(ATTRIBUTE_TYPES) == {BLUEPRINT_ATTRIBUTE, ACCESS_ATTRIBUTE}
 
 
 def test_more_than_twenty_ids_are_many() -> None:

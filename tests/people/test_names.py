@@ -69,7 +69,7 @@ async def test_who_may_steer_may_in_any_spelling(house: Harness) -> None:
     run = await house.start('access: {steer: ["user:JOSE\\u0301"]}\nsteps: [{kind: hitl, name: a, message: A}]')
     await house.one(run)
     assert await house.runs.pause(run, "user:Jos\u00e9") == []
-    await house.runs.cancel(run)
+    await house.runs.cancel(run, by="user:Jos\u00e9")
 
 
 async def test_visibility_finds_them_in_any_spelling(house: Harness) -> None:

@@ -189,8 +189,11 @@ async def test_proved_groups_say_who_may_steer(house: Harness) -> None:
     await house.one(run)
     with pytest.raises(Refusal):
         await of_inbox(house, ANA).pause(run)
-    assert await of_inbox(house, replace(ANA, groups=("group:ops",))).pause(run) == []
-    await house.runs.cancel(run)
+    operator = of_inbox(house, replace(ANA, groups=("group:ops",)))
+    assert await operator.pause(run) == []
+    with pytest.raises(Refusal, match="group:ops may steer this run"):
+        await of_inbox(house, ANA).cancel(run)
+    assert (await operator.cancel(run)).status == "cancelled"
 
 
 def test_what_is_no_group_is_refused_as_one() -> None:

@@ -18,7 +18,7 @@ from mcp_types import ElicitResult, ResourceListChangedNotification
 from holdfast.client.answering import Sender
 from holdfast.client.config.sections import ServeSection
 from holdfast.client.mcp import tools
-from holdfast.client.mcp.http import http_app, sender_of_request
+from holdfast.client.mcp.http import http_app, runs_by_token
 from holdfast.client.mcp.server import AssistantContext
 from holdfast.client.serve.gate import Gate
 from holdfast.protocol.questions import Question
@@ -70,7 +70,9 @@ async def assistant(house: Harness, person: Asked | None = None, mode: Era = "au
     """A client of a server for Ana; without a person it cannot ask anybody."""
     blueprint_file(house.folder / "blueprints", "title.yaml", TITLE)
     site = site_of_house(house, serve=ServeSection(blueprints=["blueprints"]))
-    server = AssistantContext(site.config, site.runs, lambda ctx, scope: Sender("user:ana")).server()
+    server = AssistantContext(
+        site.config, site.runs, lambda ctx, scope: site.runs.acting_as(Sender("user:ana"))
+    ).server()
     async with Client(server, elicitation_callback=person, mode=mode) as client:
         yield client
 
@@ -275,7 +277,7 @@ async def test_over_http_a_token_says_who_and_what_for(house: Harness) -> None:
     gate = Gate.of(site.config)
     _, reading = gate.tokens.create("user:bob", scopes={"read"}, life=None)
     _, answering = gate.tokens.create("user:bob", scopes={"read", "answer"}, life=None)
-    app = http_app(AssistantContext(site.config, site.runs, sender_of_request).server(), gate)
+    app = http_app(AssistantContext(site.config, site.runs, runs_by_token(site)).server(), gate)
     async with served(app, lifespan="on") as address:
         async with over_http(address, reading) as client:
             with pytest.raises(MCPError, match="no scope 'answer'"):

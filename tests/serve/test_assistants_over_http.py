@@ -16,7 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ResourceListChangedNotification
 
-from holdfast.client.mcp.http import http_app, sender_of_request
+from holdfast.client.mcp.http import http_app, runs_by_token
 from holdfast.client.mcp.server import AssistantContext
 from holdfast.client.serve.gate import Gate
 from tests.conftest import Harness, until
@@ -50,7 +50,7 @@ class Office:
 async def office(house: Harness) -> AsyncIterator[Office]:
     site = site_of_house(house)
     gate = Gate.of(site.config)
-    app = http_app(AssistantContext(site.config, site.runs, sender_of_request).server(), gate)
+    app = http_app(AssistantContext(site.config, site.runs, runs_by_token(site)).server(), gate)
     async with served(app, lifespan="on") as address:
         yield Office(gate, address)
 

@@ -49,9 +49,12 @@ async def client(site: Site) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def said(client: httpx.AsyncClient, question: Question, text: str = SAID, **how: str) -> httpx.Response:
+async def said(
+    client: httpx.AsyncClient, question: Question, text: str = SAID, who: str = "ana", **how: str
+) -> httpx.Response:
     """Write a comment on the page of a question."""
-    return await client.post(f"{question_address(question)}/comments", data={"text": text, **how})
+    data = {"text": text, **how}
+    return await client.post(f"{question_address(question)}/comments", data=data, headers={WHO: who})
 
 
 async def test_what_is_said_beside_a_question_is_shown_with_who_and_when(
@@ -94,7 +97,7 @@ async def test_a_form_that_is_sent_twice_adds_one_comment(house: Harness, client
 async def test_a_comment_that_does_not_fit_stays_in_its_field(house: Harness, client: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(ASK))
     long = "x" * 10_001
-    refused = await said(client, question, long)
+    refused = await said(client, question, long, who="bob")
     assert refused.status_code == 422 and long in refused.text and "1 to 10000 characters" in refused.text
     assert f'action="{question_address(question)}"' in refused.text
 

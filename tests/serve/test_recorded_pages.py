@@ -6,22 +6,26 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.answering import Sender
+from holdfast.client.config.sections import AccessTable
 from holdfast.client.record import reader
 from holdfast.client.record.entries import ENDED, REFUSED, RecordedRun, RecordEntry
 from holdfast.client.record.progress import Progress, WorkflowProgress
 from holdfast.client.record.record import Record
 from holdfast.client.record.store import RecordStore
 from holdfast.client.serve.addresses import question_address
+from holdfast.client.serve.site import Site
 from holdfast.protocol.questions import Question
 from tests.record.conftest import recording, store
 from tests.record.ground import ASK, KEY, LOOP, NOON, Recording
-from tests.serve.ground import client_of, site_of_house
+from tests.serve.ground import WHO, client_of, site_of_house
 from tests.serve.test_run_pages import words
 
 __all__ = ["recording", "store"]
@@ -29,10 +33,14 @@ __all__ = ["recording", "store"]
 
 @pytest_asyncio.fixture
 async def client(recording: Recording) -> AsyncIterator[httpx.AsyncClient]:
-    site = site_of_house(recording.house)
-    record = Record(recording.store, recording.house.client, KEY)
-    async with client_of(replace(site, runs=site.runs.with_archive(record), record=record)) as client:
+    async with client_of(recorded_site(recording)) as client:
         yield client
+
+
+def recorded_site(recording: Recording, **settings: Any) -> Site:
+    site = site_of_house(recording.house, **settings)
+    record = Record(recording.store, recording.house.client, KEY)
+    return replace(site, runs=site.runs.with_archive(record), record=record)
 
 
 async def forgotten(recording: Recording, text: str = ASK, *answers: str) -> tuple[str, Question]:
@@ -183,3 +191,14 @@ async def test_a_page_of_iterations_is_of_a_workflow_of_its_run(
     run, _ = await forgotten(recording)
     other = await client.get(f"/runs/{run}/repetitions?at=pipeline:x;loop:y&workflow=other/loop:y&before=5")
     assert other.status_code == 404
+
+
+async def test_a_forgotten_run_is_seen_by_those_who_could_see_it(recording: Recording) -> None:
+    recording.house.runs = recording.house.runs.acting_as(Sender("user:sam", proof="person"))
+    run, _ = await forgotten(recording, "access: {see: ['user:hana']}" + ASK, "Rome")
+    async with client_of(recorded_site(recording, access=AccessTable())) as client:
+        seen = {
+            name: (await client.get(f"/api/v1/runs/{run}", headers={WHO: name})).status_code
+            for name in ("sam", "hana", "eve")
+        }
+    assert seen == {"sam": 200, "hana": 200, "eve": 404}

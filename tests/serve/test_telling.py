@@ -70,7 +70,8 @@ def notice(kind: Any, run: str = "ask-01") -> Notice:
 async def test_a_link_leads_to_the_open_question_and_else_to_the_run(house: Harness) -> None:
     site = site_with(house)
     assert link_of(site, notice("asked"), None) == "https://inbox.example.com/questions/ask-01/q1"
-    assert link_of(site, notice("answered"), None) == "https://inbox.example.com/runs/ask-01"
+    assert link_of(site, notice("answered"), None) == "https://inbox.example.com/questions/ask-01/q1"
+    assert link_of(site, notice("answered"), Contact("user:ana")) == "https://inbox.example.com/questions/ask-01/q1"
     assert link_of(site, notice("run_failed"), Contact("user:ana")) == "https://inbox.example.com/runs/ask-01"
 
 

@@ -42,7 +42,7 @@ async def answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
     body: AnswersInput = exchange.body
     runs, run = exchange.runs, exchange.path("run")
     answers = [Answer(**answer.model_dump()) for answer in body.answers]
-    open_questions = await runs.open_questions(run)
+    open_questions = await runs.answerable(run, [answer.question for answer in answers])
     pairs = [(answer, find_question(open_questions.questions, answer.question)) for answer in answers]
     _check(pairs, exchange.identity)
     key, by = exchange.key(body.key), exchange.identity.user

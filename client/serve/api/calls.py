@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, TypeAdapter
@@ -19,6 +20,7 @@ from holdfast.client.serve.api.bodies import WebInput, body_of, query_of
 from holdfast.client.serve.identity import Identity, WebScope, identity_of
 from holdfast.client.serve.problems import EXPECTED_ERRORS, Unfit, WebProblem, problem_of
 from holdfast.client.serve.site import Site, site_of
+from holdfast.protocol.access import Capability
 
 PREFIX = "/api/v1"
 KEY_HEADER = "Idempotency-Key"
@@ -44,9 +46,9 @@ class Exchange:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def runs(self) -> Runs:
-        """The runs as the person of the request commands them."""
+        """The runs as the person of the request sees and commands them."""
         return self.site.runs_of(self.identity)
 
     def key(self, in_body: str | None = None) -> str | None:
@@ -78,6 +80,9 @@ class ApiCall:
     gives: Any
     """The type of that value; its schema stands in the OpenAPI document."""
     scope: WebScope = "read"
+    needs: Capability | None = None
+    """What the person must be allowed to do with the run that the path names; None where it names none, or where the
+    call looks at its questions one by one."""
     status: int = 200
     query: type[BaseModel] = NoQuery
     body: type[BaseModel] | None = None
@@ -104,6 +109,8 @@ class ApiCall:
             limits = site.runs.answering.limits
             limit = limits.input if self.size == "input" else limits.answer
             exchange.body = await body_of(request, self.body, limit)
+        if self.needs is not None:
+            await exchange.runs.require(self.needs, exchange.path("run"))
         value = await self.answer(exchange)
         if isinstance(value, Response):
             return value

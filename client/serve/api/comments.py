@@ -10,9 +10,11 @@ from typing_extensions import TypedDict
 from holdfast.client.errors import NoRecord
 from holdfast.client.record.comments import RecordedComment
 from holdfast.client.record.record import LONGEST_COMMENT, Record
+from holdfast.client.runs import Runs
 from holdfast.client.serve.api.bodies import WebInput
 from holdfast.client.serve.api.calls import ApiCall, Exchange
 from holdfast.client.serve.problems import Unfit
+from holdfast.client.tree import UnknownRun
 
 
 class SaidInput(WebInput):
@@ -40,6 +42,7 @@ async def add_comment(exchange: Exchange) -> Said:
     """Add a comment beside a question, open or closed. It goes to the record; the run does not see it."""
     record, (run, owner) = _record(exchange), await _place(exchange)
     question, by, text = exchange.path("id"), exchange.identity.user, exchange.body.comment
+    await exchange.runs.require_comment(run)
     proof = exchange.identity.sender.proof
     try:
         await record.comment(run, question, text, by, owner=owner, proved_by=proof, key=exchange.key())
@@ -55,12 +58,24 @@ def _record(exchange: Exchange) -> Record:
 
 
 async def _place(exchange: Exchange) -> tuple[str, str]:
-    """Return the run and the workflow of the question of a call, open or recorded. Raises `Refusal` or `NoWorker`."""
-    id_ = exchange.path("id")
-    if (recorded := await _record(exchange).asked_in(id_)) is not None:
+    """Return the run and the workflow of the question of a call, open or recorded. Raises `Refusal` or `NoWorker`.
+
+    A question that the person may not see is unknown to them.
+    """
+    id_, runs = exchange.path("id"), exchange.runs
+    recorded = await _record(exchange).asked_in(id_)
+    if recorded is not None and await _may_see(runs, recorded[0], id_):
         return recorded
-    question = await exchange.runs.question(id_)
+    question = await runs.question(id_)
     return question.run, question.owner
+
+
+async def _may_see(runs: Runs, run: str, id_: str) -> bool:
+    try:
+        await runs.require_question(run, id_)
+    except UnknownRun:
+        return False
+    return True
 
 
 COMMENT_CALLS = [

@@ -103,6 +103,7 @@ EVENT_CALLS = [
         "/runs/{run}/events",
         stream_events,
         str,
+        needs="see",
         query=EventsQuery,
         media_type=EVENT_STREAM,
         others={204: "The run has ended, and there are no more events."},

@@ -7,6 +7,7 @@ from pydantic import Field
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.serve.api.bodies import WebInput
 from holdfast.client.serve.api.calls import ApiCall, Exchange
+from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import LONGEST_KEY, EventReceipt, read_event
 from holdfast.protocol.runs import LONGEST_RUN_ID
 
@@ -26,9 +27,18 @@ class EventInput(WebInput):
 async def send_event(exchange: Exchange) -> list[EventReceipt]:
     """Send an event to the run that is named, or to all that wait for it. A token of a service will do."""
     body: EventInput = exchange.body
+    if not exchange.identity.is_service:  # a program sends what it is told of; people act on what they see
+        await _check_seen(exchange, body.run)
     if body.run is not None:
         return [await exchange.runs.send_event(body.run, body.name, body.key, body.payload, id=body.id)]
     return await exchange.site.delivery.deliver(exchange.runs, read_event(body.model_dump(exclude={"run"})))
+
+
+async def _check_seen(exchange: Exchange, run: str | None) -> None:
+    if run is not None:
+        await exchange.runs.require("answer", run)
+    elif exchange.site.access_rules.enforced:
+        raise Refusal("not_allowed", "an event to all that wait for it comes from a service: name the run")
 
 
 INCOMING_CALLS = [

@@ -43,7 +43,8 @@ async def list_questions(exchange: Exchange) -> list[dict[str, Any]]:
     user = exchange.identity.user if query.of == "me" else None
     if query.run is not None:
         runs = exchange.runs
-        return [question_json(question) for question in runs.those_for(user, await runs.questions(query.run))]
+        questions = runs.those_for(user, await runs.visible_questions(query.run))
+        return [question_json(question) for question in await runs.select_visible(query.run, questions, user)]
     return await _of_all_runs(exchange, user, query)
 
 

@@ -74,8 +74,15 @@ async def show_graph(exchange: Exchange) -> Response:
 MERMAID = "text/vnd.mermaid"
 RUN_CALLS = [
     ApiCall("GET", "/runs", list_runs, list[RunRow], query=RunsQuery, problems=(422,)),
-    ApiCall("GET", "/runs/{run}", show_run, RunJSON, problems=(404, 503)),
-    ApiCall("GET", "/runs/{run}/result", show_result, OutcomeJSON, problems=(404, 503)),
-    ApiCall("GET", "/runs/{run}/history", show_history, list[StoryRow] | list[AnswerRecord], problems=(404, 503)),
-    ApiCall("GET", "/runs/{run}/graph", show_graph, str, media_type=MERMAID, problems=(404, 422, 503)),
+    ApiCall("GET", "/runs/{run}", show_run, RunJSON, needs="see", problems=(404, 503)),
+    ApiCall("GET", "/runs/{run}/result", show_result, OutcomeJSON, needs="see", problems=(404, 503)),
+    ApiCall(
+        "GET",
+        "/runs/{run}/history",
+        show_history,
+        list[StoryRow] | list[AnswerRecord],
+        needs="see",
+        problems=(404, 503),
+    ),
+    ApiCall("GET", "/runs/{run}/graph", show_graph, str, needs="see", media_type=MERMAID, problems=(404, 422, 503)),
 ]

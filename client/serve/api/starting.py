@@ -50,7 +50,8 @@ class StartedJSON(TypedDict):
 
 async def list_blueprints(exchange: Exchange) -> list[BlueprintRow]:
     """List the blueprints that can be started, each with the schema of its input."""
-    return await asyncio.to_thread(lambda: [blueprint_row(offer) for offer in offered(exchange.site.config)])
+    site, allows = exchange.site, exchange.runs.start_filter
+    return await asyncio.to_thread(lambda: [blueprint_row(offer) for offer in offered(site.config, allows)])
 
 
 def blueprint_row(offer: Offered) -> BlueprintRow:
@@ -71,7 +72,7 @@ async def start_run(exchange: Exchange) -> StartedJSON:
     """Start a run. The same `Idempotency-Key` with the same body gives the same run again."""
     body: StartInput = exchange.body
     runs, by, key = exchange.runs, exchange.identity.user, exchange.key()
-    offer = await asyncio.to_thread(find_offered, exchange.site.config, body.blueprint)
+    offer = await asyncio.to_thread(find_offered, exchange.site.config, body.blueprint, runs.start_filter)
     blueprint = await asyncio.to_thread(offer.read)
     run = body.id or (None if key is None else _id_for(blueprint, by, key))
     try:

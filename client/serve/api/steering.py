@@ -85,9 +85,13 @@ async def edit_run(exchange: Exchange) -> list[dict[str, Any]]:
 
 _PROBLEMS = (403, 404, 409, 410, 422, 503)
 STEERING_CALLS = [
-    ApiCall("POST", "/runs/{run}/pause", pause_run, SteeringJSON, "steer", body=NoBody, problems=_PROBLEMS),
-    ApiCall("POST", "/runs/{run}/resume", resume_run, SteeringJSON, "steer", body=NoBody, problems=_PROBLEMS),
-    ApiCall("POST", "/runs/{run}/cancel", cancel_run, SteeringJSON, "steer", body=CancelInput, problems=_PROBLEMS),
-    ApiCall("POST", "/runs/{run}/tell", tell_run, ToldJSON, "steer", body=TellInput, problems=_PROBLEMS),
-    ApiCall("POST", "/runs/{run}/edit", edit_run, list[Receipt | Sent], "steer", body=EditInput, problems=_PROBLEMS),
+    ApiCall("POST", "/runs/{run}/pause", pause_run, SteeringJSON, "steer", "steer", body=NoBody, problems=_PROBLEMS),
+    ApiCall("POST", "/runs/{run}/resume", resume_run, SteeringJSON, "steer", "steer", body=NoBody, problems=_PROBLEMS),
+    ApiCall(
+        "POST", "/runs/{run}/cancel", cancel_run, SteeringJSON, "steer", "steer", body=CancelInput, problems=_PROBLEMS
+    ),
+    ApiCall("POST", "/runs/{run}/tell", tell_run, ToldJSON, "steer", "steer", body=TellInput, problems=_PROBLEMS),
+    ApiCall(
+        "POST", "/runs/{run}/edit", edit_run, list[Receipt | Sent], "steer", "steer", body=EditInput, problems=_PROBLEMS
+    ),
 ]

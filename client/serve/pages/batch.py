@@ -16,6 +16,7 @@ from holdfast.client.config import ConfigError
 from holdfast.client.errors import NothingSent
 from holdfast.client.forms import Texts, first_text
 from holdfast.client.reading import name_of
+from holdfast.client.runs import Runs
 from holdfast.client.serve.addresses import question_path
 from holdfast.client.serve.dispatches import PATIENCE_SECONDS, dispatch_place, has_ended
 from holdfast.client.serve.identity import Identity, identity_of
@@ -66,8 +67,8 @@ class BatchResult:
 
 async def show_batch(request: Request) -> Response:
     """Show the selected questions with one form for all of them."""
-    identity_of(request, "answer")
-    selection = await _selected(site_of(request), request.query_params.getlist("q"))
+    identity = identity_of(request, "answer")
+    selection = await _selected(site_of(request), identity, request.query_params.getlist("q"))
     form = new_form(selection.alike[0]) if selection.alike else None
     return _batch_page(request, selection, form)
 
@@ -76,7 +77,7 @@ async def send_batch(request: Request) -> Response:
     """Answer each of the selected questions; those that were refused are shown with the reason."""
     identity = identity_of(request, "answer")
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
-    selection = await _selected(site_of(request), texts.get("q", ()))
+    selection = await _selected(site_of(request), identity, texts.get("q", ()))
     if not selection.alike:
         return _batch_page(request, selection, None, 409)
     first, do = selection.alike[0], first_text(texts, "do")
@@ -119,11 +120,11 @@ async def _answer_one(
     return BatchResult(question)
 
 
-async def _selected(site: Site, names: Sequence[str]) -> Selection:
+async def _selected(site: Site, identity: Identity, names: Sequence[str]) -> Selection:
     """Return the questions of names such as `RUN/ID`, each once, at most `MOST_TOGETHER`."""
     pairs = [name.rpartition("/")[::2] for name in dict.fromkeys(names) if "/" in name][:MOST_TOGETHER]
-    turns = asyncio.Semaphore(AT_A_TIME)
-    questions = await asyncio.gather(*(_find_one(turns, site, run, id_) for run, id_ in pairs))
+    turns, runs = asyncio.Semaphore(AT_A_TIME), site.runs_of(identity)
+    questions = await asyncio.gather(*(_find_one(turns, site, runs, run, id_) for run, id_ in pairs))
     open_ = [question for question in questions if question is not None]
     closed = [question_path(*pair) for pair, question in zip(pairs, questions, strict=True) if question is None]
     alike = [question for question in open_ if _fits(question) and form_key(question) == form_key(open_[0])]
@@ -135,10 +136,10 @@ def _fits(question: Question) -> bool:
     return not (question.asked.hidden or question.asked.is_breakpoint)
 
 
-async def _find_one(turns: asyncio.Semaphore, site: Site, run: str, id_: str) -> Question | None:
+async def _find_one(turns: asyncio.Semaphore, site: Site, runs: Runs, run: str, id_: str) -> Question | None:
     async with turns:
         try:
-            entry = await find_open(site, run, id_)
+            entry = await find_open(site, runs, run, id_)
         except (NoWorker, UnknownRun):
             return None
     return entry.question if entry is not None and entry.is_certain else None

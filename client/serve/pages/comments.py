@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 from holdfast.client.record.comments import RecordedComment
 from holdfast.client.record.record import LONGEST_COMMENT
-from holdfast.client.serve.identity import identity_of
+from holdfast.client.serve.identity import Identity, identity_of
 from holdfast.client.serve.site import site_of
 
 log = logging.getLogger(__name__)
@@ -54,5 +54,11 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
             comments = await record.comments(request.path_params["run"], request.path_params["id"])
         except (SQLAlchemyError, RPCError) as error:  # the record asks Temporal for a run that it does not have yet
             log.warning("the comments beside a question could not be read: %s", type(error).__name__)
-    can_write = comments is not None and "answer" in identity.scopes
+    can_write = comments is not None and "answer" in identity.scopes and await _may_comment(request, identity)
     return CommentBox(address, comments, record is not None, can_write, text, problem)
+
+
+async def _may_comment(request: Request, identity: Identity) -> bool:
+    """Return whether a person who sees a question may comment on it: who sees no more of its run is asked in it."""
+    runs, run = site_of(request).runs_of(identity), str(request.path_params["run"])
+    return not await runs.may("see", run) or await runs.may("comment", run)

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.client.serve.identity import identity_of
 from holdfast.client.serve.live import Sight
-from holdfast.client.serve.site import site_of
+from holdfast.client.serve.site import permit, site_of
 
 QUIET_SECONDS = 15.0
 """Silence after which a comment is sent, so that a connection that is gone is noticed."""
@@ -23,6 +23,8 @@ async def stream_news(request: Request) -> Response:
     """Tell of changes of the open questions, and of the run that the reader looks at."""
     user, site = identity_of(request).user, site_of(request)
     live, run = site.live, request.query_params.get("run")
+    if run is not None and not await site.runs_of(identity_of(request)).sees_part(run):
+        run = None
     watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run)})
     lines = site.streams.open(user, _events(watches))
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
@@ -31,6 +33,7 @@ async def stream_news(request: Request) -> Response:
 async def stream_run(request: Request) -> Response:
     """Tell of the changes of a run, from what the reader has seen on, until the run has ended."""
     site, run = site_of(request), str(request.path_params["run"])
+    await permit(request, "see")
     user = identity_of(request).user
     seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     watches = {"run": site.live.changes(run, seen)}

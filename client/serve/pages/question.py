@@ -51,7 +51,7 @@ from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
-from holdfast.protocol.people import names_of, why_not
+from holdfast.protocol.people import names_of
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import WorkflowView
 from holdfast.protocol.values import digest_of
@@ -109,13 +109,17 @@ async def show_state(request: Request) -> HTMLResponse:
     """Show a part of the page for the script: `story`, `comments`, or `state`, which is empty while it is open."""
     part = request.query_params.get("part")
     site, run = site_of(request), request.path_params["run"]
-    identity_of(request)
+    runs = _runs(request)
+    if part in ("story", "comments"):
+        await runs.require_question(run, request.path_params["id"])
     if part == "story":
-        return render(request, "story.html", story=await story_of(site.runs.tree, run), folded=False)
+        return render(request, "story.html", story=await _visible_story(runs, run), folded=False)
     if part == "comments":
         return render(request, "said.html", box=await comment_box(request, _page(request)))
     asked = await _find(request)
     reply = None if asked is not None else await _reply(site.runs.tree, run, request.path_params["id"])
+    if asked is None:
+        await runs.require_reply(run, reply)
     failure = site.dispatches.failure(_place_of(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
     return render(request, "gone.html", is_open=asked is not None, reply=reply, message=message)
@@ -127,8 +131,12 @@ async def add_comment(request: Request) -> Response:
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
     run, id_, text = request.path_params["run"], request.path_params["id"], first_text(texts, "text")
     asked = await _find(request)
-    if asked is None and await _reply(site.runs.tree, run, id_) is None:
-        raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
+    if asked is None:
+        reply = await _reply(site.runs.tree, run, id_)
+        await _runs(request).require_reply(run, reply)
+        if reply is None:
+            raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
+    await _runs(request).require_comment(run)
     if site.record is None:
         raise HTTPException(503, texts_of(request)("comments.no_record"))
     owner, key = "" if asked is None else asked.question.owner, first_text(texts, "key") or None
@@ -308,10 +316,15 @@ async def _find(request: Request) -> FoundQuestion | None:
     """Return the question of a page if it is open; if no worker answers, as it was seen last.
 
     Raises:
-        UnknownRun: There is no such run.
+        UnknownRun: There is no such run, or the person may not see the question.
         NoWorker: No worker answers, and it was never seen.
     """
-    return await find_open(site_of(request), request.path_params["run"], request.path_params["id"])
+    return await find_open(site_of(request), _runs(request), request.path_params["run"], request.path_params["id"])
+
+
+def _runs(request: Request) -> Runs:
+    """Return the runs as the person of a request sees them."""
+    return site_of(request).runs_of(identity_of(request))
 
 
 async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
@@ -321,6 +334,8 @@ async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
     seen last is what the answer comes back with, and the reason why it was not sent.
     """
     cached = site_of(request).open_questions.known(request.path_params["run"], request.path_params["id"])
+    if cached is not None and not await _runs(request).select_visible(cached.run, [cached]):
+        raise UnknownRun(cached.run)
     if cached is not None and cached.digest == first_text(texts, "digest"):
         return FoundQuestion(cached)
     try:
@@ -331,8 +346,24 @@ async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
         return FoundQuestion(cached, is_certain=False)
 
 
-async def find_open(site: Site, run: str, id_: str) -> FoundQuestion | None:
-    """Return a question if it is open; raises as `_find` does."""
+async def find_open(site: Site, runs: Runs, run: str, id_: str) -> FoundQuestion | None:
+    """Return a question if it is open; raises as `_find` does.
+
+    Args:
+        site: The site.
+        runs: The runs as the person sees them who asks.
+        run: The id of the run.
+        id_: The id of the question.
+    """
+    found = await _find_any(site, run, id_)
+    # As it was seen last it may be of another run than the address says.
+    if found is not None and not await runs.select_visible(found.question.run, [found.question]):
+        raise UnknownRun(run)
+    return found
+
+
+async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
+    """Return a question if it is open, whoever asks."""
     cached = site.open_questions.known(run, id_)
     seen = cached if cached is not None or site.record is None else await site.record.shown(id_)
     try:
@@ -358,8 +389,18 @@ async def _views_of(runs: Runs, run: str, cached: Question | None) -> list[Workf
     return [] if state.status in CLOSED else state.views
 
 
-async def _story_beside(site: Site, asked: FoundQuestion) -> list[StoryLine] | None:
-    return await story_of(site.runs.tree, asked.question.run, view=asked.view) if asked.is_certain else None
+async def _story_beside(runs: Runs, asked: FoundQuestion) -> list[StoryLine] | None:
+    return await _visible_story(runs, asked.question.run, view=asked.view) if asked.is_certain else None
+
+
+async def _visible_story(
+    runs: Runs, run: str, since: datetime | None = None, view: WorkflowView | None = None
+) -> list[StoryLine] | None:
+    """Return the story of a run; for who sees only questions of it, what people have answered."""
+    lines = await story_of(runs.tree, run, since, view)
+    if lines is None or await runs.may("see", run):
+        return lines
+    return [line for line in lines if line.is_answer]
 
 
 async def _question_page(
@@ -372,10 +413,11 @@ async def _question_page(
 ) -> HTMLResponse:
     site, question, identity = site_of(request), asked.question, identity_of(request)
     runs = site.runs_of(identity)
-    view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(site, asked))
+    view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
     listed = next((item for item in view.page.questions if item.question.id == question.id), None)
     now = datetime.now(UTC)
     heading, body = _heading(question)
+    who_not = await _who_not(runs, identity, question, now)
     return render(
         request,
         "question.html",
@@ -390,8 +432,10 @@ async def _question_page(
         html_of=html_of,
         proposal=describe_proposal(question),
         proposal_details=details_beside(question),
-        who_not=_who_not(runs, identity, question, now),
-        can_answer="answer" in identity.scopes,
+        who_not=who_not,
+        # What somebody typed who may no longer answer stays to be copied.
+        can_answer="answer" in identity.scopes and (who_not is None or bool(form.message)),
+        sees_run=await runs.may("see", question.run),
         images=IMAGES,
         unreached=await _unreached(site, identity, question),
         has_accepted=identity.user in question.accepted_by,
@@ -406,7 +450,7 @@ async def _question_page(
 
 async def _unreached(site: Site, identity: Identity, question: Question) -> Sequence[str]:
     """Return whom nobody tells of a question, for whoever may steer."""
-    if "steer" not in identity.scopes:
+    if "steer" not in identity.scopes or not await site.runs_of(identity).may("steer", question.run):
         return ()
     return (await site.upkeep.unreached([question])).get(question.id, ())
 
@@ -419,16 +463,17 @@ async def _closed_page(
     beside: Awaitable[ListView] | None = None,
 ) -> Response:
     """Show what closed a question, and what happened in its run since. The same form, sent again, is told the same."""
-    site, run, id_ = site_of(request), request.path_params["run"], request.path_params["id"]
-    state = await site.runs.standing(run)
+    runs, run, id_ = _runs(request), request.path_params["run"], request.path_params["id"]
+    state = await runs.standing(run)
     own = _own_view(state.views, run)
-    reply = await _reply(site.runs.tree, run, id_, own)
+    reply = await _reply(runs.tree, run, id_, own)
+    await runs.require_reply(run, reply)
     if reply is None:
         raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
     key = _key_of(texts or {})
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
         return RedirectResponse(_back(request), 303)
-    since = story_of(site.runs.tree, run, since=reply.at, view=own)
+    since = _visible_story(runs, run, reply.at, own)
     view, story = await asyncio.gather(beside or list_from_start(request), since)
     return render(
         request,
@@ -441,7 +486,8 @@ async def _closed_page(
         is_late=texts is not None and first_text(texts, "do") not in MOVES,
         typed=typed_texts(texts or {}),
         story=story,
-        next_here=[] if identity_of(request).only is not None else state.questions,
+        next_here=[] if identity_of(request).only is not None else await runs.select_visible(run, state.questions),
+        sees_run=await runs.may("see", run),
         next_mine=_next_of(view.page.questions, run),
         box=box or await comment_box(request, _back(request)),
         step_of=name_of,
@@ -463,13 +509,15 @@ async def _reply(tree: Tree, run: str, id: str, view: WorkflowView | None = None
     return await find_reply(tree, run, closes(id), view)
 
 
-def _who_not(runs: Runs, identity: Identity, question: Question, now: datetime) -> str | None:
+async def _who_not(runs: Runs, identity: Identity, question: Question, now: datetime) -> str | None:
     """Return why this person may not answer, as far as the page knows it; the workflow decides."""
     if "answer" not in identity.scopes:
         return f"sign in as {identity.user} to answer it"
-    if reason := why_not(question.people, identity.user, runs.answering.known_groups):
+    if reason := await runs.why_not_answer(question):
         return reason
     claimant = question.claimant(now)
+    if claimant is not None and await runs.may("steer", question.run):  # they may release it, decline it, or cancel it
+        return None
     return None if claimant in (None, *names_of(identity.user, {})) else f"{claimant} has claimed it"
 
 

@@ -12,10 +12,9 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.client.events import below
 from holdfast.client.record.comments import RecordedComment
-from holdfast.client.serve.identity import identity_of
 from holdfast.client.serve.pages.run_pages import REPETITIONS, head_of
 from holdfast.client.serve.pages.templating import name_of_person, place_of, render
-from holdfast.client.serve.site import site_of
+from holdfast.client.serve.site import permit, site_of
 from holdfast.protocol.events import (
     AgentTold,
     Event,
@@ -100,7 +99,7 @@ def _names(assignees: Sequence[str] | str | None) -> str:
 
 async def show_history_page(request: Request) -> Response:
     """Show who was asked and who answered what in a run, and what else people did."""
-    runs = site_of(request).runs_of(identity_of(request))
+    runs = await permit(request, "see")
     head = await head_of(request, runs)
     events = [] if head.state is None else await below(runs.tree, head.run, REPETITIONS)
     record = site_of(request).record

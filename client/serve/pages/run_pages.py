@@ -25,7 +25,7 @@ from holdfast.client.serve.pages.chart_layout import layout_of
 from holdfast.client.serve.pages.json_tree import json_node
 from holdfast.client.serve.pages.run_tree import RunTree, earlier_than
 from holdfast.client.serve.pages.templating import render, texts_of
-from holdfast.client.serve.site import site_of
+from holdfast.client.serve.site import permit, site_of
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.trace import Span
 from holdfast.client.tree import UnknownRun
@@ -153,16 +153,16 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
         status_code: The HTTP status.
         notes: What the page says of a command, see `runs/run.html`.
     """
-    identity = identity_of(request)
-    runs = site_of(request).runs_of(identity)
+    runs = await permit(request, "see")
     head = await head_of(request, runs)
+    steers = "steer" in identity_of(request).scopes and await runs.may("steer", head.run)
     rows, outcome = [], None
     if head.state is not None:
         tree = RunTree(texts_of(request), datetime.now(UTC), head.state.questions)
         rows = tree.rows((await runs.trace(head.state, REPETITIONS)).steps)
     if head.has_ended:
         outcome = await _outcome(runs, head)
-    values: dict[str, Any] = {"head": head, "rows": rows, "outcome": outcome, "steers": "steer" in identity.scopes}
+    values: dict[str, Any] = {"head": head, "rows": rows, "outcome": outcome, "steers": steers}
     done = request.query_params.get("done", "")
     output = None if outcome is None or outcome.output is None else json_node(outcome.output)
     return render(
@@ -182,7 +182,7 @@ async def _outcome(runs: Runs, head: RunHead) -> Outcome | None:
 
 async def show_repetitions_page(request: Request) -> Response:
     """Show iterations of a loop or items of a map, a hundred at a time, the newest first."""
-    runs = site_of(request).runs_of(identity_of(request))
+    runs = await permit(request, "see")
     head = await head_of(request, runs)
     if head.state is None:
         return await run_page(request)
@@ -230,7 +230,7 @@ def _span_at(trace: Span, address: str) -> Span:
 
 async def show_graph_page(request: Request) -> Response:
     """Show the flowchart of a run's blueprint, with where the run stands."""
-    runs = site_of(request).runs_of(identity_of(request))
+    runs = await permit(request, "see")
     head, t = await head_of(request, runs), texts_of(request)
     try:
         blueprint = await runs.blueprint(head.run)
@@ -257,7 +257,7 @@ async def show_graph_page(request: Request) -> Response:
 
 async def show_context_page(request: Request) -> Response:
     """Show the context of a run, where it stands now."""
-    runs = site_of(request).runs_of(identity_of(request))
+    runs = await permit(request, "see")
     head = await head_of(request, runs)
     context = None
     if head.state is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +60,13 @@ class StartRow:
 
 async def list_blueprints_page(request: Request) -> Response:
     """List the blueprints that can be started from here."""
-    identity_of(request)
-    config = site_of(request).config
-    rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in offered(config)])
+    config, allows = site_of(request).config, _start_filter(request)
+    rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in offered(config, allows)])
     return render(request, "start/list.html", rows=rows, folders=config.serve.blueprints)
+
+
+def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
+    return site_of(request).runs_of(identity_of(request)).start_filter
 
 
 def _row(blueprint: Offered) -> StartRow:
@@ -112,7 +115,7 @@ async def _blueprint(request: Request) -> tuple[Offered, Blueprint | BlueprintEr
     """Return the blueprint that the address names, or its mistakes. Raises `HTTPException` 404."""
     config = site_of(request).config
     try:
-        offer = await asyncio.to_thread(find_offered, config, str(request.path_params["name"]))
+        offer = await asyncio.to_thread(find_offered, config, str(request.path_params["name"]), _start_filter(request))
     except BadInput as error:
         raise HTTPException(404, str(error)) from None
     try:

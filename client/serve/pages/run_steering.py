@@ -15,7 +15,7 @@ from holdfast.client.serve.identity import identity_of
 from holdfast.client.serve.pages.run_pages import head_of, run_page
 from holdfast.client.serve.pages.templating import render, texts_of
 from holdfast.client.serve.problems import problem_of
-from holdfast.client.serve.site import site_of
+from holdfast.client.serve.site import permit
 from holdfast.client.stopping import Left
 from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Refusal
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 5.0
 
 async def pause_run(request: Request) -> Response:
     """Pause a run."""
-    runs, by = _steering(request)
+    runs, by = await _steering(request)
     try:
         remaining = await runs.pause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
@@ -38,7 +38,7 @@ async def pause_run(request: Request) -> Response:
 
 async def resume_run(request: Request) -> Response:
     """End the pause of a run; no question is answered by it."""
-    runs, by = _steering(request)
+    runs, by = await _steering(request)
     try:
         remaining = await runs.unpause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
@@ -48,7 +48,7 @@ async def resume_run(request: Request) -> Response:
 
 async def tell_agent(request: Request) -> Response:
     """Send a message to an agent of a run."""
-    runs, by = _steering(request)
+    runs, by = await _steering(request)
     form = await request.form()
     text, agent = str(form.get("text", "")), str(form.get("agent", ""))
     if not text.strip():
@@ -62,7 +62,7 @@ async def tell_agent(request: Request) -> Response:
 
 async def ask_cancel(request: Request) -> Response:
     """Say what cancelling a run does, before it is done."""
-    head = await head_of(request, site_of(request).runs_of(identity_of(request, "steer")))
+    head = await head_of(request, await permit(request, "steer"))
     if head.has_ended:
         return RedirectResponse(head.address, 303)
     return render(request, "runs/cancel.html", head=head, remaining=[], problem="")
@@ -70,7 +70,7 @@ async def ask_cancel(request: Request) -> Response:
 
 async def cancel_run(request: Request) -> Response:
     """Cancel a run; terminate it if it was asked to end before and has not."""
-    runs, by = _steering(request)
+    runs, by = await _steering(request)
     force = (await request.form()).get("force") == "yes"
     try:
         stopped = await runs.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
@@ -86,10 +86,13 @@ async def cancel_run(request: Request) -> Response:
     return _back(request, command)
 
 
-def _steering(request: Request) -> tuple[Runs, str]:
-    """Return the runs as this person commands them, and the person. Raises `HTTPException` without the scope."""
-    identity = identity_of(request, "steer")
-    return site_of(request).runs_of(identity), identity.user
+async def _steering(request: Request) -> tuple[Runs, str]:
+    """Return the runs as this person commands them, and the person; raises as `permit`, but for who sees the run.
+
+    Whoever sees the run and may not steer it is told so at the command.
+    """
+    runs, user = await permit(request, "see"), identity_of(request, "steer").user
+    return runs, user
 
 
 def _run(request: Request) -> str:

@@ -1,0 +1,321 @@
+"""Who may do what through which door: each cell of the table in docs/security.md, tried."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from holdfast.client.answering import Sender
+from holdfast.client.config import ServeSection
+from holdfast.client.config.sections import AccessTable
+from holdfast.client.mcp.server import AssistantContext
+from holdfast.client.record.record import Record
+from holdfast.client.record.store import open_store
+from holdfast.client.serve.addresses import question_address, run_address
+from holdfast.client.serve.identity import Identity
+from holdfast.client.serve.links import link_token
+from holdfast.client.serve.site import Site
+from holdfast.protocol import guard
+from holdfast.protocol.questions import Question
+from tests.conftest import Harness, until
+from tests.record.ground import KEY
+from tests.serve.ground import WHO, blueprint_file, client_of, site_of_house
+
+Cell = Literal["yes", "refused", "unknown"]
+PEOPLE = {
+    "stranger": Identity(Sender("user:eve", proof="person")),
+    "assignee": Identity(Sender("user:ana", proof="person")),
+    "starter": Identity(Sender("user:sam", proof="person")),
+    "reader": Identity(Sender("user:rita", proof="person")),
+    "operator": Identity(Sender("user:olga", proof="person")),
+    "administrator": Identity(Sender("user:adam", proof="person")),
+}
+GROUPS = {"heads": ["user:ana"], "audit": ["user:rita"], "ops": ["user:olga"], "admins": ["user:adam"]}
+ACCESS = AccessTable(
+    see=["group:audit"], start=["user:sam", "group:ops"], steer=["group:ops"], administer=["group:admins"]
+)
+SALARY = """
+name: salary
+steps:
+  - {kind: loop, name: facts, loop: {max_loops: 1, body: [{name: note, input: '{{ iteration }}'}]}}
+  - kind: hitl
+    name: raise
+    message: Raise the salary of Max?
+    assignees: [group:heads]
+    attachments: [{name: case.txt, type: text/plain, text: The case}]
+"""
+OTHER = "{name: other, steps: [{kind: hitl, name: ask, message: Which colour?}]}"
+
+
+@dataclass
+class Scene:
+    """A run that waits for a question, and the person who comes to a door."""
+
+    site: Site
+    client: httpx.AsyncClient
+    identity: Identity
+    question: Question
+
+    @property
+    def api(self) -> str:
+        return f"/api/v1/runs/{self.question.run}"
+
+    @property
+    def api_question(self) -> str:
+        return f"/api/v1/questions/{self.question.id}"
+
+    @property
+    def page(self) -> str:
+        return run_address(self.question.run)
+
+
+Door = Callable[[Scene], Awaitable[Cell]]
+
+
+def cell_of(status: int) -> Cell:
+    """What a status says. What is allowed may meet something else that is wrong, such as no agent to tell."""
+    assert status < 500, status
+    return {403: "refused", 404: "unknown"}.get(status, "yes")  # type: ignore[return-value]
+
+
+def got(path: Callable[[Scene], str]) -> Door:
+    async def door(scene: Scene) -> Cell:
+        async with scene.client.stream("GET", path(scene)) as response:
+            return cell_of(response.status_code)
+
+    return door
+
+
+def posted(path: Callable[[Scene], str], body: Callable[[Scene], Any] = lambda _: {}) -> Door:
+    async def door(scene: Scene) -> Cell:
+        how = "json" if path(scene).startswith("/api/") else "data"
+        return cell_of((await scene.client.post(path(scene), **{how: body(scene)})).status_code)
+
+    return door
+
+
+def streamed(path: Callable[[Scene], str]) -> Door:
+    """A stream, which ends with its run."""
+
+    async def door(scene: Scene) -> Cell:
+        await scene.site.runs.cancel(scene.question.run)
+        return cell_of((await scene.client.get(path(scene))).status_code)
+
+    return door
+
+
+def listed(path: Callable[[Scene], str]) -> Door:
+    """A list, a search or a count: what it shows of the run."""
+
+    async def door(scene: Scene) -> Cell:
+        text = (await scene.client.get(path(scene))).text
+        return "yes" if scene.question.run in text else "unknown"
+
+    return door
+
+
+def assisted(tool: str, arguments: Callable[[Scene], dict[str, Any]]) -> Door:
+    async def door(scene: Scene) -> Cell:
+        site = scene.site
+        server = AssistantContext(site.config, site.runs, lambda ctx, scope: site.runs_of(scene.identity)).server()
+        async with Client(server) as client:
+            result = await client.call_tool(tool, arguments(scene))
+        text = str(result.content)
+        if result.is_error:
+            return "unknown" if "no run" in text or "there is no blueprint" in text else "refused"
+        return "yes" if tool in ("start", "answer") or scene.question.run in text else "unknown"
+
+    return door
+
+
+async def resource(scene: Scene) -> Cell:
+    site = scene.site
+    server = AssistantContext(site.config, site.runs, lambda ctx, scope: site.runs_of(scene.identity)).server()
+    async with Client(server) as client:
+        try:
+            await client.read_resource(f"holdfast://questions/{scene.question.id}")
+        except MCPError as error:
+            assert "no open question" in str(error)
+            return "unknown"
+    return "yes"
+
+
+async def started(scene: Scene) -> Cell:
+    response = await scene.client.post("/api/v1/runs", json={"blueprint": "other"})
+    return (
+        "yes" if response.status_code == 201 else "unknown" if "there is no blueprint" in response.text else "refused"
+    )
+
+
+async def event(scene: Scene) -> Cell:
+    body = {"name": "paid", "key": "1", "id": "1", "run": scene.question.run}
+    text = (await scene.client.post("/api/v1/events", json=body)).text
+    return "unknown" if "no run" in text else "yes"  # nothing in the run waits for it
+
+
+async def together(scene: Scene) -> Cell:
+    """The page of selected questions; it says of those that cannot be shown only that they were asked for."""
+    text = (await scene.client.get(f"/batch?q={scene.question.run}/{scene.question.id}")).text
+    return "yes" if scene.question.message in text else "unknown"
+
+
+async def linked(scene: Scene) -> Cell:
+    token = link_token(scene.site, scene.identity.user, scene.question.run, scene.question.id)
+    return cell_of((await scene.client.get(f"/l/{token}")).status_code)
+
+
+async def offered(scene: Scene) -> Cell:
+    """The buttons that steer: shown where they would not be refused."""
+    response = await scene.client.get(scene.page)
+    if response.status_code == 404:
+        return "unknown"
+    return "yes" if f"{scene.page}/cancel" in response.text else "refused"
+
+
+async def form(scene: Scene) -> Cell:
+    response = await scene.client.get(question_address(scene.question))
+    if response.status_code == 404:
+        return "unknown"
+    return "yes" if "data-answer" in response.text else "refused"
+
+
+def answers(scene: Scene) -> dict[str, Any]:
+    return {"answers": [{"question": scene.question.id, "content": "yes"}]}
+
+
+DOORS: Mapping[str, Door] = {
+    "page of the run": got(lambda scene: scene.page),
+    "page: graph": got(lambda scene: f"{scene.page}/graph"),
+    "page: context": got(lambda scene: f"{scene.page}/context"),
+    "page: iterations": got(lambda scene: f"{scene.page}/repetitions?at=pipeline:salary;loop:facts"),
+    "page: what people did": got(lambda scene: f"{scene.page}/history"),
+    "page of the question": got(lambda scene: question_address(scene.question)),
+    "page: attachment": got(lambda scene: f"{question_address(scene.question)}/attachments/1"),
+    "page: story, comments": got(lambda scene: f"{question_address(scene.question)}/part?part=story"),
+    "list of questions": listed(lambda _: "/?for=all"),
+    "search": listed(lambda _: "/?for=all&q=salary"),
+    "several at once": together,
+    "list of runs": listed(lambda _: "/runs"),
+    "form to answer": form,
+    "buttons to steer": offered,
+    "page: comment": posted(lambda scene: f"{question_address(scene.question)}/comments", lambda _: {"text": "Well"}),
+    "page: pause": posted(lambda scene: f"{scene.page}/pause"),
+    "page: resume": posted(lambda scene: f"{scene.page}/resume"),
+    "page: tell": posted(lambda scene: f"{scene.page}/tell", lambda _: {"text": "Hurry"}),
+    "page: cancel": posted(lambda scene: f"{scene.page}/cancel"),
+    "page: force": posted(lambda scene: f"{scene.page}/cancel", lambda _: {"force": "yes"}),
+    "page: answer": posted(
+        lambda scene: question_address(scene.question),
+        lambda scene: {"do": "answer", "f:": "yes", "digest": scene.question.digest},
+    ),
+    "page: claim": posted(lambda scene: question_address(scene.question), lambda _: {"do": "claim"}),
+    "page: start": posted(lambda _: "/start/other"),
+    "API: questions": listed(lambda _: "/api/v1/questions"),
+    "API: questions of the run": got(lambda scene: f"/api/v1/questions?run={scene.question.run}"),
+    "API: question": got(lambda scene: scene.api_question),
+    "API: attachment": got(lambda scene: f"{scene.api_question}/attachments/1"),
+    "API: comments": got(lambda scene: f"{scene.api_question}/comments"),
+    "API: comment": posted(lambda scene: f"{scene.api_question}/comment", lambda _: {"comment": "Well"}),
+    "API: runs": listed(lambda _: "/api/v1/runs"),
+    "API: run": got(lambda scene: scene.api),
+    "API: result": got(lambda scene: f"{scene.api}/result"),
+    "API: history": got(lambda scene: f"{scene.api}/history"),
+    "API: graph": got(lambda scene: f"{scene.api}/graph"),
+    "API: events": streamed(lambda scene: f"{scene.api}/events"),
+    "page: changes": streamed(lambda scene: f"{scene.page}/changes"),
+    "API: answer": posted(lambda scene: f"{scene.api}/answers", answers),
+    "API: claim": posted(lambda scene: f"{scene.api_question}/claim"),
+    "API: delegate": posted(lambda scene: f"{scene.api_question}/delegate", lambda _: {"to": "user:bob"}),
+    "API: reassign": posted(lambda scene: f"{scene.api_question}/reassign", lambda _: {"to": ["user:bob"]}),
+    "API: pause": posted(lambda scene: f"{scene.api}/pause"),
+    "API: resume": posted(lambda scene: f"{scene.api}/resume"),
+    "API: tell": posted(lambda scene: f"{scene.api}/tell", lambda _: {"text": "Hurry"}),
+    "API: edit": posted(lambda scene: f"{scene.api}/edit", lambda _: {"set": {"a": 1}, "digest": "x"}),
+    "API: cancel": posted(lambda scene: f"{scene.api}/cancel"),
+    "API: force": posted(lambda scene: f"{scene.api}/cancel", lambda _: {"force": True}),
+    "API: event to the run": event,
+    "API: start": started,
+    "assistant: runs": assisted("runs", lambda _: {}),
+    "assistant: questions": assisted("questions", lambda scene: {"run": scene.question.run}),
+    "assistant: question": resource,
+    "assistant: result": assisted("result", lambda scene: {"run": scene.question.run}),
+    "assistant: answer": assisted(
+        "answer", lambda scene: {"run": scene.question.run, "question": scene.question.id, "content": "yes"}
+    ),
+    "assistant: start": assisted("start", lambda _: {"blueprint": "other"}),
+    "link in a message": linked,
+    "metrics": got(lambda _: "/metrics"),
+}
+
+
+QUICK = ("page of the run", "page of the question", "list of questions", "API: cancel", "assistant: result")
+"""Doors of the quick tests: one of each way in."""
+
+
+def written_table() -> dict[str, dict[str, str]]:
+    """The table in the docs: the cell of each person, by door."""
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    lines = text[text.index("| | stranger") :].partition("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+    table: dict[str, dict[str, str]] = {}
+    for doors, *cells in rows[2:]:
+        assert rows[0][1:] == list(PEOPLE)
+        table |= {door.strip(): dict(zip(PEOPLE, cells, strict=True)) for door in re.split(r" · ", doors)}
+    return table
+
+
+TABLE = written_table()
+
+
+@pytest.fixture
+def site(house: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    blueprint_file(house.folder / "blueprints", "other.yaml", OTHER)
+    serve = ServeSection(blueprints=["blueprints"])
+    site = site_of_house(house, access=ACCESS, serve=serve, groups=GROUPS)
+    monkeypatch.setattr(guard.DEPLOYMENT, "groups", GROUPS)
+    store = open_store(f"sqlite:{tmp_path / 'record.sqlite'}")
+    record = Record(store, house.client, KEY)
+    yield replace(site, runs=site.runs.with_archive(record), record=record)
+    store.close()
+
+
+async def salary(house: Harness, site: Site) -> Question:
+    """The question of a new run, once visibility lists it."""
+    runs = site.runs_of(PEOPLE["starter"])
+    run = await runs.start(house.load(SALARY))
+    house.started.append(run)
+    question = await house.one(run)
+
+    async def is_listed() -> bool:
+        return any(row.run == run for row in await house.runs.waiting())
+
+    await until(is_listed, "the question in the list")
+    return question
+
+
+def test_the_table_has_every_door() -> None:
+    assert set(TABLE) == set(DOORS)
+    assert {cell for cells in TABLE.values() for cell in cells.values()} == set(get_args(Cell))
+
+
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=() if door in QUICK else pytest.mark.slow) for door in DOORS]
+)
+async def test_each_may_do_what_the_table_says(house: Harness, site: Site, door: str) -> None:
+    async def tried(identity: Identity) -> Cell:
+        question = await salary(house, site)
+        async with client_of(site, *PEOPLE.values()) as client:
+            client.headers[WHO] = identity.user.removeprefix("user:")
+            return await DOORS[door](Scene(site, client, identity, question))
+
+    cells = await asyncio.gather(*map(tried, PEOPLE.values()))
+    assert dict(zip(PEOPLE, cells, strict=True)) == TABLE[door]
