@@ -15,6 +15,7 @@ from temporalio.exceptions import (
 )
 
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.tracebacks import find_raise
 
 
 class ServerUnreachable(Exception):
@@ -76,7 +77,8 @@ def _typed(cause: BaseException | None) -> Failure | None:
 def _untyped(cause: BaseException | None) -> Failure:
     match cause:
         case ApplicationError():
-            return Failure(type=cause.type or "failed", message=cause.message)
+            trace = "" if cause.failure is None else cause.failure.stack_trace
+            return Failure(type=cause.type or "failed", message=cause.message, raised_at=find_raise(trace))
         case TerminatedError():
             return Failure(type="terminated", message=f"the run was terminated: {cause}")
         case TimeoutError():

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich.cells import cell_len
@@ -461,7 +462,13 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
         return f"run {run}: {status}"
     where = f"\n  at {error.address}" if error.address else ""
     why = f" ({error.reason})" if error.reason else ""
-    return f"run {run} {status}: {clean(error.message)}{why}{where}{_plan_summary(error.output)}"
+    raised = f"\n  raised at {clean(shown_raise(error.raised_at))}" if error.raised_at else ""
+    return f"run {run} {status}: {clean(error.message)}{why}{where}{raised}{_plan_summary(error.output)}"
+
+
+def shown_raise(place: str) -> str:
+    """Return the place where an author's code raised, as it is typed from the current folder if it is below that."""
+    return place.removeprefix(f"{Path.cwd()}/")
 
 
 def _plan_summary(output: object) -> str:
@@ -611,6 +618,8 @@ def _add_line(text: Text, span: Span, depth: int, limit: int | None) -> None:
         text.append(f"  until {when(span.until)}", "dim")
     if span.error is not None:
         text.append(f"  {one_line(span.error.message)}", "red")
+        if span.error.raised_at:
+            text.append(f"  {one_line(shown_raise(span.error.raised_at))}", "dim")
     elif span.status in ("skipped", "denied") and span.reason:
         text.append(f"  {one_line(span.reason)}", "dim")
     elif span.outcome is not None:

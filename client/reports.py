@@ -51,11 +51,12 @@ class ErrorJSON(TypedDict, total=False):
     message: str
     address: str
     reason: str | None
+    raised_at: str | None
 
 
 def error_json(outcome: Outcome) -> ErrorJSON | None:
-    """Return why a run did not complete: type, message, address, reason; None if it did."""
-    fields = {"type", "message", "address", "reason"}
+    """Return why a run did not complete: type, message, address, reason, place in the author's code; None if it did."""
+    fields = set(ErrorJSON.__annotations__)
     return None if outcome.error is None else outcome.error.model_dump(mode="json", include=fields)  # type: ignore[return-value]
 
 

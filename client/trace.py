@@ -37,6 +37,7 @@ from holdfast.protocol.events import (
     ToolReturned,
     UnknownEvent,
 )
+from holdfast.protocol.tracebacks import find_raise
 
 
 class SpanError(NamedTuple):
@@ -47,9 +48,15 @@ class SpanError(NamedTuple):
     traceback: str | None = None
     """The end of the traceback in the code that was called."""
 
+    @property
+    def raised_at(self) -> str | None:
+        """Return file, line and function of the innermost call in the author's code; None for none."""
+        return find_raise(self.traceback or "")
+
     def to_json(self) -> dict[str, str]:
         """Return the JSON object of `show --json`."""
-        return {"type": self.type, "message": self.message}
+        place = {} if self.raised_at is None else {"raised_at": self.raised_at}
+        return {"type": self.type, "message": self.message, **place}
 
 
 class StepAnswer(NamedTuple):

@@ -436,6 +436,8 @@ class Failure(HandedBack):
     message: str
     address: str = ""
     reason: str | None = None
+    raised_at: str | None = None
+    """For an error of an author's code: its file, line and function."""
     final: bool = False
     """True if no `on_error` may handle it."""
     context: JSONObject | None = None

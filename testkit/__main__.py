@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -27,6 +28,8 @@ from holdfast.testkit.running import CaseResult, run_case
 
 async def run(places: Sequence[Path], in_json: bool) -> int:
     """Read all files, run all tests, and return the exit code. Mistakes in files are reported before any test runs."""
+    # What a tool raises is told with the test; the SDK would log it before, at length.
+    logging.getLogger("temporalio").setLevel(logging.CRITICAL)
     files = read_all(places)
     start = time.monotonic()
     results: list[CaseResult] = []

@@ -10,6 +10,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.client.reading import name_of
+from holdfast.client.render import shown_raise
 from holdfast.client.states import Outcome
 from holdfast.client.trace import Span
 from holdfast.protocol.questions import Question
@@ -68,7 +69,8 @@ def _status_note(observed: ObservedRun) -> str | None:
     error = observed.outcome.error
     if error is not None:
         place = f" at {error.address}" if error.address else ""
-        return f"{error.type}: {error.message}{place}"
+        raised = f"; raised at {shown_raise(error.raised_at)}" if error.raised_at else ""
+        return f"{error.type}: {error.message}{place}{raised}"
     if observed.open:
         asked = "; ".join(f"{name_of(question)} asks {question.message!r}" for question in observed.open)
         return f"it waits for a person, and no answer of the test fits: {asked}"

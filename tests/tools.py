@@ -96,3 +96,8 @@ def wants_anything() -> object:
     if not answer.has_data:
         raise Interrupt("What is it?")
     return answer.data
+
+
+def never_decides(input: object, context: object) -> bool:
+    """A condition of an author's that has a bug."""
+    return bool(context["missing"])  # type: ignore[index]

@@ -10,6 +10,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.tracebacks import find_raise, keep_called
 
 HANDLED = (ApplicationError, ActivityError, ChildWorkflowError, ExpressionError)
 """Exceptions of a failing step; any other is a bug, and Temporal retries the workflow task."""
@@ -33,12 +34,17 @@ class StepFailure(ApplicationError):
 
 def traceback_of(error: BaseException) -> str | None:
     """Return the end of the traceback in the code that an activity called; None for an error that is of none."""
-    trace, cause = "", error.cause if isinstance(error, ActivityError) else None
+    return keep_called(_read_trace(error))[-LONGEST_TRACEBACK:] or None
+
+
+def _read_trace(error: BaseException) -> str:
+    """Return the traceback of what an activity or an author's child workflow called; "" if it has none."""
+    trace, cause = "", error.cause if isinstance(error, ActivityError | ChildWorkflowError) else None
     while isinstance(cause, FailureError):
         # The innermost is that of the tool; those around it are of our own code, which gave the failure its type.
         trace = (cause.failure.stack_trace if cause.failure is not None else "") or trace
         cause = cause.cause
-    return trace[-LONGEST_TRACEBACK:] or None
+    return trace
 
 
 def context_of(error: BaseException | None, address: Address) -> JSONObject | None:
@@ -62,7 +68,17 @@ def raised(cause: Failure) -> ApplicationError:
 
 
 def failure_of(error: BaseException, address: Address) -> Failure:
-    """Return the innermost typed failure of an error, else one made of its own type and message."""
+    """Return the innermost typed failure of an error, else one made of its own type and message.
+
+    It names where the author's code raised it.
+    """
+    found = _find_failure(error, address)
+    if found.raised_at is not None or (place := find_raise(_read_trace(error))) is None:
+        return found
+    return found.model_copy(update={"raised_at": place})
+
+
+def _find_failure(error: BaseException, address: Address) -> Failure:
     match error:
         case ExpressionError():
             return Failure(type="expression_error", message=str(error), address=address)
@@ -73,6 +89,6 @@ def failure_of(error: BaseException, address: Address) -> Failure:
         case TimeoutError():
             return Failure(type="timeout", message=f"timed out ({error.message})", address=address)
         case FailureError() if error.cause is not None:
-            return failure_of(error.cause, address)
+            return _find_failure(error.cause, address)
         case _:
             return Failure(type="failed", message=str(error), address=address)
