@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.converters import failure_text
 from holdfast.client.errors import ServerUnreachable
-from holdfast.client.workers import last_events
+from holdfast.client.workers import last_events, read_failed_task
 
 MOST_LOSSES = 4
 """A deployment, a restart of a machine: a call may lose its worker so often."""
@@ -52,8 +52,9 @@ async def find_obstacles(client: Client, workflow: WorkflowExecutionDescription)
     names = await read_summaries(client, events) if lost else {}
     obstacles = [await _lost_call(client, workflow.id, call, losses, names) for call, losses in lost]
     if failed > MOST_FAILED_TASKS:
-        reason = await read_task_failure(client, events)
-        text = f"its workflow task has failed {failed} times, so that its history cannot be followed: {reason}"
+        text = f"its workflow task has failed {failed} times; see it in Temporal's UI"
+        if (task := await read_failed_task(client, events)) is not None:
+            text = f"its workflow task fails {task.since} ({failed} times): {task.message}. {task.advise(workflow.id)}"
         obstacles.append(Obstacle(workflow.id, "task", "task_fails", text))
     return obstacles
 
@@ -79,17 +80,6 @@ async def _lost_call(
     last = await failure_text(client.data_converter, call.last_failure) or "its worker was lost"
     text = f"the call {name!r} ({call.activity_type.name}) has lost its worker {losses} times, the last time: {last}"
     return Obstacle(workflow, f"call:{call.activity_id}", "workers_lost", text)
-
-
-async def read_task_failure(client: Client, events: Iterable[HistoryEvent]) -> str:
-    """Return the message of the last failed workflow task; events come newest first."""
-    for event in events:
-        if event.HasField("workflow_task_failed_event_attributes"):
-            failure = event.workflow_task_failed_event_attributes.failure
-            return await failure_text(client.data_converter, failure) or "see it in Temporal's UI"
-        if event.HasField("workflow_task_timed_out_event_attributes"):
-            return "it timed out"
-    return "see it in Temporal's UI"
 
 
 async def read_summaries(client: Client, events: Iterable[HistoryEvent]) -> dict[str, str]:

@@ -27,10 +27,10 @@ from temporalio.service import RPCError
 from holdfast.blueprint.amounts import counted
 from holdfast.client.history import ending_reason
 from holdfast.client.namespace import quoted
-from holdfast.client.obstacles import EVENTS_READ, read_summaries, read_task_failure
+from holdfast.client.obstacles import EVENTS_READ, read_summaries
 from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
-from holdfast.client.workers import NoWorker, last_events
+from holdfast.client.workers import NoWorker, last_events, read_failed_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -255,9 +255,9 @@ class Family:
         pending = _at_work(workflow)
         in_flight = tuple(_name_of(activity, names) for activity in pending)
         if description.pending_workflow_task.attempt > 1:
-            return Left(
-                workflow.id, f"its workflow task fails: {await read_task_failure(self.client, events)}", in_flight
-            )
+            failed = await read_failed_task(self.client, events)
+            message = "see it in Temporal's UI" if failed is None else failed.message
+            return Left(workflow.id, f"its workflow task fails: {message}", in_flight)
         if description.pending_workflow_task.state == _WAITS_FOR_A_WORKER:
             return Left(workflow.id, f"waits for a worker on task queue {workflow.task_queue!r}", in_flight)
         if in_flight:

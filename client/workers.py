@@ -6,7 +6,7 @@ A worker makes its version the current one here, too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.converters import failure_text
 from holdfast.client.errors import ServerUnreachable
+from holdfast.protocol.address import run_of
 from holdfast.protocol.runs import HOLD_MARK
 
 ALIVE_SECONDS = 10.0
@@ -33,6 +34,8 @@ ALIVE_SECONDS = 10.0
 GONE_SECONDS = 90.0
 """An idle worker polls once a minute; the server remembers a killed one for five minutes."""
 RECENT_EVENTS = 20
+NOT_FOLLOWED = "TMPRL1100"
+"""The code of the SDK's message for a history that the code does not follow."""
 VERSION_LOOKS, VERSION_PAUSE = 60, 0.5
 """Number of attempts to make a version current that the server does not know yet, and seconds between them."""
 
@@ -140,11 +143,33 @@ class OnHold(NoWorker):
 class TaskFailing(Unanswered):
     """A workflow whose workflow task fails again and again."""
 
-    def __init__(self, workflow: str, attempt: int, message: str) -> None:
+    def __init__(self, workflow: str, attempt: int, failed: FailedTask) -> None:
         RuntimeError.__init__(
             self,
-            f"{workflow} makes no progress: its workflow task fails (attempt {attempt}): {message}. It is retried "
-            "until the cause is fixed; the worker's log has the traceback",
+            f"{workflow} makes no progress: its workflow task fails {failed.since} (attempt {attempt}): "
+            f"{failed.message}. {failed.advise(workflow)}",
+        )
+
+
+class FailedTask(NamedTuple):
+    """The last workflow task of a history that failed in another way than the one before."""
+
+    message: str
+    at: datetime
+
+    @property
+    def since(self) -> str:
+        """Return since when, for people."""
+        return f"since {self.at:%Y-%m-%d %H:%M} UTC"
+
+    def advise(self, workflow: str) -> str:
+        """Return the way out: of a history that this build does not follow there is none by waiting."""
+        run = run_of(workflow)
+        if NOT_FOLLOWED not in self.message:
+            return "It is retried until the cause is fixed; the worker's log has the traceback"
+        return (
+            "The workers' code has changed so that it does not follow this history: go back to the build that wrote it "
+            f"(`holdfast replay {run}` tells whether a build follows it), or end the run: holdfast cancel {run} --force"
         )
 
 
@@ -188,8 +213,9 @@ async def why_silent(client: Client, workflow: str, described: WorkflowExecution
     if (reason := why_no_work(queue, reply, _pinned_to(described))) is not None:
         return reason
     attempt = described.raw_description.pending_workflow_task.attempt
-    if attempt > 1 and (message := await _task_failure(client, workflow, described.run_id)):
-        return TaskFailing(workflow, attempt, message)
+    events = await last_events(client, workflow, described.run_id, RECENT_EVENTS) if attempt > 1 else []
+    if (failed := await read_failed_task(client, events)) is not None:
+        return TaskFailing(workflow, attempt, failed)
     return Busy(queue, _seconds_since(reply.pollers) or 0.0)
 
 
@@ -257,11 +283,18 @@ async def last_events(client: Client, workflow: str, run_id: str | None, most: i
     return reply.history.events
 
 
-async def _task_failure(client: Client, workflow: str, run_id: str | None) -> str | None:
-    """Return the message of the last failed workflow task; only the first attempt of each is in the history."""
-    for event in await last_events(client, workflow, run_id, RECENT_EVENTS):
+async def read_failed_task(client: Client, events: Iterable[HistoryEvent]) -> FailedTask | None:
+    """Return the workflow task that fails, of events that come newest first; None if the last one has not failed.
+
+    Only its first attempt is in the history.
+    """
+    for event in events:
         if event.HasField("workflow_task_failed_event_attributes"):
-            return await failure_text(client.data_converter, event.workflow_task_failed_event_attributes.failure)
+            failure = event.workflow_task_failed_event_attributes.failure
+            message = await failure_text(client.data_converter, failure) or "see it in Temporal's UI"
+            return FailedTask(message, event.event_time.ToDatetime(UTC))
+        if event.HasField("workflow_task_timed_out_event_attributes"):
+            return FailedTask("it timed out", event.event_time.ToDatetime(UTC))
         if event.HasField("workflow_task_completed_event_attributes"):
             return None
     return None

@@ -41,4 +41,6 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
 
 def _remedy(obstacle: Obstacle) -> str:
     run = run_of(obstacle.workflow)
+    if obstacle.type == "task_fails":  # what comes to a workflow that takes no task does not reach it
+        return f"See the log of the workers; holdfast cancel {run} --force ends the run."
     return f"See the log of the workers; holdfast cancel {run} ends the run, and holdfast cancel {run} --force at once."
