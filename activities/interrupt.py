@@ -28,7 +28,7 @@ from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import check_bytes, check_value
-from holdfast.protocol.questions import QUESTION_KINDS, Asked, Input
+from holdfast.protocol.questions import QUESTION_KINDS, Asked, Confirmation, Input, PayloadConfirmation
 
 Data = TypeVar("Data")
 State = TypeVar("State")
@@ -295,15 +295,31 @@ def _json(value: object, tool: str) -> JSON:
     return plain
 
 
-def question_about(info: object) -> Input:
-    """Return a question that shows `info` and takes any answer."""
+def question_about(info: object) -> Asked:
+    """Return a question that shows `info` and takes any answer; for a confirmation of Google's ADK, that question."""
     try:
         value = to_jsonable_python(info, fallback=str)
+        if (confirmation := _read_confirmation(value)) is not None:
+            return confirmation
         message = (value.get("message") or value.get("question")) if isinstance(value, dict) else value
         text = message if isinstance(message, str) else text_of(value)
         return Input(message="May it go on?" if value is None or not text.strip() else text, info=value, optional=True)
     except ValueError as error:
         raise wrong("bad_interrupt", f"an interrupt holds something that is not JSON: {error}") from None
+
+
+def _read_confirmation(value: JSON) -> Asked | None:
+    """Return the question of a function call by which ADK asks for a confirmation; None for anything else."""
+    args = value.get("args") if isinstance(value, dict) and value.get("name") == "adk_request_confirmation" else None
+    call = args.get("originalFunctionCall") if isinstance(args, dict) else None
+    if not isinstance(args, dict) or not isinstance(call, dict):
+        return None
+    wanted = args.get("toolConfirmation") or {}
+    message = str(wanted.get("hint") or f"May {call.get('name')} be called?")
+    info = {"action": call.get("name"), "args": call.get("args")}
+    if (payload := wanted.get("payload")) is None:
+        return Confirmation(message=message, info=info)
+    return PayloadConfirmation(message=message, payload=payload, info=info)
 
 
 def _inside(path: str, places: Mapping[str, InterruptAnswer] | Sequence[str]) -> bool:

@@ -156,6 +156,18 @@ def foreign(text: str) -> str:
 
 
 @tool
+def hosts_adk(payload: dict[str, int] | None = None) -> list[Any]:
+    """Asks for what an agent of Google's ADK wants confirmed, as its events have it."""
+    confirmed = resumed()
+    if not confirmed.has_data:
+        call = {"id": "c1", "name": "book_leave", "args": {"days": 3}}
+        wanted = {"hint": "Book 3 days?", "confirmed": False, **({"payload": payload} if payload else {})}
+        args = {"originalFunctionCall": call, "toolConfirmation": wanted}
+        raise Interrupt({"id": "adk-1", "name": "adk_request_confirmation", "args": args})
+    return [confirmed.data]
+
+
+@tool
 def gives_nothing_back() -> None:
     raise BadAnswer("of nobody")
 

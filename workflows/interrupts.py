@@ -154,7 +154,7 @@ class Interrupts:
             raise failure("not_approved", f"not approved{reason}", self._at(path).address)
         if interrupt.permit and content.get("scope") in ("run", "always"):
             self.frame.host.permit(interrupt.permit)
-        return InterruptAnswer(content=content, by=reply.by)
+        return InterruptAnswer(content=interrupt.asked.for_tool(content), by=reply.by)
 
     def _at(self, path: str) -> Frame:
         if not path:

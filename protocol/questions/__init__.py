@@ -3,7 +3,7 @@
 A kind is one class with its traits; it checks and converts the content of an answer, in workflows and in clients alike.
 """
 
-from holdfast.protocol.questions.action import RESPOND, ActionReview
+from holdfast.protocol.questions.action import RESPOND, ActionReview, Confirmation, PayloadConfirmation
 from holdfast.protocol.questions.awaited import AwaitedEvent
 from holdfast.protocol.questions.choices import Choice, Clarification, Decision
 from holdfast.protocol.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
@@ -37,6 +37,7 @@ __all__ = [
     "Checkpoint",
     "Choice",
     "Clarification",
+    "Confirmation",
     "Decision",
     "Draft",
     "Elicitation",
@@ -47,6 +48,7 @@ __all__ = [
     "Judgement",
     "LostCall",
     "OpenLink",
+    "PayloadConfirmation",
     "Permission",
     "Question",
     "QuestionRequest",

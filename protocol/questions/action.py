@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.words.agreement import plainly
-from holdfast.protocol.questions.consent import Review, review_schema
+from holdfast.protocol.questions.consent import Permission, Review, review_schema
 
 RESPOND = "respond"
 """The verdict of a review that answers in the place of the action."""
@@ -57,6 +57,35 @@ class ActionReview(Review):
             return {"verdict": RESPOND, "reason": given.strip()}
         return super().in_words(text)
 
+    def read_output(self, content: JSON) -> JSON:
+        return None if content["verdict"] == RESPOND else super().read_output(content)
+
+    def summarize(self, content: JSON) -> JSON:
+        return f"{RESPOND}, {content['reason']}" if content["verdict"] == RESPOND else super().summarize(content)
+
     @property
     def takes_corrections(self) -> bool:
         return self.editable and super().takes_corrections
+
+
+class Confirmation(Permission):
+    """The confirmation of a call that Google's ADK asks for."""
+
+    kind: Literal["confirmation"] = "confirmation"  # type: ignore[assignment]
+    listed_as: ClassVar[str] = "permission"
+    scopes: ClassVar[Sequence[str]] = ("once",)
+
+    def for_tool(self, content: JSON) -> JSON:
+        """Return the response that ADK expects."""
+        return {"confirmed": content["granted"] is True}
+
+
+class PayloadConfirmation(Review):
+    """The same with a value that a person may change, which goes back to the tool."""
+
+    kind: Literal["payload_confirmation"] = "payload_confirmation"  # type: ignore[assignment]
+    listed_as: ClassVar[str] = "review"
+
+    def for_tool(self, content: JSON) -> JSON:
+        """Return the response that ADK expects."""
+        return {"confirmed": False} if self.says_no(content) else {"confirmed": True, "payload": content["payload"]}

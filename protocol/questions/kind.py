@@ -285,6 +285,10 @@ class Asked(Value):
         """Return accepted content as a turn of a conversation."""
         return content
 
+    def for_tool(self, content: JSON) -> JSON:
+        """Return accepted content in the form in which a tool that has asked gets it."""
+        return content
+
     def when_declined(self, reason: str | None) -> JSON:
         """Return the content that declining stands for; None: the question then counts as not answered."""
         return None

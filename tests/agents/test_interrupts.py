@@ -152,6 +152,36 @@ async def test_an_agent_of_another_library_gives_an_answer_back(house: Harness) 
     assert await house.output(run) == "to Rome"
 
 
+@pytest.mark.parametrize(
+    ("payload", "kind", "answer", "told"),
+    [
+        ("null", "permission", {"granted": True}, {"confirmed": True}),
+        ("null", "permission", {"granted": False, "reason": "no"}, {"confirmed": False}),
+        (
+            "{days: 3}",
+            "review",
+            {"verdict": "edited", "payload": {"days": 2}},
+            {"confirmed": True, "payload": {"days": 2}},
+        ),
+        ("{days: 3}", "review", {"verdict": "rejected"}, {"confirmed": False}),
+    ],
+)
+async def test_a_confirmation_of_googles_adk_is_a_question(
+    house: Harness, payload: str, kind: str, answer: object, told: object
+) -> None:
+    run = await house.start(plain("hosts_adk", f", input: {{payload: {payload}}}"))
+    question = await house.one(run)
+    assert (question.message, question.kind, question.asked.consents) == ("Book 3 days?", kind, True)
+    await house.answer(run, answer, question)
+    assert await house.output(run) == [told]
+
+
+async def test_a_declined_confirmation_is_a_no(house: Harness) -> None:
+    run = await house.start(plain("hosts_adk", ", input: {payload: null}"))
+    await house.decline(run)
+    assert await house.output(run) == [{"confirmed": False}]
+
+
 async def test_only_an_answer_can_be_given_back(house: Harness) -> None:
     run = await house.start(plain("gives_nothing_back"))
     error = (await house.result(run)).error
