@@ -46,6 +46,11 @@ class Findings:
         """Return whether the value there is a repaired one, and not the author's."""
         return parts in self.repaired or parts[:-1] in self.repaired
 
+    def is_repaired_within(self, path: str) -> bool:
+        """Return whether something inside the value of a path was repaired, so that parts of it may be missing."""
+        parts = parts_of(self.tree, path)
+        return any(repaired[: len(parts)] == parts for repaired in self.repaired)
+
     def place(self, path: str) -> Position:
         return place_of(self.tree, parts_of(self.tree, path))
 

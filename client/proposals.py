@@ -14,7 +14,7 @@ def describe_proposal(question: Question) -> str | None:
     info = question.info
     if not question.asked.verdicts or not isinstance(info, dict) or not _looks_like_plan(info.get("payload")):
         return None
-    # Only where there is a plan: it would make every command start later.
+    # Only where there is a plan: every command that prints questions would start later.
     from holdfast.blueprint.explain.proposals import describe_plan  # noqa: PLC0415
 
     about = info.get("about")

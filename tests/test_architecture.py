@@ -62,7 +62,7 @@ def test_every_file_says_its_job_first() -> None:
 
 
 def test_nothing_of_ours_is_imported_inside_a_function() -> None:
-    """But by the command line, which loads what a command needs when it runs."""
+    """But by the command line, which loads what a command needs when it runs, and where a line says why."""
     found = []
     for path in FILES:
         if path.is_relative_to(HOME / "client" / "cli"):
@@ -70,6 +70,8 @@ def test_nothing_of_ours_is_imported_inside_a_function() -> None:
         for function in nodes_of(path):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = [one for one in ast.walk(function) if isinstance(one, ast.Import | ast.ImportFrom)]
+                lines = path.read_text().splitlines() if inner else []
+                inner = [one for one in inner if "# noqa: PLC0415" not in lines[one.lineno - 1]]
                 found += [f"{path.name}:{one.lineno}" for one in inner]
     assert found == []
 

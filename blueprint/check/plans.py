@@ -26,6 +26,8 @@ def check_plan(plan: PlanBody, path: str, blueprint: Blueprint, findings: Findin
                 findings.add(tool_path, "unknown_name", lack.message, lack.hint)
     if plan.source is None:
         for fault in compile_plan(plan)[1]:
+            if fault.path == "steps" and findings.is_repaired_within(f"{path}.steps"):
+                continue  # there are steps, but none that could be read: each has a problem of its own
             findings.add(f"{path}.{fault.path}", fault.code, fault.message, fault.hint)
         return
     for key in _WRITTEN:

@@ -85,11 +85,6 @@ def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
     return _Loading().text(text, file, folder, name or _name_of(file))
 
 
-def parse_document(document: PlacedDict) -> Parsed:
-    """Parse a document that is read already, such as a plan in another notation; it has no folder."""
-    return _Loading().document(document, None, _name_of(document.place.source.file))
-
-
 @dataclass
 class _Loading:
     """The state of one load: files that are read already, and the chain of imports, to detect a cycle."""

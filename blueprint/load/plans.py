@@ -1,4 +1,4 @@
-"""Read a plan from a value: of a planner, of a person who edits it, or in another notation. Reports all problems."""
+"""Read a plan from a value, of a planner or of a person who edits it. Reports all problems."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from holdfast.blueprint.core import core_of
-from holdfast.blueprint.errors import BlueprintError, Problem, in_order
+from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.texts import NoJson
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
-from holdfast.blueprint.load.files import parse, parse_document
+from holdfast.blueprint.load.files import parse
 from holdfast.blueprint.plan.document import ASSIGNEES, INSIDE, path_in_plan
 from holdfast.blueprint.plan.layout import Fault
-from holdfast.blueprint.plan.notations import plan_in
 from holdfast.blueprint.plan.recovery import from_text, mistakes_in, recovered, without_envelope
+from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, read_instructions
 from holdfast.blueprint.plan.tools import check_tools
-from holdfast.blueprint.source import plain
 
 _AUTHORS = ("from", "confirm", "max_revisions", ASSIGNEES)
 """Keys that only the author of a blueprint may write."""
@@ -78,7 +77,7 @@ def _as_blueprint(document: JSONObject, agents: Mapping[str, Agent]) -> str:
     text = json.dumps(
         {
             "agents": {name: _STAND_IN for name in agents},
-            "steps": [{"kind": "plan", "name": "plan", "plan": _without(document, *_AUTHORS)}],
+            "steps": [{"kind": "plan", "name": "plan", "plan": _with_ids(_without(document, *_AUTHORS))}],
         },
         ensure_ascii=False,
     )
@@ -88,19 +87,12 @@ def _as_blueprint(document: JSONObject, agents: Mapping[str, Agent]) -> str:
     return text
 
 
-def imported(text: str, *, goal: str | None = None, file: str = "<text>") -> JSONObject:
-    """Return the plan that a text in another planner's notation means, as it is written in JSON.
-
-    Without a goal it has that of the text, if any. Raises `BlueprintError` with every problem, at its place.
-
-    >>> imported('1. search("tea")\\n2. sum_up($1)', goal="Tea")["steps"][1]
-    {'id': '2', 'instruction': 'Call sum_up with: RESULT_FROM_1', 'tools': ['sum_up'], 'dependencies': ['1']}
-    """
-    document = plan_in(text, goal, file)
-    if problems := parse_document(document).problems:
-        raise BlueprintError(in_order(problems))
-    plan: JSONObject = plain(document)
-    return plan
+def _with_ids(document: JSONObject) -> JSONObject:
+    """Return the plan with an empty id for each step that has none, so that the problems of all steps are found."""
+    steps = document.get("steps")
+    if not isinstance(steps, list):
+        return document
+    return {**document, "steps": [{"id": "", **step} if isinstance(step, dict) else step for step in steps]}
 
 
 def problems_of(faults: Iterable[Fault]) -> list[Problem]:
@@ -139,13 +131,14 @@ def _object_in(value: JSON, by_model: bool, goal: str) -> JSONObject:
         try:
             value = from_text(value)
         except NoJson as error:
-            message = f"not a plan: this is not JSON ({error})"
-            raise BlueprintError([_problem("", "bad_value", message, "write one JSON object")]) from None
+            if (instructions := read_instructions(value)) is None:
+                message = f"not a plan: this is not JSON ({error}), but looks like {describe_look(value)}"
+                raise BlueprintError([_problem("", "bad_value", message, WAY_OUT)]) from None
+            value = [*instructions]
     value = recovered(value, goal) if by_model else without_envelope(value)
     if not isinstance(value, dict):
-        noun = "a list" if isinstance(value, list) else json.dumps(value)[:60]
-        hint = 'give an object: {"goal": …, "steps": […], "loop_blocks": {…}}'
-        raise BlueprintError([_problem("", "bad_value", f"a plan is an object, not {noun}", hint)])
+        message = f"not a plan: this looks like {describe_look(value)}"
+        raise BlueprintError([_problem("", "bad_value", message, WAY_OUT)])
     return value
 
 

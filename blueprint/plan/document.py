@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from holdfast.blueprint.plan.recovery import without_envelope
-from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.blueprint.plan.text_lists import plan_in_line, read_instructions
+from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 NAME = "plan"
 ASSIGNEES = "assignees"
@@ -17,10 +18,10 @@ _FENCED = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.
 
 
 def is_plan(document: PlacedDict) -> bool:
-    """Return whether a document is a plan: it has a goal or loops, or its steps have instructions."""
+    """Return whether a document is a plan: it has a goal or loops, or its steps are texts or have instructions."""
     steps = document.get("steps")
     instructed = isinstance(steps, list) and any(isinstance(step, dict) and "instruction" in step for step in steps)
-    return "goal" in document or "loop_blocks" in document or instructed
+    return "goal" in document or "loop_blocks" in document or instructed or read_instructions(steps) is not None
 
 
 def unfenced(text: str) -> str:
@@ -43,14 +44,29 @@ def blueprint_of(document: PlacedDict) -> PlacedDict:
 
     Who is asked is said of the step that runs the plan, as of any other step.
     """
-    plan = _with_model(document)
+    plan = _with_model(_written_out(document))
     if isinstance(plan.get("steps"), PlacedList):
-        plan["steps"] = plan["steps"].each(lambda step, *_: _with_model(step))
+        plan["steps"] = plan["steps"].each(lambda step, place, _: _with_id(_with_model(step), place))
     place = document.place
     step = PlacedDict.at(place, kind="plan", name=NAME, plan=plan)
     if ASSIGNEES in plan:
         step.put(ASSIGNEES, *plan.take(ASSIGNEES))
     return PlacedDict.at(place, steps=PlacedList.at(place, step))
+
+
+def _written_out(document: PlacedDict) -> PlacedDict:
+    """Return a plan whose steps are texts with the steps that they mean, each at the place of its text."""
+    steps = document.get("steps")
+    instructions = read_instructions(steps)
+    if instructions is None or not isinstance(steps, PlacedList):
+        return document
+    written = plan_in_line(instructions)
+    plan = document.copy()
+    _, places = plan.take("steps")
+    plan.put("steps", steps.each(lambda _, place, index: PlacedDict.at(place, **written["steps"][index])), places)
+    if "goal" not in plan:
+        plan.put("goal", written["goal"], plan.place)
+    return plan
 
 
 def path_in_plan(path: str) -> str:
@@ -62,6 +78,14 @@ def path_in_plan(path: str) -> str:
     if path.startswith(f"{STEP}{ASSIGNEES}"):
         return path.removeprefix(STEP)
     return path.removeprefix(INSIDE).removeprefix(".") if path.startswith(INSIDE) else path
+
+
+def _with_id(step: Any, place: Position) -> Any:
+    """Return a step with an id, empty if it has none: left out, it would hide what is wrong with the others."""
+    if isinstance(step, PlacedDict) and "id" not in step:
+        step = step.copy()
+        step.put("id", "", place)
+    return step
 
 
 def _with_model(holder: Any) -> Any:

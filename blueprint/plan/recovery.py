@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from holdfast.blueprint.expressions.texts import NoJson, fenced, json_from, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.plan.text_lists import plan_in_line, read_instructions
 
 NOTES = "notes"
 _COMMON = (
@@ -33,6 +34,7 @@ _PEOPLE = {"human", "person", "user"}
 _DONE = {"done", "complete", "completed", "finished", "success", "succeeded"}
 _RESULTS = ("result", "results", "output")
 _MARKED = re.compile(r"\W*(CONFIRM_ACTION|ASK_INFO)\b", re.IGNORECASE)
+_STEPS = ("tasks", "subtasks", "actions", "todos")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
@@ -81,11 +83,17 @@ def without_envelope(value: object) -> JSON:
 def recovered(value: object, goal: str) -> JSON:
     """Return the plan that a model intended: a list is its steps, and its notes are kept under `notes`."""
     plan = without_envelope(value)
+    steps = plan.get("steps") if isinstance(plan, dict) else plan
+    if (instructions := read_instructions(steps)) is not None:
+        written = plan_in_line(instructions, goal)
+        plan = {**written, **plan, "steps": written["steps"]} if isinstance(plan, dict) else written
     if isinstance(plan, list) and all(isinstance(step, dict) for step in plan):
         plan = {"goal": goal, "steps": plan}
     if not isinstance(plan, dict):
         return plan
     plan = _noted(plan, OF_PLAN)
+    if "steps" not in plan and (key := next((key for key in _STEPS if isinstance(plan.get(key), list)), "")):
+        plan["steps"] = plan[key]  # the key is a problem; what is in it is looked at all the same
     if "goal" not in plan and goal:
         plan["goal"] = goal
     if isinstance(plan.get("steps"), list):

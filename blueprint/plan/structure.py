@@ -93,6 +93,9 @@ class Structure:
             self._add_block(key, block)
 
     def _take_id(self, id_: str, holder: str, path: str, taken: dict[str, str]) -> bool:
+        if not id_:
+            self.add_fault(path, "bad_value", "'id' is missing", "letters, digits and _, unique in the plan")
+            return False
         if not _ID.fullmatch(id_):
             hint = "an id has letters, digits and _, and begins with a letter or a digit"
             self.add_fault(path, "bad_value", f"{id_[:60]!r} is not an id", hint)

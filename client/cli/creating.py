@@ -19,7 +19,7 @@ app = typer.Typer(rich_markup_mode=None)
 WAYS = """\
 holdfast create [FOLDER] --template NAME   copy an example with its tools and tests: {templates}
 holdfast create [FILE] --wizard            answer some questions and get a blueprint that runs
-holdfast create [FILE] --from PLAN         make one from a plan: JSON, or a text of ReWOO, LLMCompiler, HuggingGPT
+holdfast create [FILE] --from PLAN         make one from a plan in JSON, or a list of texts
 the language: holdfast schema prints it; the examples of --template show it"""
 
 
@@ -39,7 +39,7 @@ _Plan = Annotated[
     typer.Option(
         "--from",
         metavar="PLAN",
-        help="Make the blueprint from a plan: JSON, ReWOO, LLMCompiler or HuggingGPT; - reads standard input.",
+        help="Make the blueprint from a plan in JSON, or a list of texts; - reads standard input.",
     ),
 ]
 _Goal = Annotated[

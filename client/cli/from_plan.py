@@ -1,4 +1,4 @@
-"""`create --from`: turn a plan in JSON, or in another planner's format, into a blueprint of one step."""
+"""`create --from`: turn a plan in JSON, or a list of texts, into a blueprint of one step."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import TypeVar
 from holdfast.blueprint import Blueprint, BlueprintError, expand, loads
 from holdfast.blueprint.core import core_of
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
-from holdfast.blueprint.load.plans import imported
 from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
-from holdfast.blueprint.plan.notations import NOTATIONS, recognised
-from holdfast.blueprint.source import PlacedDict, read
+from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, plan_in_line, read_instructions
+from holdfast.blueprint.source import PlacedDict, plain, read
 from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.writing import check_free, print_command, run_command, write_all
 from holdfast.client.reading import BadUsage, text_of_file, text_of_input
@@ -84,18 +83,31 @@ def _plan_text(origin: Origin) -> str:
     """Return the plan as JSON or YAML. Raises `BlueprintError` or `BadUsage`."""
     text = unfenced(text_of_input() if origin.path == STDIN else text_of_file(origin.path))
     value, _, problems = read(text, origin.label)
-    if isinstance(value, PlacedDict) and is_plan(plan_inside(value)):
-        if origin.goal is not None:
-            raise BadUsage(f"{origin.label} has a goal of its own: leave out --goal")
-        return text
-    if recognised(text) is not None:
-        return json.dumps(imported(text, goal=origin.goal, file=origin.label))
-    if isinstance(value, PlacedDict) and "steps" in value:
+    if isinstance(value, PlacedDict) and is_plan(plan := plan_inside(value)):
+        return text if origin.goal is None else _with_goal(plan, origin)
+    instructions = read_instructions(value if isinstance(value, list) else text)
+    if instructions is not None:
+        return json.dumps(plan_in_line(instructions, origin.goal or ""))
+    if isinstance(value, PlacedDict) and _is_blueprint(value):
         raise BadUsage(f"{origin.label} is a blueprint, not a plan; run it with: holdfast run {origin.path}")
     if problems and (text.lstrip().startswith("{") or origin.path.suffix.lower() in (".json", ".yaml", ".yml")):
         raise BlueprintError(problems)
-    others = ", ".join(NOTATIONS)
-    raise BadUsage(f'{origin.label} is not a plan: neither JSON with "goal" and "steps", nor a text of {others}')
+    is_written = text.lstrip().startswith(("{", "[")) or (isinstance(value, dict) and "steps" in value)
+    look = describe_look(value if is_written else text)
+    raise BadUsage(f"{origin.label} is not a plan: it looks like {look}; {WAY_OUT}")
+
+
+def _with_goal(plan: PlacedDict, origin: Origin) -> str:
+    """Return a plan without a goal with that of the command, as JSON. Raises `BadUsage` if it has one."""
+    if "goal" in plan:
+        raise BadUsage(f"{origin.label} has a goal of its own: leave out --goal")
+    return json.dumps({"goal": origin.goal, **plain(plan)})
+
+
+def _is_blueprint(document: PlacedDict) -> bool:
+    steps = document.get("steps")
+    own = ("uses", "kind")
+    return isinstance(steps, list) and any(isinstance(step, dict) and any(key in step for key in own) for step in steps)
 
 
 def _moved(plan: PlanBody, folder: Path) -> PlanBody:

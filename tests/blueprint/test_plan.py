@@ -360,7 +360,7 @@ def test_a_plan_is_read_from_a_text_with_a_fence_around() -> None:
     ("value", "message"),
     [
         ("no plan", "this is not JSON"),
-        ([1], "a plan is an object, not a list"),
+        ([1], "not a plan: this looks like a list"),
         ({"goal": "x", "steps": [], "confirm": True}, "confirm: 'confirm' belongs in the blueprint"),
         ({"goal": "x", "steps": [], "driver": "agent"}, "driver: the blueprint decides who drives the plan"),
         (

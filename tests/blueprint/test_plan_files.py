@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.load import examine, parse
-from holdfast.blueprint.load.plans import imported
-from tests.blueprint.test_plan_importers import problems_of
 
 PLAN: dict[str, Any] = {"goal": "Tea", "steps": [{"id": "1", "instruction": "Boil"}]}
 
@@ -48,9 +46,9 @@ def test_a_flow_mapping_that_is_broken_is_still_yaml() -> None:
     assert problem.message.startswith("invalid YAML")
 
 
-def test_broken_json_of_another_planner_is_told_as_json() -> None:
-    [problem] = problems_of('[{"task": "say", "id": 0 "dep": [-1], "args": {}}]')
-    assert "p.txt:1:26" in problem and "invalid JSON" in problem
+def test_broken_json_is_told_as_json() -> None:
+    [problem] = parse('{"goal": "say", "id": 0 "dep": [-1]}', file="p.txt").problems
+    assert (problem.line, problem.column) == (1, 25) and "invalid JSON" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -82,16 +80,3 @@ def test_max_revisions_that_nobody_uses_is_warned_of(tmp_path: Any) -> None:
     for confirm, codes in (("", ["unused_revisions"]), ("confirm: true,", [])):
         file.write_text(f"steps: [{step.replace('CONFIRM', confirm)}]")
         assert [one.code for one in examine(file).warnings] == codes
-
-
-def test_a_question_and_its_options_before_a_plan_are_its_goal() -> None:
-    asked = 'Question: Which film is like Up?\nOptions:\n- Coco\n- Saw\n1. search("Up")\n2. join()\n'
-    assert imported(asked)["goal"] == "Which film is like Up? Options: Coco; Saw"
-
-
-def test_a_question_that_is_not_called_one_is_the_goal_too() -> None:
-    assert imported("Who wrote\nEmma?\n\nPlan: Look.\n#E1 = Google[Emma]\n")["goal"] == "Who wrote Emma?"
-
-
-def test_other_words_before_a_plan_are_still_told() -> None:
-    assert "does not belong to such a plan" in problems_of("Here it is.\nPlan: Look.\n#E1 = Google[Emma]\n")[0]

@@ -1,4 +1,4 @@
-"""`holdfast create --from`: a plan, or a planner's text, becomes a file that runs."""
+"""`holdfast create --from`: a plan, or a list of texts, becomes a file that runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from holdfast.blueprint import expand, load
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import examine
-from tests.blueprint.test_plan_importers import TEXTS
 from tests.client.command import ROOT, Holdfast
 
 PLAN = {
@@ -61,14 +60,23 @@ def test_a_file_that_ends_in_json_gets_the_plan_itself(create: Holdfast) -> None
     assert agent.model == f"scripted:{create.folder / 'replies.yaml'}"
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_the_text_of_a_planner_becomes_a_blueprint_too(create: Holdfast, name: str) -> None:
-    create.write("planned.txt", TEXTS[name])
+@pytest.mark.parametrize(
+    "written", ["1. Draft a mail\n2. Send it\n", '["Draft a mail", "Send it"]', "* Draft a mail\n* Send it"]
+)
+def test_a_list_of_texts_becomes_a_blueprint_too(create: Holdfast, written: str) -> None:
+    create.write("planned.txt", written)
     made = create("create", "--from", "planned.txt", "--goal", "My goal")
     assert (made.code, made.out) == (0, "holdfast run planned.yaml\n"), made
     assert "[models.default]" in made.err
-    assert plan_of(create.folder / "planned.yaml").goal == "My goal"
+    plan = plan_of(create.folder / "planned.yaml")
+    assert (plan.goal, [step.dependencies for step in plan.steps]) == ("My goal", [[], ["1"]])
     assert create("validate", "planned.yaml").code == 0
+
+
+def test_a_plan_without_a_goal_gets_that_of_the_command(create: Holdfast) -> None:
+    create.write("steps.json", '{"steps": [{"id": "1", "instruction": "Say it"}]}')
+    assert create("create", "--from", "steps.json", "--goal", "My goal").code == 0
+    assert plan_of(create.folder / "steps.yaml").goal == "My goal"
 
 
 def test_a_plan_is_piped_in(create: Holdfast) -> None:
@@ -89,10 +97,12 @@ def test_nothing_is_overwritten(create: Holdfast) -> None:
     [
         ('{"goal": "x", "steps": [{"id": 1}]}', "standard input:1:25 steps[0].instruction: 'instruction' is empty"),
         ('{"goal": ', "standard input:1:10: invalid JSON"),
-        ("Plan: look\n#E1 = Search[#E2]", "standard input:2:14: #E2 is the result of no step"),
+        ("Plan: look\n#E1 = Search[tea]", "it looks like a plan of ReWOO"),
+        ('{"steps": [{"action": "send", "app": "mail"}]}', "it looks like an object with the keys steps"),
+        ('[{"task": "a", "id": 0, "dep": [-1]}]', "it looks like a list of objects with the keys task, id, dep"),
         ("steps: [{name: a, uses: stringify}]", "is a blueprint, not a plan"),
-        ("nonsense", "is not a plan: neither JSON"),
-        ("", "is not a plan: neither JSON"),
+        ("nonsense", "is not a plan: it looks like text; write"),
+        ("", "it looks like an empty text"),
     ],
 )
 def test_what_is_no_plan_is_told_and_nothing_is_written(create: Holdfast, typed: str, told: str) -> None:
@@ -102,7 +112,7 @@ def test_what_is_no_plan_is_told_and_nothing_is_written(create: Holdfast, typed:
 
 
 def test_problems_are_told_as_json_too(create: Holdfast) -> None:
-    ran = create("create", "--from", "-", "--json", typed="1. search($7)")
+    ran = create("create", "--from", "-", "--json", typed='{"goal": "x", "steps": [{"id": "1"}]}')
     assert ran.json["error"]["problems"][0]["line"] == 1
     assert ran.json["error"]["type"] == "blueprint_invalid"
 
@@ -123,7 +133,7 @@ def test_what_cannot_be_done_is_told_with_exit_code_2(create: Holdfast, words: l
 
 def test_the_page_about_it_shows_what_is_written(create: Holdfast) -> None:
     page = (ROOT / "docs" / "creating.md").read_text()
-    text = page.partition("$ cat rewoo.txt\n")[2].partition("\n$ ")[0]
-    create.write("rewoo.txt", text)
-    assert create("create", "--from", "rewoo.txt", "--goal", "Where is the tea from?").code == 0
-    assert (create.folder / "rewoo.yaml").read_text() in page
+    text = page.partition("$ cat tea.txt\n")[2].partition("\n$ ")[0]
+    create.write("tea.txt", text)
+    assert create("create", "--from", "tea.txt", "--goal", "Where is the tea from?").code == 0
+    assert (create.folder / "tea.yaml").read_text() in page
