@@ -71,8 +71,8 @@ class OneJobInstance(WorkflowInstance):
                 self._has_signals = False
                 self._evict()
             return self._inner.activate(act)
-        self._has_signals = "signal_workflow" in kinds and not act.is_replaying
         by_query = self._note_arrival(act)
+        self._has_signals = "signal_workflow" in kinds and not act.is_replaying and not by_query
         self._needs_task = by_query and "signal_workflow" in kinds
         total = self._apply(act, kinds, by_query)
         ended = any(_name_kind(command) in _ENDS for command in total.successful.commands)

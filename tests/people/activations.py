@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -59,7 +59,9 @@ class FedRun:
     def _begin(self, class_: type, arguments: Sequence[Payload], now: datetime) -> None:
         self.now, self._class = now, class_
         self._ids = itertools.count(1)
-        self._instance = _made(class_)
+        self._length = 1
+        self.evictions = 0
+        self._instance = _made(class_, self._count_eviction)
         self._fed: list[tuple[WorkflowActivation, list[WorkflowCommand]]] = []
         self.commands: list[WorkflowCommand] = []
         self.timers: dict[int, datetime] = {}
@@ -69,10 +71,14 @@ class FedRun:
         start.initialize_workflow.arguments.extend(arguments)
         self.feed(start)
 
-    def feed(self, *jobs: WorkflowActivationJob, after: timedelta = timedelta()) -> list[str]:
-        """Activate the run with these jobs; return the kinds of its commands."""
+    def feed(self, *jobs: WorkflowActivationJob, after: timedelta = timedelta(), by_query: bool = False) -> list[str]:
+        """Activate the run with these jobs; return the kinds of its commands.
+
+        `by_query`: as if a query had brought them, before their task.
+        """
         self.now += after
-        activation = WorkflowActivation(run_id="run", jobs=jobs)
+        self._length += by_query
+        activation = WorkflowActivation(run_id="run", jobs=jobs, history_length=self._length)
         activation.timestamp.FromDatetime(self.now)
         self.commands = _activated(self._instance, activation)
         self._fed.append((activation, self.commands))
@@ -90,7 +96,7 @@ class FedRun:
 
     def replay(self) -> None:
         """Feed what came once more to a new instance, as a history has it: without refused updates, validated once."""
-        instance = _made(self._class)
+        instance = _made(self._class, lambda run_id: None)
         for activation, commands in self._fed:
             refused = {command.update_response.protocol_instance_id for command in commands if _is_refusal(command)}
             again = WorkflowActivation()
@@ -103,6 +109,9 @@ class FedRun:
                     job.do_update.run_validator = False
             if again.jobs:
                 assert _activated(instance, again) == [one for one in commands if not _is_refusal(one)]
+
+    def _count_eviction(self, run_id: str) -> None:
+        self.evictions += 1
 
     # Jobs
 
@@ -197,8 +206,27 @@ class FedRun:
         return _converter().from_payloads([raw.payload], [dict])[0]["output"]
 
 
-def _made(class_: type) -> WorkflowInstance:
-    details = replace(_DETAILS, defn=temporalio.workflow._Definition.must_from_class(class_))
+def name_worker(evict: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
+    """A function with a worker in its closure, as the SDK gives its instances one; by its name."""
+
+    class Bridge:
+        request_workflow_eviction = staticmethod(evict)
+
+    class Worker:
+        _bridge_worker = Bridge()
+
+    self = Worker()
+
+    def check_activity(activity: str) -> None:
+        assert self
+
+    return {"__temporal_assert_local_activity_valid": check_activity}
+
+
+def _made(class_: type, evict: Callable[[str], None]) -> WorkflowInstance:
+    definition = temporalio.workflow._Definition.must_from_class(class_)
+    extern = {**_DETAILS.extern_functions, **name_worker(evict)}
+    details = replace(_DETAILS, defn=definition, extern_functions=extern)
 
     async def made() -> WorkflowInstance:
         return OWN_RUNNER.create_instance(details)
@@ -252,10 +280,7 @@ _DETAILS = WorkflowInstanceDetails(
     defn=temporalio.workflow._Definition.must_from_class(PipelineWorkflow),
     info=_info(),
     randomness_seed=1,
-    extern_functions={
-        "__temporal_get_metric_meter": lambda: None,
-        "__temporal_assert_local_activity_valid": lambda name: None,
-    },
+    extern_functions={"__temporal_get_metric_meter": lambda: None},
     disable_eager_activity_execution=True,
     worker_level_failure_exception_types=[],
     patch_activation_callback=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +14,8 @@ from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import Work
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker._command_aware_visitor import CommandInfo
+
+from tests.people.activations import name_worker
 
 MESSAGES = ("signal_workflow", "do_update")
 TIMES = re.compile(r'(\\"seconds\\":[0-9.e-]+,?)|(20[0-9-]{8}T[0-9:.]+Z)')
@@ -119,7 +121,7 @@ class _Fed:
             info=deepcopy(recorded.details.info),
             extern_functions={
                 **recorded.details.extern_functions,
-                "__temporal_assert_local_activity_valid": _worker(self._note_eviction),
+                **name_worker(self._note_eviction),
             },
         )
         with asyncio.Runner() as runner:  # an instance is made inside a loop, and is one itself
@@ -153,23 +155,6 @@ class _Fed:
 
     def _note_eviction(self, run_id: str) -> None:
         self.evicted = True
-
-
-def _worker(evict: Callable[[str], None]) -> Callable[[str], None]:
-    """A function with a worker in its closure, as the SDK's has."""
-
-    class Bridge:
-        request_workflow_eviction = staticmethod(evict)
-
-    class Worker:
-        _bridge_worker = Bridge()
-
-    self = Worker()
-
-    def check_activity(activity: str) -> None:
-        assert self
-
-    return check_activity
 
 
 async def _make(runner: WorkflowRunner, details: WorkflowInstanceDetails) -> WorkflowInstance:
