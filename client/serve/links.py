@@ -31,6 +31,7 @@ from holdfast.client.tree import UnknownRun
 from holdfast.client.workers import NoWorker
 
 LINK = "/l/"
+LOOK_SECONDS = 2.0
 SESSION_LIFE = 3600.0
 """Seconds that a browser sees the page before the link must be opened again."""
 
@@ -86,9 +87,9 @@ async def _check_open(site: Site, target: LinkTarget, identity: Identity) -> Non
     Where that cannot be found out, its page says so.
     """
     runs = site.runs_of(identity)
-    with suppress(NoWorker, RPCError):
+    with suppress(NoWorker, RPCError, TimeoutError):
         try:
-            questions = await runs.questions(target.run)
+            questions = await asyncio.wait_for(runs.questions(target.run), LOOK_SECONDS)
         except UnknownRun:
             questions = []
         asked = [question for question in questions if question.id == target.question]

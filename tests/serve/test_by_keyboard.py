@@ -388,3 +388,28 @@ async def test_the_focus_stays_on_a_command_while_the_run_goes_on(house: Harness
         await house.answered(run, "no")
         await expect(page.locator("#part-steps")).to_contain_text("Iteration 2")
         await expect(link).to_be_focused()
+
+
+@pytest.mark.parametrize("name", ["text", "decide", "permit", "review", "form", "login"])
+async def test_a_question_that_a_key_opened_has_the_focus_in_its_answer(
+    house: Harness, browser: Browser, name: str
+) -> None:
+    await started(house, name)
+    question = await started(house, name)
+    async with open_pages(house, browser) as [page]:
+        await page.goto("/")
+        await listening(page)
+        await expect(page.locator("[data-item]")).to_have_count(2)
+        for _ in range(2):
+            await page.keyboard.press("j")
+        await page.locator(f"[data-item][href*='{question.id}']").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("article.question")).to_be_visible()
+        field = page.locator("form[data-answer] :is(input:not([type=hidden]), textarea)").locator("visible=true").first
+        await expect(field).to_be_focused()
+        await page.keyboard.press("Escape")
+        await page.locator("#main").focus()
+        await page.keyboard.press("a")
+        await expect(field).to_be_focused()
+        await page.reload()
+        await expect(field).not_to_be_focused()

@@ -1,7 +1,9 @@
 """Links in messages: for one person and one question, to look at."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from starlette.routing import Route
 from holdfast.client.serve.addresses import question_path
 from holdfast.client.serve.identity import identity_of
 from holdfast.client.serve.links import link_token
+from holdfast.client.serve.once import new_once_token
 from holdfast.protocol.questions import Question
 from tests.conftest import Harness
 from tests.serve.door import Door
@@ -62,6 +65,27 @@ async def test_a_link_shows_the_question_alone_and_no_form(house: Harness, quest
     page = (await browser.get(question_path(question.run, question.id))).text
     assert "Well?" in page and "sign in as user:ana to answer it" in page
     assert "the other one" not in page and other.id not in page and 'name="digest"' not in page
+
+
+async def test_a_link_leads_by_the_sign_in_to_the_answer(house: Harness, question: Question) -> None:
+    door = Door(house.client, house.folder / "state", house.runs)
+    browser = await opened(door, question)
+    page = await browser.get(question_path(question.run, question.id))
+    sign_in = await browser.get(re.search(r'href="(/sign-in\?next=[^"]+)">Sign in to answer', page.text)[1])
+    form = dict(re.findall(r'name="(next|csrf)" value="([^"]+)"', sign_in.text))
+    code = new_once_token(door.config.home, "user:ana")
+    entered = await browser.post("/sign-in", data={**form, "code": code})
+    answer = await browser.get(entered.headers["location"])
+    assert answer.url.path == question_path(question.run, question.id) and 'name="digest"' in answer.text
+
+
+async def test_the_way_back_goes_through_a_provider(house: Harness) -> None:
+    question = await house.one(await house.start(ASK.replace("message", "assignees: ['user:ana'], message")))
+    oidc = {"issuer": "https://id.example.com", "client_id": "holdfast"}
+    door = Door(house.client, house.folder / "state", house.runs, oidc=oidc, url="http://localhost:8090")
+    browser, path = await opened(door, question), question_path(question.run, question.id)
+    page = await browser.get("/sign-in", params={"next": path})
+    assert re.search(rf'href="/sign-in/provider/\?next={quote(path, safe="")}"', page.text)
 
 
 async def test_a_link_decides_nothing(house: Harness, question: Question) -> None:

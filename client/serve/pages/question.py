@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -442,7 +443,9 @@ async def _question_page(
         story=story,
         box=box or await comment_box(request, _back(request)),
         back=_page(request),
-        ui_url=site.ui_url,
+        # Whoever holds a link is not known to be that person: here is how to become it, and nothing about the site.
+        sign_in="" if identity.only is None else f"/sign-in?{urlencode({'next': _page(request)})}",
+        ui_url=site.ui_url if identity.only is None else None,
         step_of=name_of,
         is_near=is_near,
     )

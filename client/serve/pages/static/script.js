@@ -32,7 +32,14 @@
     form?.querySelector("textarea").focus();
   };
 
+  // The first thing to fill in or to press in the form that answers the question.
+  const answerField = () =>
+    [...document.querySelectorAll("form[data-answer] :is(input:not([type=hidden]), textarea, select, button:not(.unseen))")].find(
+      (field) => !field.disabled && !field.closest("details:not([open])"),
+    );
+
   const actions = {
+    a: () => answerField()?.focus(),
     j: () => step(1),
     k: () => step(-1),
     x: () => focusedItem()?.closest("li").querySelector("input[type=checkbox]")?.click(),
@@ -59,6 +66,14 @@
     event.preventDefault();
     action();
   });
+
+  // A question that was opened by a key is answered by keys: the focus is in its answer. By a click or a tap the page
+  // begins at its top, and no keyboard covers it on a phone.
+  addEventListener("click", (event) => {
+    if (event.detail === 0 && event.target.closest?.("[data-item]")) sessionStorage.setItem("opened", "by key");
+  });
+  if (sessionStorage.getItem("opened")) answerField()?.focus();
+  sessionStorage.removeItem("opened");
 
   // After a refusal: to the first field that was refused, or to the reason.
   const refused = document.querySelector("[aria-invalid=true]") || document.querySelector(".note.bad[role=alert]");
