@@ -278,7 +278,8 @@ class Runs:
         """Refuse answers to questions without assignees of a person who may not give them, before they are sent."""
         if self.permissions is None:
             return
-        asked = [find_question(open_questions.questions, name) for name in names]
+        every = [*open_questions.questions, *open_questions.events]
+        asked = [find_question(every, name) for name in names]
         if any(question is not None and not question.assignees for question in asked):
             await self.require("answer", open_questions.run)
 

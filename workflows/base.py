@@ -255,7 +255,7 @@ class BaseWorkflow(Arrivals):
     def _check_access(self, answers: Answers, verified: Verified | None) -> None:
         """Refuse answers to questions without assignees by somebody who may not answer in this run."""
         questions = [self.questions.named(answer.question) for answer in answers.answers]
-        if any(question and question.asked.for_people and not question.assignees for question in questions):
+        if any(question is not None and not question.assignees for question in questions):
             self.access.check_answering(answers.by, answers.groups, verified)
 
     @workflow.signal(name=ANSWER, description="The same as the update, without a receipt.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,18 +14,23 @@ import httpx
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from starlette.routing import Route
 
 from holdfast.client.answering import Sender
-from holdfast.client.config import ServeSection
+from holdfast.client.config import PersonSection, ServeSection
 from holdfast.client.config.sections import AccessTable
 from holdfast.client.mcp.server import AssistantContext
 from holdfast.client.record.record import Record
 from holdfast.client.record.store import open_store
 from holdfast.client.serve.addresses import question_address, run_address
+from holdfast.client.serve.api import CALLS
+from holdfast.client.serve.api.calls import PREFIX, ApiCall
 from holdfast.client.serve.identity import Identity
 from holdfast.client.serve.links import link_token
+from holdfast.client.serve.pages import PAGES
 from holdfast.client.serve.site import Site
 from holdfast.protocol import guard
+from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from tests.conftest import Harness, until
 from tests.record.ground import KEY
@@ -319,3 +325,110 @@ async def test_each_may_do_what_the_table_says(house: Harness, site: Site, door:
 
     cells = await asyncio.gather(*map(tried, PEOPLE.values()))
     assert dict(zip(PEOPLE, cells, strict=True)) == TABLE[door]
+
+
+# What an assignee sees
+
+TWO = """
+name: two
+steps:
+  - {kind: hitl, name: why, message: Why a raise?}
+  - {kind: loop, name: facts, loop: {max_loops: 1, body: [{name: note, input: "{{ iteration }}"}]}}
+  - {kind: hitl, name: raise, message: Raise the salary of Max?, assignees: [group:heads]}
+"""
+
+
+async def asked_of_heads(house: Harness, site: Site) -> Question:
+    """The question of a run in which its starter has answered another one before."""
+    runs = site.runs_of(PEOPLE["starter"])
+    run = await runs.start(house.load(TWO))
+    house.started.append(run)
+    first = await house.one(run)
+    await runs.answer(run, [Answer(question=first.id, content="He saved the day")])
+    return await house.one(run)
+
+
+async def test_an_assignee_sees_what_people_answered_before_and_no_more_of_the_run(house: Harness, site: Site) -> None:
+    question = await asked_of_heads(house, site)
+    async with client_of(site, *PEOPLE.values()) as client:
+        pages = {
+            name: (await client.get(question_address(question), headers={WHO: name})).text for name in ("ana", "sam")
+        }
+    assert all("He saved the day" in page for page in pages.values())
+    assert [run_address(question.run) + '"' in pages[name] for name in ("ana", "sam")] == [False, True]
+    assert ["facts" in pages[name] for name in ("ana", "sam")] == [False, True]
+
+
+async def test_a_question_that_was_answered_goes_on_being_seen_by_those_who_were_asked(
+    house: Harness, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = await salary(house, site)
+    heads = {"heads": ["user:ana", "user:ben"]}
+    site.runs.answering = replace(site.runs.answering, groups=heads)
+    monkeypatch.setattr(guard.DEPLOYMENT, "groups", heads)
+    async with client_of(site, *PEOPLE.values()) as client:
+        address, body = f"/api/v1/runs/{question.run}/answers", {"answers": [{"question": question.id, "content": "y"}]}
+        key = {"Idempotency-Key": "k1"}
+        first = await client.post(address, json=body, headers={WHO: "ana", **key})
+        again = await client.post(address, json=body, headers={WHO: "ana", **key})
+        late = await client.post(address, json=body, headers={WHO: "ben"})
+        stranger = await client.post(address, json=body, headers={WHO: "eve"})
+        pages = [
+            (await client.get(question_address(question), headers={WHO: who})).status_code
+            for who in ("ana", "ben", "eve")
+        ]
+    assert (first.status_code, again.json()) == (200, first.json())
+    assert (late.status_code, stranger.status_code) == (409, 404)
+    assert "no run" in stranger.text and pages == [200, 200, 404]
+
+
+async def test_a_link_shows_nothing_to_who_is_asked_no_more_and_a_deputy_what_is_asked(
+    house: Harness, site: Site
+) -> None:
+    question = await salary(house, site)
+    people = {"bob": PersonSection(deputy="user:dan")}
+    site = replace(site, config=site.config.model_copy(update={"people": people}))
+    await site.runs_of(PEOPLE["operator"]).reassign(question.run, question.id, ["user:bob"])
+    async with client_of(site, *PEOPLE.values()) as client:
+        client.headers[WHO] = "-"
+        followed = {
+            who: (await client.get(f"/l/{link_token(site, f'user:{who}', question.run, question.id)}")).status_code
+            for who in ("ana", "bob", "dan")
+        }
+    assert followed == {"ana": 404, "bob": 303, "dan": 303}
+
+
+def addresses() -> list[tuple[str, str, str]]:
+    """Each method and address of the pages and the API that names a run or a question, and the body of its request."""
+    pages = [route for route in PAGES if isinstance(route, Route)]
+    called = [(call.method, PREFIX + call.path, body_of(call)) for call in CALLS]
+    every = [*called, *((method, route.path, "text=x") for route in pages for method in sorted(route.methods or ()))]
+    return [place for place in every if "{run}" in place[1] or "{id}" in place[1]]
+
+
+def body_of(call: ApiCall) -> str:
+    """A body that a call takes."""
+    required = [name for name, field in (call.body.model_fields if call.body else {}).items() if field.is_required()]
+    samples: dict[str, Any] = {"answers": [{"question": "ID"}], "set": {"a": 1}}
+    body = {name: samples.get(name, "user:bob") for name in required}
+    return json.dumps({**body, "to": ["user:bob"]} if call.name == "reassign_question" else body)
+
+
+async def test_what_one_may_not_see_is_answered_as_what_there_is_not(house: Harness, site: Site) -> None:
+    """Also at an address that is added later, which the table does not know yet."""
+    question, found = await salary(house, site), addresses()
+
+    async def say(client: httpx.AsyncClient, method: str, path: str, body: str, run: str, id_: str) -> tuple[int, str]:
+        address = path.replace("{run}", run).replace("{id}", id_).replace("{n:int}", "1").replace("{n}", "1")
+        kind = "application/json" if path.startswith(PREFIX) else "application/x-www-form-urlencoded"
+        headers = {} if method in ("GET", "HEAD") else {"Content-Type": kind}
+        content = body.replace("ID", id_) if headers else None
+        response = await client.request(method, address, content=content, headers=headers)
+        return response.status_code, response.text.replace(run, "RUN").replace(id_, "ID")
+
+    async with client_of(site, *PEOPLE.values()) as client:
+        client.headers[WHO] = "eve"
+        hidden = {place[:2]: await say(client, *place, question.run, question.id) for place in found}
+        missing = {place[:2]: await say(client, *place, "salary-00000000", "0" * 16) for place in found}
+    assert len(found) > 30 and {place: status for place, (status, _) in hidden.items() if status != 404} == {}
+    assert hidden == missing
