@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +36,33 @@ from holdfast.client.lookup import Checked, look_up, look_up_here
 app = typer.Typer(rich_markup_mode=None)
 
 
+_STEPS = re.compile(r"^[\"']?steps[\"']?\s*:", re.MULTILINE)
+_IN_BRACES = re.compile(r"\s*\{.*\bsteps[\"']?\s*:", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """A file, what was read of it, and what was found outside of it."""
+
+    file: Path
+    parsed: Parsed
+    checked: Checked
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [*self.parsed.problems, *self.checked.problems]
+
+    @property
+    def listed(self) -> list[Problem]:
+        """The problems or, if there are none, the warnings."""
+        return self.problems or self.parsed.warnings
+
+
 @app.command()
 def validate(
-    file: File,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE …", help="Blueprints, and folders of them: their files with `steps`.")
+    ],
     expanded: Annotated[
         bool, typer.Option("--expand", help="Print the blueprint with every short form written out.")
     ] = False,
@@ -46,7 +73,7 @@ def validate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a blueprint and its imports, and list every problem with its place and a way out.
+    """Check blueprints and their imports, and list every problem with its place and a way out.
 
     The tools, functions, models and groups that it names are looked up: on a worker of the server that TEMPORAL_ADDRESS
     names, else in the packages of [worker] imports, in a separate process. Names that could not be checked are listed.
@@ -58,29 +85,62 @@ def validate(
     if as_sarif and (as_json or expanded):
         say("--sarif cannot be combined with --json or --expand")
         raise typer.Exit(USAGE)
-    parsed = examine(file)
-    checked = _checked(file, parsed, connect) if check else Checked()
-    problems = [*parsed.problems, *checked.problems]
-    listed = problems or parsed.warnings
+    found = [*find_blueprints(files)]
+    if expanded and len(found) != 1:
+        say(f"--expand takes one blueprint, not {len(found)}")
+        raise typer.Exit(USAGE)
+    if not found:
+        say(f"no blueprint is in {', '.join(map(str, files))}: none of its files has steps")
+        raise typer.Exit(USAGE)
+    validations = [_validate(file, check, connect) for file in found]
+    listed = [problem for validation in validations for problem in validation.listed]
     for problem in listed:
         say(str(problem))
-    if checked.unchecked is not None:
-        say(f"not checked: {checked.unchecked}")
+    unchecked = [*dict.fromkeys(one.checked.unchecked for one in validations if one.checked.unchecked is not None)]
+    for reason in unchecked:
+        say(f"not checked: {reason}")
+    is_ok = not any(validation.problems for validation in validations)
     if as_sarif:
         print_json(sarif_log(listed))
     elif as_json:
-        report = {"ok": not problems, "problems": [problem.to_json() for problem in listed]}
-        unchecked = {} if checked.unchecked is None else {"not_checked": checked.unchecked}
-        print_json({**report, **unchecked, **_expanded(parsed, expanded)})
-    elif parsed.blueprint is not None and not problems:
-        _print_valid(file, parsed, expanded, is_complete=checked.unchecked is None)
-    raise typer.Exit(USAGE if problems else DONE)
+        report = {"ok": is_ok, "problems": [problem.to_json() for problem in listed]}
+        left_out = {"not_checked": "; ".join(unchecked)} if unchecked else {}
+        print_json({**report, **left_out, **_expanded(validations[0].parsed, expanded)})
+    else:
+        for validation in validations:
+            _print_valid(validation, expanded)
+    raise typer.Exit(DONE if is_ok else USAGE)
+
+
+def find_blueprints(places: Sequence[Path]) -> Iterator[Path]:
+    """Yield the blueprints among files and folders: of a folder the files that have steps, but no hidden ones."""
+    for place in places:
+        if not place.is_dir():
+            yield place
+            continue
+        for path in sorted(place.rglob("*")):
+            hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
+            if path.suffix in (".yaml", ".yml", ".json") and not hidden and path.is_file() and _has_steps(path):
+                yield path
+
+
+def _has_steps(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return _STEPS.search(text) is not None or _IN_BRACES.match(text) is not None
+
+
+def _validate(file: Path, check: bool, connect: bool) -> _Validation:
+    parsed = examine(file)
+    return _Validation(file, parsed, _checked(file, parsed, connect) if check else Checked())
 
 
 def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
     """Return what is wrong outside of the blueprint: in the configuration, its webhooks, and the names of a worker."""
     try:
         config, on_server = load_config_for(file, say), names_server()
+        if config.answers.keys or config.answers.key_env is not None:
+            # Whoever answers is vouched for by the key that signs the answer.
+            parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]
         if parsed.problems:
             return Checked()
         checked = asyncio.run(_looked_up(config, parsed, connect, on_server=on_server))
@@ -127,15 +187,18 @@ def _expanded(parsed: Parsed, wanted: bool) -> JSONObject:
     return {"expanded": expand(parsed.blueprint)}
 
 
-def _print_valid(file: Path, parsed: Parsed, expanded: bool, *, is_complete: bool) -> None:
-    assert parsed.blueprint is not None
+def _print_valid(validation: _Validation, expanded: bool) -> None:
+    """Say of a blueprint without problems that it is fine, or print it with every short form spelled out."""
+    parsed = validation.parsed
+    if parsed.blueprint is None or validation.problems:
+        return
     if expanded:
         print_text(expand(parsed.blueprint), end="")
     else:
         count = len(parsed.warnings)
         warnings = f", with {count} warning{'' if count == 1 else 's'}" if count else ""
-        extent = "" if is_complete else " as far as it was checked"
-        say(f"{file}: {parsed.blueprint.name} is fine{extent}{warnings}")
+        extent = "" if validation.checked.unchecked is None else " as far as it was checked"
+        say(f"{validation.file}: {parsed.blueprint.name} is fine{extent}{warnings}")
 
 
 @app.command()

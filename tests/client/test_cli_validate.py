@@ -186,3 +186,27 @@ def test_what_was_not_checked_is_not_told_as_fine(holdfast: Holdfast) -> None:
     plain = holdfast.having(TEMPORAL_ADDRESS="127.0.0.1:1")
     ran = plain("validate", holdfast.write("flow.yaml", "steps: [{name: a, uses: no_such_tool}]"))
     assert (ran.code, ran.err.splitlines()[-1]) == (0, "flow.yaml: flow is fine as far as it was checked")
+
+
+def test_several_files_and_folders_are_checked_at_once(holdfast: Holdfast) -> None:
+    (holdfast.folder / "flows/deep").mkdir(parents=True)
+    holdfast.write("flows/good.yaml", "steps: [{name: a}]")
+    holdfast.write("flows/deep/braces.json", '{"steps": [{"name": "a"}]}')
+    holdfast.write("flows/replies.yaml", "a: [reply]")
+    holdfast.write("flows/.hidden.yaml", "steps: []")
+    ran = holdfast("validate", "flows", holdfast.write("flow.yaml", WARNED), "--no-check")
+    fine = ("flows/deep/braces.json: braces is fine", "flows/good.yaml: good is fine", "flow.yaml: flow is fine")
+    assert ran.code == 0 and all(line in ran.err for line in fine) and "replies" not in ran.err
+    holdfast.write("flows/bad.yaml", BAD)
+    ran = holdfast("validate", "flows", "--no-check", "--json")
+    assert (ran.code, ran.json["ok"]) == (2, False)
+    assert {problem["file"] for problem in ran.json["problems"]} == {"flows/bad.yaml"}
+
+
+def test_keys_prove_who_answered(holdfast: Holdfast) -> None:
+    first = "{kind: hitl, name: first, message: '?'}"
+    second = "{kind: hitl, name: second, message: '?', not_by: ['{{ steps.first.reply.by }}']}"
+    file = holdfast.write("eyes.yaml", f"steps: [{first}, {second}]")
+    assert "unproved_person" in holdfast("validate", file).err
+    holdfast.write("holdfast.toml", '[answers]\nkey_env = "KEY"\n')
+    assert "unproved_person" not in holdfast("validate", file).err
