@@ -28,6 +28,7 @@ from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import newest
 
 Guarded = TypeVar("Guarded")
+OUTPUT_FAILED = "loop_output_mapper_error"
 
 
 class Failing(NamedTuple):
@@ -35,6 +36,9 @@ class Failing(NamedTuple):
 
     reason: str
     address: Address
+
+
+OUTPUT_FAILED = "loop_output_mapper_error"
 
 
 @workflow.defn(name=LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -89,7 +93,7 @@ class LoopWorkflow(ChildWorkflow):
             await self._propagate(frame)
 
     async def _finish(self, frame: Frame, reason: str) -> tuple[Frame, str, JSON]:
-        output = await self._guard("loop_output_mapper_error", frame, self._output(frame))
+        output = await self._guard(OUTPUT_FAILED, frame, self._output(frame))
         self._completed(reason, output)
         return frame, reason, output
 
@@ -107,6 +111,10 @@ class LoopWorkflow(ChildWorkflow):
             "reached": self.store.value if inner is None else inner,
             **self.handed_back(),
         }
+        if self._failing.reason == OUTPUT_FAILED:
+            # The iterations are done: what the last one gave is not lost with the form that it was to have.
+            extra |= {"message": f"the iterations are done, but the output of the loop failed: {cause.message}"}
+            extra |= {"output": self.state.output}
         return cause.model_copy(update=extra)
 
     async def _iteration(self) -> Frame:

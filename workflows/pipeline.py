@@ -21,7 +21,7 @@ from holdfast.workflows.chain import RunWorkflow
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.door import parsed
 from holdfast.workflows.failures import context_of, failure, failure_of
-from holdfast.workflows.frame import ContextStore, Scope, history_of
+from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
 
 ENVELOPE = 4096
@@ -70,9 +70,17 @@ class PipelineWorkflow(RunWorkflow):
             raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
         frame = self.frame(self.store, Scope(), {"input": self.input})
         output = await run_steps(blueprint.steps, frame, self.input)
-        output = output if blueprint.output is None else frame.after(output).render(blueprint.output)
+        if blueprint.output is not None:
+            output = self._rendered_output(blueprint.output, frame.after(output))
         self.note(self.address, RunCompleted(output=output))
         return output
+
+    def _rendered_output(self, template: JSON, frame: Frame) -> JSON:
+        try:
+            return frame.render(template)
+        except ExpressionError as error:
+            message = f"every step is done, but the output cannot be rendered: {error}"
+            raise failure("expression_error", message, self.address) from None
 
     def wind_up(self, error: BaseException) -> None:
         """See base class."""

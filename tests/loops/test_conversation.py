@@ -194,3 +194,29 @@ async def test_a_plan_without_an_input_is_told_the_turns_and_nothing_of_the_cont
     assert len(provider.requests) == 2
     assert not any("not for the model" in str(request.body) for request in provider.requests)
     assert "User: shorter" in str(provider.requests[1].body)
+
+
+LONG = """
+steps:
+  - {name: goal, input: "{{ input }}"}
+  - kind: loop
+    name: talk
+    loop:
+      conversation: true
+      max_loops: 4
+      on_max_loops: finish
+      init: {history: {start_with: {from_step: goal, prefix: "User: "}}}
+      body: [{kind: hitl, name: ask, message: "And?"}]
+      output: %s
+"""
+
+
+@pytest.mark.parametrize("output", ["{text: conversation_history}", "{fields: {log: conversation_history}}"])
+async def test_a_conversation_of_any_length_is_put_out(house: Harness, output: str) -> None:
+    run = await house.start(LONG % output, "g" * 300_000)
+    texts = [letter * 70_000 for letter in "abcd"]
+    await house.answered(run, *texts)
+    result = await house.output(run)
+    assert (result if isinstance(result, str) else result["log"]).split("\n") == [
+        f"User: {text}" for text in ("g" * 300_000, *texts)
+    ]

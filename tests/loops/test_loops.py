@@ -376,3 +376,27 @@ async def test_a_loop_that_goes_on_is_shown_after_temporal_has_forgotten_its_fir
     assert "question.asked" in [event.type for event in await house.runs.events(run)]
     await house.runs.cancel(run)
     house.started.remove(run)  # a history of it is gone, so that it cannot be replayed
+
+
+@pytest.mark.parametrize(
+    "output", ['output_template: "{{ context.missing.x ~ 1 }}"', "loop_output_mapper: tests.missing:f"]
+)
+async def test_a_finished_loop_keeps_its_work_if_its_output_fails(house: Harness, output: str) -> None:
+    run = await house.start(f"""
+steps:
+  - kind: loop
+    name: count
+    on_error: continue
+    loop: {{max_loops: 3, body: [{{name: n, input: "{{{{ iteration }}}}", sink_to: n}}], {output}}}
+output: ["{{{{ context.n }}}}", "{{{{ steps.count.error }}}}"]
+""")
+    count, error = await house.output(run)
+    assert (count, error["output"]) == (3, 3)
+    assert error["message"].startswith("the iterations are done, but the output of the loop failed: ")
+
+
+async def test_a_run_whose_output_cannot_be_rendered_says_that_its_steps_are_done(house: Harness) -> None:
+    run = await house.start('steps: [{name: a, input: 1, sink_to: n}]\noutput: "{{ context.missing.x }}"')
+    result = await house.result(run)
+    assert result.error is not None and result.error.message.startswith("every step is done, but")
+    assert result.context == {"n": 1}
