@@ -440,6 +440,10 @@ def _yaml_hint(source: Source, place: Position) -> str | None:
         return 'put a template into quotes: "{{ … }}"'
     if character in ("@", "`", "%"):
         return f"a text that begins with {character} needs quotes"
+    if any(re.search(r"[{\[].*[\"']", line) for line in near):
+        return (
+            "between { } or [ ] commas separate values; a text with any of , : { } [ ] in it needs quotes around it all"
+        )
     if any(re.search(r": [^\"'|>].*: ", line) for line in near):
         return "a text with ': ' in it needs quotes"
     return None

@@ -39,5 +39,8 @@ class Inquiry(HumanInTheLoop):
             more["escalate"] = [(timedelta(seconds=after), names) for after, names in question["escalate"]]
         if "schema" in question:
             more["schema"] = Trip if question["schema"] == "trip" else question["schema"]
+        with_reply = more.pop("with_reply", False)
         answer = await self.human.ask(question["message"], **more)
+        if with_reply:
+            return [answer, self.human.replies["question-1"]]
         return f"{answer.start} to {answer.end}" if isinstance(answer, Trip) else answer

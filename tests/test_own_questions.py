@@ -106,6 +106,20 @@ async def test_an_own_workflow_asks_each_kind(desk: Desk, asks: Any, content: An
     assert await handle.result() == answered
 
 
+async def test_the_reply_stands_beside_what_was_asked(desk: Desk) -> None:
+    handle = await desk.start(Inquiry.run, {"message": "Pay?", "kind": "permission", "with_reply": True})
+    await desk.answer(handle, "no, too dear", by="user:ana")
+    output, reply = await handle.result()
+    assert (output, reply["action"], reply["by"], reply["reason"]) == (False, "accept", "user:ana", "too dear")
+
+
+async def test_no_default_approves(desk: Desk) -> None:
+    handle = await desk.start(Inquiry.run, {"message": "Pay?", "kind": "permission", "default": True})
+    with pytest.raises(WorkflowFailureError) as caught:
+        await handle.result()
+    assert "only people may" in str(caught.value.cause)
+
+
 async def test_an_answer_comes_back_as_an_instance_of_the_model(desk: Desk) -> None:
     handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip"})
     await desk.answer(handle, {"start": 3, "end": 9})

@@ -45,6 +45,8 @@ _OF_OTHERS = {
     "|": "write `or`",
     "!": "write `not`",
     "?": "write `a if condition else b`",
+    "#": "write {% if … %} … {% endif %}, or {% for … %} … {% endfor %}",
+    "/": "write {% endif %} or {% endfor %}",
 }
 """Operators of other languages, with what to write here."""
 

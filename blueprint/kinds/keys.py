@@ -8,6 +8,16 @@ from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.words.text import listed
 
+_ELSEWHERE = {
+    "compensate": "a step is undone by a step of your own: run it where on_error: continue has set steps.NAME.error",
+    "meta": "nothing here reads it: remove it, or write a comment",
+    "pipeline_config": "nothing here reads it: remove it",
+    "plugins": "write a step that checks the output, or an output_schema",
+    "processing": "nothing here reads it: remove it, or give an output_schema",
+    "usage_limits": "write limits: {model_calls: …, tokens: …, cost_usd: …}",
+    "validators": "write a step that checks the output, or an output_schema",
+}
+"""Keys of other systems without a like here, with what to do instead."""
 Form = type[Part] | Sequence[str]
 """A part of a blueprint, or the keys of a short form that has no class."""
 
@@ -56,6 +66,8 @@ def _hint(form: Form, key: str, kinds: Mapping[str, type[Part]]) -> str:
     others = [kind for kind, other in kinds.items() if key in own_keys(other)]
     if others and form in kinds.values():
         return f"only {listed(others)} steps have it"
+    if key in _ELSEWHERE and key not in known_keys(form):
+        return _ELSEWHERE[key]
     if match := meant_key(form, key, known_keys(form)):
         return f"did you mean {match!r}?"
     return f"known here: {', '.join(known_keys(form))}"

@@ -97,3 +97,19 @@ def test_what_the_config_of_an_import_does_not_have_is_told(config: str, path: s
     child = "imports: {c: {steps: [{name: a}]}}"
     [problem] = problems(f"{child}\nsteps: [{{name: s, uses: imports.c, config: {config}}}]")
     assert (problem.path, hint in str(problem.hint)) == (f"steps[0].config.{path}", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("steps: [{name: s, meta: {x: 1}}]", "remove it"),
+        ("steps: [{name: s, compensate: b}]", "on_error: continue"),
+        ("steps: [{kind: StateMachine, name: m}]", "'loop'"),
+        ("steps: [{name: s, input: '{{#if x}}y{{/if}}'}]", "{% if"),
+        ("steps:\n  - {name: s, input: 'x' y: z}", "commas separate values"),
+    ],
+)
+def test_what_has_no_like_here_gets_a_way_out(text: str, hint: str) -> None:
+    with pytest.raises(BlueprintError) as caught:
+        loads(text)
+    assert hint in str(caught.value.problems[0].hint)
