@@ -170,11 +170,11 @@ class _Consents:
             return
         if wrong := sorted(keys - {"true", "false"}):
             message = f"the branch {wrong[0]!r} is never chosen: {known.step} gives true or false"
-            self._report(key_path, message, "name the branches true and false")
+            self._report(key_path, "bad_consent", message, "name the branches true and false")
         elif not branching.has_default and keys != {"true", "false"}:
             lacking = "false" if "true" in keys else "true"
             message = f"there is no branch for {lacking}, which {known.step} may give"
-            self._report(key_path, message, f"add a branch {lacking}, or a default_branch")
+            self._report(key_path, "bad_consent", message, f"add a branch {lacking}, or a default_branch")
 
     def _truth(self, node: nodes.Node, path: str, place: _Reach) -> None:
         """Check an expression that is tested for truth."""
@@ -240,11 +240,11 @@ class _Consents:
                 self._report_truth(known, path)
             elif known.is_permission and not isinstance(other.value, bool | None):
                 message = f"{known.step} gives true or false, and never {other.value!r}"
-                self._report(path, message, "compare it with true or false, or test it as it is")
+                self._report(path, "bad_consent", message, "compare it with true or false, or test it as it is")
 
     # Problems
 
-    def _report(self, path: str, message: str, hint: str, code: str = "bad_consent", at: str | None = None) -> None:
+    def _report(self, path: str, code: str, message: str, hint: str, at: str | None = None) -> None:
         if (path, message) not in self.found:
             self.found.add((path, message))
             self.findings.add(path, code, message, hint, at=at)
@@ -253,10 +253,10 @@ class _Consents:
         read = f"steps.{known.step}"
         if known.is_choice:
             message = f"the answer to {known.step} is tested for truth, but every option of it is a text, and so true"
-            self._report(path, message, f"compare it: {read}.output == 'OPTION'")
+            self._report(path, "bad_consent", message, f"compare it: {read}.output == 'OPTION'")
         elif known.is_review:
             message = f"the review {known.step} is tested for truth, but what was approved may be empty or 0"
-            self._report(path, message, f"write {read}.reply.verdict in ['unchanged', 'edited']")
+            self._report(path, "bad_consent", message, f"write {read}.reply.verdict in ['unchanged', 'edited']")
 
     def _report_key(self, node: nodes.Node, known: KnownValue, key: str, path: str) -> None:
         at = rf"(?:\.\s*|\[\s*\\?['\"])({re.escape(key)})\b"
@@ -264,21 +264,27 @@ class _Consents:
         if known.is_permission:
             message = f"the output of the permission {known.step} is true or false: it has no {key!r}"
             reply = f"; who, when and why: steps.{known.step}.reply"
-            self._report(path, message, f"write steps.{known.step}.output{reply}", at=at)
+            self._report(path, "bad_consent", message, f"write steps.{known.step}.output{reply}", at=at)
         elif known.is_review and key in _OLD_FORMS and not (declared and known.may_have(key)):
             message = f"the output of the review {known.step} is what was approved, or null: {key!r} is not in it"
-            self._report(path, message, f"write steps.{known.step}.output, or steps.{known.step}.reply.verdict", at=at)
+            self._report(
+                path,
+                "bad_consent",
+                message,
+                f"write steps.{known.step}.output, or steps.{known.step}.reply.verdict",
+                at=at,
+            )
         elif key == "output" and _reference(node)[0] in _PREVIOUS and not known.may_have(key):
             root = _reference(node)[0]
             message = f"{root} is the output of the step before already, and has no 'output'"
-            self._report(path, message, f"write {root}", "bad_shape", at)
+            self._report(path, "bad_shape", message, f"write {root}", at)
         elif not known.is_object:
             message = f"{'a text' if known.is_text else 'what is read here'} has no key {key!r}"
-            self._report(path, message, "read it as a whole, or let it be an object", "bad_shape", at)
+            self._report(path, "bad_shape", message, "read it as a whole, or let it be an object", at)
 
     def _report_update(self, step: AnyStep, path: str) -> None:
         message = f"updates_context needs an object, but the output of {step.name} is none"
-        self._report(f"{path}.updates_context", message, "write sink_to: NAME, or remove it", "bad_shape")
+        self._report(f"{path}.updates_context", "bad_shape", message, "write sink_to: NAME, or remove it")
 
 
 def _reference(node: nodes.Node) -> tuple[str, list[str]]:

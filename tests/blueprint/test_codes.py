@@ -23,6 +23,7 @@ WHERE = {
     "add_at": [2],
     "add_key": [1],
     "_add": [1],
+    "_report": [1],
     "_failed": [2],
     "add_fault": [1],
     "add_problem": [1],
