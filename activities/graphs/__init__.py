@@ -35,10 +35,10 @@ class Graphs:
                     "with one (InMemorySaver() will do: Holdfast's takes its place), or say idempotent: true"
                 )
                 raise wrong("not_allowed", f"{tool.name}: {text}")
-        elif _running().is_in_memory(tool.function) and self._store.problem:
+        elif _shape().is_in_memory(tool.function) and self._store.problem:
             way = "or compile the graph with a checkpointer that lasts, such as PostgresSaver"
             raise wrong("not_allowed", f"{tool.name}: {self._store.problem}, {way}")
-        if _running().forgets(tool.function):
+        if _shape().forgets(tool.function):
             text = (
                 "the graph has an InMemoryStore, whose content each worker has for itself and loses when it ends; "
                 "compile it with a store that lasts, such as PostgresStore, or without one"
@@ -53,10 +53,10 @@ class Graphs:
         """Return what a call of a graph gives. Raises `Interrupt` where it waits for people."""
         _check_input(tool, request)
         running, graph, thread = _running(), tool.function, _thread(request)
-        if running.is_in_memory(graph):
+        if _shape().is_in_memory(graph):
             saver = _saver().StoredSaver(thread, self._store, _codec(), graph.checkpointer.serde)
             await saver.load()
-            graph = running.with_saver(graph, saver)
+            graph = _shape().with_saver(graph, saver)
         return await running.GraphCall(graph, tool, request, thread).result()
 
     def place_of(self, error: BaseException) -> str:
@@ -72,6 +72,10 @@ def _has_checkpointer(tool: Tool) -> bool:
 
 def _running() -> ModuleType:
     return import_alone("holdfast.activities.graphs.running")
+
+
+def _shape() -> ModuleType:
+    return import_alone("holdfast.activities.graphs.shape")
 
 
 def _saver() -> ModuleType:

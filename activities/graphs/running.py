@@ -6,73 +6,36 @@ Imported with the first graph that is called, as only then LangGraph is certain 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.constants import END
 from langgraph.errors import GraphDrained, GraphRecursionError
-from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl
-from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command, PregelTask, StateSnapshot
-from langgraph.types import Interrupt as GraphInterrupt
+from langgraph.types import Command, StateSnapshot
 from temporalio import activity
 
 from holdfast.activities.failure_types import is_retryable
 from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, described, failed_tasks
 from holdfast.activities.graphs.forms import KnownForm, known_form
+from holdfast.activities.graphs.shape import Graph, is_plain_node
+from holdfast.activities.graphs.stops import Stop, choose_names, read_pending, read_question
 from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translated
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, ToolRequest
-from holdfast.protocol.questions import Asked, Input
-
-Graph = Pregel[Any, Any, Any, Any]
 
 _ID = re.compile(r"[0-9a-f]{32}")
 """An interrupt's id, by which LangGraph tells a map of answers from one answer that is an object."""
-_ALL = "*"
-
-
-def is_in_memory(graph: Graph) -> bool:
-    """Return whether a graph's checkpoints would die with the process, so that ours take their place."""
-    return isinstance(graph.checkpointer, InMemorySaver)
-
-
-def forgets(graph: Graph) -> bool:
-    """Return whether the store of a graph, or of a graph inside it, dies with the process."""
-    graphs = [graph, *(cast(Graph, inner) for _, inner in graph.get_subgraphs(recurse=True))]
-    return any(isinstance(each.store, InMemoryStore) for each in graphs)
-
-
-def with_saver(graph: Graph, saver: BaseCheckpointSaver[Any]) -> Graph:
-    """Return the graph with another checkpointer, which its subgraphs inherit."""
-    return graph.copy({"checkpointer": saver})
 
 
 def place_in(error: BaseException) -> str:
     """Return the nodes in which an error was raised, from the outermost in."""
     return " > ".join(reversed([name for name, _ in failed_tasks(error)]))
-
-
-@dataclass(frozen=True)
-class Stop:
-    """A place at which a graph waits for an answer: an interrupt, or a breakpoint that its author has set."""
-
-    path: str
-    id: str
-    """Id of the interrupt, or of the checkpoint at the breakpoint."""
-    interrupt: GraphInterrupt[Any] | None = None
-    task: str = ""
-    """Id of the task that has interrupted."""
 
 
 class UnreadAnswer(Exception):
@@ -228,7 +191,7 @@ class GraphCall:
         """Yield the interrupts that wait, each at a place by the names of its nodes, which it keeps."""
         paths = {id_: path for path, id_ in self._kept.get("asked", {}).items()}
         taken = set(paths.values())
-        for path, interrupt, task in _pending(state, ""):
+        for path, interrupt, task in read_pending(state, ""):
             place, n = paths.get(interrupt.id, path), 1
             while interrupt.id not in paths and place in taken:
                 n += 1
@@ -241,11 +204,11 @@ class GraphCall:
         """Return the breakpoint of the author (`interrupt_before`, `interrupt_after`) at which the graph stands."""
         if not state.next:
             return None
-        before = _among(state.next, self._graph.interrupt_before_nodes)
+        before = choose_names(state.next, self._graph.interrupt_before_nodes)
         after: Sequence[str] = ()
         if not before and self._graph.interrupt_after_nodes and state.parent_config is not None:
             earlier = await self._get_state(state.parent_config)
-            after = _among(earlier.next, self._graph.interrupt_after_nodes)
+            after = choose_names(earlier.next, self._graph.interrupt_after_nodes)
         names = [*before, *after]
         if not names:
             return None
@@ -295,7 +258,10 @@ class GraphCall:
         elif (form := self._form(stop)) is not None:
             asked, paths = [Interrupt(question) for question in form.questions], form.paths(stop.path)
         else:
-            asked, paths = [translated(self._tool, stop.interrupt) or Interrupt(_asked(stop.interrupt))], [stop.path]
+            asked, paths = (
+                [translated(self._tool, stop.interrupt) or Interrupt(read_question(stop.interrupt))],
+                [stop.path],
+            )
         for question, path in zip(asked, paths, strict=True):
             question.path = path
         return asked
@@ -332,7 +298,7 @@ class GraphCall:
     async def _runs_in_threads(self) -> bool:
         state = await self._state()
         running = self._graph.nodes if state is None else state.next
-        return any(_is_plain_node(self._graph, name) for name in running)
+        return any(is_plain_node(self._graph, name) for name in running)
 
     async def _state(self) -> StateSnapshot | None:
         """Return where the graph stands; None if it has not begun, or keeps no checkpoints."""
@@ -359,52 +325,3 @@ class GraphCall:
             await asyncio.to_thread(self._saver.delete_thread, self._thread)
         else:
             await self._saver.adelete_thread(self._thread)
-
-
-def _asked(interrupt: GraphInterrupt[Any]) -> Asked:
-    """Return the question of an interrupt: one of ours as it is, a form by its schema, else any answer will do."""
-    if isinstance(interrupt.value, Asked):
-        return interrupt.value
-    asked = question_about(interrupt.value)
-    if isinstance(interrupt.response_schema, dict):
-        return Input(message=asked.message, form=interrupt.response_schema, info=asked.info)
-    return asked
-
-
-def _pending(state: StateSnapshot, above: str) -> Iterator[tuple[str, GraphInterrupt[Any], str]]:
-    """Yield the interrupts that wait with the path of their node and their task, also those of nodes in subgraphs."""
-    waiting = {interrupt.id for interrupt in state.interrupts}
-    for task in state.tasks:
-        path = f"{above};{segment('level', task.name)}" if above else segment("level", task.name)
-        inner = list(_pending(task.state, path)) if isinstance(task.state, StateSnapshot) else []
-        yield from inner
-        seen = {interrupt.id for _, interrupt, _ in inner}
-        yield from ((path, interrupt, task.id) for interrupt in _unseen(task, seen) if interrupt.id in waiting)
-
-
-def _unseen(task: PregelTask, seen: set[str]) -> list[GraphInterrupt[Any]]:
-    return [interrupt for interrupt in task.interrupts if interrupt.id not in seen]
-
-
-def _among(names: Sequence[str], chosen: str | Sequence[str]) -> list[str]:
-    """Return the names at which an author has set breakpoints."""
-    if chosen == _ALL:
-        return [name for name in names if name != END and not name.startswith("__")]
-    return [name for name in names if name in chosen]
-
-
-def _is_plain_node(graph: Graph, name: str) -> bool:
-    """Return whether a node, or a node of its subgraph, is no coroutine, so that it runs in a thread."""
-    if name not in graph.nodes:
-        return False
-    bound = graph.nodes[name].bound
-    inner = [cast(Graph, subgraph) for key, subgraph in graph.get_subgraphs() if key == name]
-    return any(_is_plain(step) for step in getattr(bound, "steps", [bound])) or any(
-        _is_plain_node(subgraph, node) for subgraph in inner for node in subgraph.nodes
-    )
-
-
-def _is_plain(step: Any) -> bool:
-    # What a node runs may be any runnable; those that LangGraph makes of functions have `func` and `afunc`.
-    function: Callable[..., Any] | None = getattr(step, "func", None)
-    return function is not None and getattr(step, "afunc", None) is None and not inspect.iscoroutinefunction(function)

@@ -190,6 +190,17 @@ async def test_a_review_takes_its_verdicts(house: Harness, verdict: str) -> None
     assert verdict in json.dumps(answered.data.content)
 
 
+async def test_an_action_of_another_library_takes_what_that_allows(house: Harness) -> None:
+    run = await house.start('steps: [{name: it, uses: "tests.graphs:inbox", input: {folder: ".", log: []}}]')
+    [plan] = [one for one in await house.asked(run, 3) if one.address.endswith("level:plan:2")]
+    async with desk(house) as ana:
+        page = (await ana.get(question_address(plan))).text
+        assert "Answer in its place" in page and "verdict:edited" not in page
+        assert (await ana.send(plan, "verdict:respond", reason="in May")).status_code == 303
+    answered = next(event for event in await house.runs.events(run) if event.type == "question.answered")
+    assert answered.data.content == {"verdict": "respond", "reason": "in May", "payload": {"n": 1}}
+
+
 async def test_a_secret_goes_into_the_store_and_never_into_a_page(house: Harness) -> None:
     question = await started(house, "secret")
     async with desk(house) as ana:
