@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +16,7 @@ from holdfast.client.namespace import quoted
 from holdfast.client.permissions import Permissions, access_of
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
+from holdfast.protocol.address import run_of
 from holdfast.protocol.incoming import label_of
 from holdfast.protocol.people import MANY
 from holdfast.protocol.runs import (
@@ -36,6 +37,10 @@ ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
 QUESTIONS_KEY = SearchAttributeKey.for_keyword_list(QUESTIONS_ATTRIBUTE)
 SINCE_KEY = SearchAttributeKey.for_datetime(SINCE_ATTRIBUTE)
+PROBLEMS_ATTRIBUTE = "TemporalReportedProblems"
+"""Set by the server while a workflow task fails, from the fifth time on."""
+PROBLEMS_KEY = SearchAttributeKey.for_keyword_list(PROBLEMS_ATTRIBUTE)
+STUCK = f"{PROBLEMS_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
 DEADLINE_KEY = SearchAttributeKey.for_datetime(DEADLINE_ATTRIBUTE)
 ALL_RUNS = f"{BLUEPRINT_ATTRIBUTE} IS NOT NULL AND ParentWorkflowId IS NULL"
 """Runs, and authors' own workflows once they have asked; a workflow inside one of them has a parent."""
@@ -67,15 +72,17 @@ async def listed_runs(client: Client, blueprint: str | None, *, waiting: bool) -
     awaited: dict[str, set[str]] = {}
     async for workflow in waiting_workflows(client):
         awaited.setdefault(workflow.run, set()).update(workflow.waiting_for)
-    rows = [_row(execution, awaited) async for execution in client.list_workflows(_of(blueprint))]
+    stuck = {run_of(execution.id) async for execution in client.list_workflows(STUCK)}
+    rows = [_row(execution, awaited, stuck) async for execution in client.list_workflows(_of(blueprint))]
     return [row for row in rows if row.waiting_for or not waiting]
 
 
-def _row(execution: WorkflowExecution, awaited: dict[str, set[str]]) -> Listed:
+def _row(execution: WorkflowExecution, awaited: dict[str, set[str]], stuck: Container[str]) -> Listed:
     status = _status(execution, execution.id in awaited)
     assignees = sorted(awaited.get(execution.id, ())) if status in ("waiting", "paused") else []
     name = execution.typed_search_attributes.get(BLUEPRINT_KEY) or ""
-    return Listed(execution.id, name, status, execution.start_time, execution.close_time, assignees)
+    is_stuck = execution.id in stuck
+    return Listed(execution.id, name, status, execution.start_time, execution.close_time, assignees, is_stuck)
 
 
 def _status(execution: WorkflowExecution, has_questions: bool) -> Status:
@@ -123,9 +130,11 @@ class RunsFilter:
             for execution in chunk
             if execution.status not in STATUSES and (self.status != "paused" or _is_paused(execution))
         ]
-        awaited = await _awaited_by(client, asking)
+        awaited, stuck = await _read_standing(client, asking)
         rows = [
-            (index, _row(execution, awaited)) for index, execution in enumerate(chunk) if await self._shows(execution)
+            (index, _row(execution, awaited, stuck))
+            for index, execution in enumerate(chunk)
+            if await self._shows(execution)
         ]
         return [(index, row) for index, row in rows if self.status in (None, row.status)]
 
@@ -203,16 +212,20 @@ async def _part(
     return listed.current_page or (), listed.next_page_token
 
 
-async def _awaited_by(client: Client, runs: Sequence[str]) -> dict[str, set[str]]:
-    """Return whom each of some runs waits for, with one query; runs that wait for nobody are left out."""
+async def _read_standing(client: Client, runs: Sequence[str]) -> tuple[dict[str, set[str]], set[str]]:
+    """Return whom each of some runs waits for, without those that wait for nobody, and which are stuck; one query."""
     awaited: dict[str, set[str]] = {}
+    stuck: set[str] = set()
     if runs:
         inside = " OR ".join(f"WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/'" for run in runs)
-        wanted = f"{WAITING_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running' AND ({inside})"
+        told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
+        wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
         async for execution in client.list_workflows(wanted):
             names = execution.typed_search_attributes.get(WAITING_KEY) or []
-            awaited.setdefault(execution.id.partition("/")[0], set()).update(names)
-    return {run: names for run, names in awaited.items() if names}
+            awaited.setdefault(run_of(execution.id), set()).update(names)
+            if execution.typed_search_attributes.get(PROBLEMS_KEY):
+                stuck.add(run_of(execution.id))
+    return {run: names for run, names in awaited.items() if names}, stuck
 
 
 async def running_runs(client: Client, blueprint: str | None) -> list[str]:
@@ -289,7 +302,7 @@ def _waiting(execution: WorkflowExecution) -> Waiting | None:
     if not (awaited := attributes.get(WAITING_KEY)):
         return None
     return Waiting(
-        run=execution.id.partition("/")[0],
+        run=run_of(execution.id),
         owner=execution.id,
         waiting_for=list(awaited),
         since=attributes.get(SINCE_KEY) or execution.execution_time or execution.start_time,
@@ -379,7 +392,7 @@ def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:
 async def runs_waiting_for(client: Client, name: str, key: str) -> list[str]:
     """Return the ids of the runs with a step that may wait for this event: some wait for more than are listed."""
     wanted = f"{EVENTS_ATTRIBUTE} IN ('{quoted(label_of(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
-    runs = {execution.id.partition("/")[0]: None async for execution in client.list_workflows(wanted)}
+    runs = {run_of(execution.id): None async for execution in client.list_workflows(wanted)}
     return list(runs)
 
 

@@ -28,6 +28,7 @@ class RunRow(TypedDict):
     blueprint: str
     status: Status
     waiting_for: list[str]
+    stuck: bool
     started: str
     closed: str | None
 
@@ -39,6 +40,7 @@ def run_row(listed: Listed) -> RunRow:
         "blueprint": listed.blueprint,
         "status": listed.status,
         "waiting_for": listed.waiting_for,
+        "stuck": listed.stuck,
         "started": listed.started.isoformat(),
         "closed": None if listed.closed is None else listed.closed.isoformat(),
     }

@@ -102,6 +102,8 @@ class Listed:
     closed: datetime | None
     waiting_for: list[str] = field(default_factory=list)
     """The assignees of its open questions: people, groups, `anyone`, or `many`."""
+    stuck: bool = False
+    """Whether the server reports that a workflow task of it, or of a workflow below it, fails again and again."""
 
 
 @dataclass(frozen=True)

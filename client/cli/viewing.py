@@ -44,6 +44,7 @@ from holdfast.client.render import (
 )
 from holdfast.client.reports import RunReport, done_before, outcome_json, report_of, run_row
 from holdfast.client.runs import Runs
+from holdfast.client.states import Listed
 from holdfast.client.tree import CLOSED
 
 app = typer.Typer(rich_markup_mode=None)
@@ -143,6 +144,10 @@ class _RunsPage:
         return shlex.join(["holdfast", "runs", *named, *flags, "--page", str(self.page + 1)])
 
 
+def _status(run: Listed) -> str:
+    return f"{run.status}, stuck" if run.stuck else run.status
+
+
 async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     listed, has_more = await session.runs.page(
@@ -151,7 +156,7 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     if as_json:
         print_json([run_row(run) for run in listed])
     elif listed:
-        rows = [(run.run, run.blueprint, run.status, ago(run.started), ", ".join(run.waiting_for)) for run in listed]
+        rows = [(run.run, run.blueprint, _status(run), ago(run.started), ", ".join(run.waiting_for)) for run in listed]
         print_table(("RUN", "BLUEPRINT", "STATUS", "STARTED", "WAITING FOR"), rows)
     elif wanted.page > 1:
         say(f"Page {wanted.page} is empty.")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 from temporalio.client import Client
 
+from holdfast.client.obstacles import find_obstacles
 from holdfast.client.workers import TaskFailing
 from holdfast.workflows import calls
 from tests.conftest import Harness, until, worker_for
@@ -15,9 +19,11 @@ from tests.conftest import Harness, until, worker_for
 TEXT = "agents: {a: {model: echo}}\nsteps: [{name: draft, agent: a}, {kind: hitl, name: ask, message: Go?}]"
 
 
-async def test_a_run_that_is_not_followed_says_so_and_force_ends_it(
+@pytest_asyncio.fixture
+async def unfollowed(
     temporal: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> AsyncIterator[tuple[Harness, str]]:
+    """A run with a worker that does not follow its history."""
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
     async with worker_for(temporal, away.runs.task_queue):
         run = await away.start(TEXT, "x")
@@ -25,14 +31,36 @@ async def test_a_run_that_is_not_followed_says_so_and_force_ends_it(
     monkeypatch.setattr(calls, "digest_of", lambda *parts: "changed")
     async with worker_for(temporal, away.runs.task_queue):
         await temporal.get_workflow_handle(run).signal("answer", {"question": question.id, "content": "go"})
-
-        async def failing() -> TaskFailing | None:
-            reason = await away.runs.tree.silence(run)
-            return reason if isinstance(reason, TaskFailing) else None
-
-        text = str(await until(failing, "a failed task"))
+        yield away, run
         forced = await away.runs.cancel(run, force=True)
     assert (forced.status, forced.left) == ("failed", [])
+
+
+async def test_a_run_that_is_not_followed_says_the_way_out_and_force_ends_it(unfollowed: tuple[Harness, str]) -> None:
+    away, run = unfollowed
+
+    async def failing() -> TaskFailing | None:
+        reason = await away.runs.tree.silence(run)
+        return reason if isinstance(reason, TaskFailing) else None
+
+    text = str(await until(failing, "a failed task"))
     assert "TMPRL1100" in text
     assert f"holdfast replay {run}" in text
     assert f"holdfast cancel {run} --force" in text
+
+
+@pytest.mark.slow  # the server reports it from the fifth failure on, after half a minute
+async def test_lists_and_doctor_say_that_it_is_stuck(unfollowed: tuple[Harness, str]) -> None:
+    away, run = unfollowed
+
+    async def listed_as_stuck() -> bool:
+        whole, [row] = await away.runs.runs(), [row for row in (await away.runs.page())[0] if row.run == run]
+        return row.stuck and next(row for row in whole if row.run == run).stuck
+
+    for _ in range(3):  # `until` waits for half a minute
+        with suppress(AssertionError):
+            await until(listed_as_stuck, "the report")
+            break
+    assert await listed_as_stuck()
+    [obstacle] = await find_obstacles(away.client, await away.runs.tree.describe(run))
+    assert (obstacle.type, f"holdfast cancel {run} --force" in obstacle.message) == ("task_fails", True)
