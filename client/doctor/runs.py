@@ -10,7 +10,7 @@ from holdfast.client.doctor.findings import Finding
 from holdfast.client.doctor.server import Deployment
 from holdfast.client.listing import CALM_PAGE, OPEN
 from holdfast.client.obstacles import Obstacle, find_obstacles
-from holdfast.client.server_errors import is_missing
+from holdfast.client.server_errors import is_missing, server_error
 from holdfast.client.stopping import at_once
 from holdfast.protocol.address import run_of
 
@@ -31,7 +31,12 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
                 return []
             raise
 
-    listed = [execution async for execution in client.list_workflows(OPEN, limit=MOST, page_size=CALM_PAGE)]
+    try:
+        listed = [execution async for execution in client.list_workflows(OPEN, limit=MOST, page_size=CALM_PAGE)]
+    except RPCError as error:
+        if server_error(error).code != "not_set_up":  # the check of the namespace says so
+            raise
+        return []
     found = [obstacle for obstacles in await at_once(look, listed) for obstacle in obstacles]
     if not found:
         more = f" (the newest {MOST} were looked at)" if len(listed) == MOST else ""

@@ -15,11 +15,13 @@ from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWo
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint import loads
-from holdfast.client.answering import OpenQuestions
+from holdfast.client.answering import OpenQuestions, Sender
 from holdfast.client.connection import DATA_CONVERTER
+from holdfast.client.permissions import Permissions
 from holdfast.client.runs import Runs
 from holdfast.client.server_errors import ServerError, is_missing
 from holdfast.client.states import RunState, Waiting
+from holdfast.protocol.access import AccessRules, Person
 from holdfast.protocol.address import root
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.assignment import Release
@@ -44,6 +46,12 @@ ATTACHED = Question.model_construct(
 
 async def _followed(events: AsyncIterator[Any]) -> list[Any]:
     return [event async for event in events]
+
+
+def _for_eve(runs: Runs) -> Runs:
+    """The runs for a person who is named nowhere: what they may do, the run must say."""
+    permissions = Permissions(Person.of("user:eve", {}), AccessRules(enforced=True))
+    return runs.acting_as(Sender("user:eve"), permissions)
 
 
 def _named(name: str, *args: str) -> Callable[[Runs], Awaitable[Any]]:
@@ -75,6 +83,18 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "edit": lambda runs: runs.edit(RUN, {"a": 1}),
     "change_plan": lambda runs: runs.change_plan(RUN, {"goal": "x", "steps": [{"id": "a", "instruction": "b"}]}),
     "tell": lambda runs: runs.tell(RUN, "stop"),
+    "find_obstacles": lambda runs: runs.find_obstacles(STATE),
+    "may": lambda runs: _for_eve(runs).may("see", RUN),
+    "require": lambda runs: _for_eve(runs).require("see", RUN),
+    "select_visible": lambda runs: _for_eve(runs).select_visible(RUN, [ATTACHED]),
+    "select_waiting": lambda runs: _for_eve(runs).select_waiting([WAITING]),
+    "require_question": lambda runs: _for_eve(runs).require_question(RUN, "q"),
+    "require_comment": lambda runs: _for_eve(runs).require_comment(RUN),
+    "require_reply": lambda runs: _for_eve(runs).require_reply(RUN, None),
+    "why_not_answer": lambda runs: _for_eve(runs).why_not_answer(ATTACHED.model_copy(update={"run": RUN})),
+    "answerable": lambda runs: runs.answerable(RUN, ["q"]),
+    "visible_questions": lambda runs: runs.visible_questions(RUN),
+    "sees_part": lambda runs: _for_eve(runs).sees_part(RUN),
     **{name: _named(name) for name in ("runs", "page", "waiting", "running")},
     **{name: _named(name, RUN) for name in _OF_A_RUN},
 }

@@ -206,7 +206,7 @@ async def test_a_connection_that_is_cut_is_tried_again(fake: Fake, models: Model
 
 async def test_a_reply_that_does_not_come_is_given_up(fake: Fake, models: ModelActivities) -> None:
     fake.hang()
-    error = await failed(models, seconds=2)  # enough for the request to arrive
+    error = await failed(models, asked(timeout=2))  # enough for the request to arrive
     assert (error.type, error.non_retryable) == ("model_timeout", False)
     await fake.left()
 
