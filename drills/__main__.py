@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from temporalio.runtime import Runtime, TelemetryConfig
+
 from drills.disturbances import Processes, disturb_all
 from drills.people import OUTAGES, Person
 from drills.tools import list_effects
@@ -23,7 +25,7 @@ from tests.conftest import Harness, replayed
 
 AT_ONCE = 2
 """Runs of each kind that are under way at the same time."""
-PATIENCE = 600.0
+PATIENCE = 300.0
 """Seconds for the last runs to end, once nothing is disturbed any more."""
 LOSSES = LossPolicy(backoff=0.5, longest=5)
 
@@ -52,17 +54,21 @@ class Drill:
         self._house, self._url, self._folder = house, url, processes.folder
         self.person = Person(house.runs, processes.folder)
         self.tallies = {kind: Tally() for kind in KINDS}
-        self._running: set[str] = set()
+        self.running: set[str] = set()
         self.is_over = False
         """True once no further run is to be started."""
 
     async def work(self) -> None:
         """Keep runs of each kind under way until it is over, and wait for their ends."""
-        people = asyncio.create_task(self.person.answer_all(self._running))
+        people = asyncio.create_task(self.person.answer_all(self.running))
+        runs = asyncio.gather(*(self._repeat(kind, n) for kind in KINDS for n in range(AT_ONCE)))
         try:
-            await asyncio.gather(*(self._repeat(kind, n) for kind in KINDS for n in range(AT_ONCE)))
+            done, _ = await asyncio.wait([people, runs], return_when=asyncio.FIRST_COMPLETED)
         finally:
             people.cancel()
+            runs.cancel()
+        for task in done:
+            task.result()
 
     async def _repeat(self, kind: str, n: int) -> None:
         count = 0
@@ -73,10 +79,10 @@ class Drill:
     async def _run(self, kind: str, run: str) -> None:
         text = blueprint(kind, self._url, str(self._folder), run)
         await self._start(text, run)
-        self._running.add(run)
+        self.running.add(run)
         self.tallies[kind].runs += 1
         outcome = await self._end(run)
-        self._running.discard(run)
+        self.running.discard(run)
         self._judge(kind, run, outcome)
 
     async def _start(self, text: str, run: str) -> None:
@@ -136,7 +142,7 @@ async def drill(folder: Path, seconds: float, seed: int, pauses: tuple[float, fl
             work = asyncio.create_task(whole.work())
             disturbed = await disturb_all(processes, dice, seconds, pauses)
             whole.is_over = True
-            unfinished = await _wait(work)
+            unfinished = await _wait(work, whole)
             histories = await house.recorded()
             failures = await replayed(histories)
         finally:
@@ -147,8 +153,8 @@ async def drill(folder: Path, seconds: float, seed: int, pauses: tuple[float, fl
     return violations
 
 
-async def _wait(work: asyncio.Task[None]) -> list[str]:
-    """Wait for the ends of the last runs; return a violation if they do not come."""
+async def _wait(work: asyncio.Task[None], whole: Drill) -> list[str]:
+    """Wait for the ends of the last runs; return a violation for each that does not come."""
     done, _ = await asyncio.wait([work], timeout=PATIENCE)
     if done:
         work.result()
@@ -156,7 +162,7 @@ async def _wait(work: asyncio.Task[None]) -> list[str]:
     work.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await work
-    return [f"runs that have not ended {PATIENCE:g} s after the last disturbance"]
+    return [f"{run} has not ended {PATIENCE:g} s after the last disturbance" for run in sorted(whole.running)]
 
 
 def _print(whole: Drill, disturbed: Counter[str], histories: int, violations: list[str]) -> None:
@@ -179,6 +185,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--pauses", type=float, nargs=2, default=(1.0, 6.0), help="shortest and longest pause (1 6)")
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    # The SDK would log each request that an outage meets.
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
     folder = Path(tempfile.mkdtemp(prefix="holdfast-drill-"))
     print(f"seed {seed}, {options.seconds:g} s; logs in {folder}", flush=True)
     return 1 if asyncio.run(drill(folder, options.seconds, seed, tuple(options.pauses))) else 0

@@ -40,12 +40,15 @@ class Person:
         try:
             for question in await self._runs.questions(run):
                 await self._answer(run, question)
-        except (*OUTAGES, Refusal):
+        except OUTAGES:
             return
+        except Refusal as refusal:
+            if refusal.code == "invalid_answer":  # all others say that it was answered meanwhile
+                raise
 
     async def _answer(self, run: str, question: Question) -> None:
         # The content and the key are the same each time: it is one answer, however often it is sent.
-        content = self._judge(question) if question.kind == "lost_call" else f"said {question.id}"
+        content = self._judge(question) if question.asked.kind == "lost_call" else f"said {question.id}"
         await self._runs.answer(run, [Answer(question=question.id, content=content)], key=question.id)
         self.given[run][question.id] = content
 
