@@ -73,6 +73,7 @@ async def hangs_with_effect(folder: str, name: str) -> str:
 async def fails_or_hangs(folder: str, name: str) -> str:
     """Hangs for as long as the file `hang` is there, else fails."""
     await hang(folder, name)
+    count(folder, "failed")
     raise ValueError("broken")
 
 
