@@ -25,6 +25,7 @@ from holdfast.blueprint.people import canonical_name
 from holdfast.protocol.agent_objects import ObjectReference
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, Wanted
+from holdfast.protocol.tool_rules import OwnerRule
 
 UNKNOWN_TOOL = "unknown_tool"
 
@@ -46,12 +47,17 @@ class LookUpActivities:
     async def missing(self, request: LookUp) -> LookedUp:
         """Return the same outside an activity, where heartbeats are impossible."""
         missing: list[Missing] = []
+        rules: dict[str, OwnerRule] = {}
         for wanted in request.wanted:
             try:
                 await self._check(wanted, request.connect)
             except ApplicationError as error:
                 missing.append(Missing(wanted=wanted, code=error.type or UNKNOWN_TOOL, message=error.message))
-        return LookedUp(missing=missing)
+            else:
+                is_tool = wanted.kind in ("tool", "plan_tool") and not wanted.name.startswith(MCP)
+                if is_tool and (rule := self._tools.find_rule(wanted.name)) is not None:
+                    rules[wanted.name] = rule
+        return LookedUp(missing=missing, rules=rules)
 
     async def _check(self, wanted: Wanted, connect: bool) -> None:
         """Raise the `ApplicationError` that a step would fail with if the worker does not have the name."""

@@ -50,6 +50,7 @@ from holdfast.protocol.agents import (
 )
 from holdfast.protocol.questions import Input, Permission
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, OUTCOME_UNKNOWN, TIMEOUT
+from holdfast.protocol.tool_rules import OwnerRule
 
 _FOREIGN = {
     "pydantic_ai.exceptions.ApprovalRequired": True,
@@ -210,6 +211,13 @@ class ToolActivities:
             self._graphs.check(tool, idempotent=idempotent or tool.idempotent)
         elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
             tool.checked()
+
+    def find_rule(self, name: str) -> OwnerRule | None:
+        """Return what the owner of a tool demands before a call; None for nothing, and for a tool that is not here."""
+        try:
+            return find(name, self._allowed).rule
+        except ApplicationError:
+            return None
 
     async def described(self, name: str) -> list[ToolSpec]:
         """Return the description of a tool, or of all tools of an MCP server, for a model."""

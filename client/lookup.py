@@ -31,6 +31,7 @@ from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.workers import last_poll
 from holdfast.protocol.lookup import CODES, LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
+from holdfast.protocol.tool_rules import OwnerRule
 
 START_SECONDS = 1.0
 """The time for a worker to take the look-up; without one the run starts unchecked."""
@@ -51,6 +52,8 @@ class Checked:
 
     problems: list[Problem] = field(default_factory=list)
     unchecked: str | None = None
+    rules: dict[str, OwnerRule] | None = None
+    """By the name of a tool, what its owner demands; None if no tools were looked up."""
 
 
 async def look_up(
@@ -72,7 +75,7 @@ async def look_up(
         result = await _by_worker(client, task_queue, request_of(requirements, connect=connect))
     except Unchecked as error:
         return Checked(unchecked=str(error))
-    return Checked(problems_of(result, requirements, placed or _unplaced(blueprint)))
+    return Checked(problems_of(result, requirements, placed or _unplaced(blueprint)), rules=result.rules)
 
 
 async def look_up_names(
@@ -127,7 +130,8 @@ async def look_up_here(folder: Path, imports: Sequence[str], parsed: Parsed, *, 
         return Checked(unchecked="; ".join([*notes, str(error)]))
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
-    return Checked(problems_of(certain, looked_up, parsed.problem), "; ".join([*notes, *keys]) or None)
+    rules = result.rules if imports else None
+    return Checked(problems_of(certain, looked_up, parsed.problem), "; ".join([*notes, *keys]) or None, rules)
 
 
 def _is_imported(requirement: Requirement) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.blueprint.kinds.parts import RequirementKind, Retry
 from holdfast.protocol.calls import DescriptionRequest
+from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.protocol.values import Value
 
 CODES = (
@@ -60,3 +61,5 @@ class LookedUp(Value):
     """The names that the worker does not have."""
 
     missing: list[Missing] = []
+    rules: dict[str, OwnerRule] = {}
+    """By the name of a tool, what its owner demands before a call."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.blueprint.explain.cost import limit_asks, limit_sentences, requests_of
+from holdfast.blueprint.explain.demands import Demands, add_demands, demand_lines
 from holdfast.blueprint.explain.outline import EMPTY, WIDTH, Line, render
 from holdfast.blueprint.explain.page import Book, Page
 from holdfast.blueprint.json_values import JSONObject
@@ -47,8 +48,13 @@ class Explanation:
         }
 
 
-def explain(blueprint: Blueprint, width: int = WIDTH) -> Explanation:
-    """Return the explanation of a blueprint, its text in lines of at most `width` characters.
+def explain(blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = None) -> Explanation:
+    """Return the explanation of a blueprint.
+
+    Args:
+        blueprint: The blueprint.
+        width: Characters in a line of its text at most.
+        demands: What the owners of its tools demand; None: that is not known.
 
     >>> from holdfast.blueprint import loads
     >>> print(explain(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")).text, end="")
@@ -62,9 +68,12 @@ def explain(blueprint: Blueprint, width: int = WIDTH) -> Explanation:
     A question without a deadline waits until it is answered.
     """
     book, requests = Book(), requests_of(blueprint)
+    blueprint = add_demands(blueprint, demands or {})
     own = Page(blueprint, book).sections()
     imported = _imports(book)
-    lines = _spaced([[_heading(blueprint.name, blueprint)], *own, _summary(blueprint, requests, book), *imported])
+    summary = _summary(blueprint, requests, book, are_known=demands is not None)
+    heading = [_heading(blueprint.name, blueprint)]
+    lines = _spaced([heading, *own, demand_lines(demands or {}), summary, *imported])
     return Explanation(blueprint.name, render(lines, width), tuple(book.asks), requests.bound)
 
 
@@ -82,7 +91,7 @@ def _heading(title: str, blueprint: Blueprint) -> Line:
     return Line(f"{title}: {one_line(blueprint.description, 400)}" if blueprint.description else title)
 
 
-def _summary(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
+def _summary(blueprint: Blueprint, requests: Amount, book: Book, *, are_known: bool) -> list[Line]:
     """Return the closing lines: model requests, limits, who may do what, how long it may wait."""
     sentences = [f"Model requests: {requests}."]
     sentences += limit_sentences("The run may take", blueprint.limits)
@@ -92,7 +101,9 @@ def _summary(blueprint: Blueprint, requests: Amount, book: Book) -> list[Line]:
     if any(ask.by is None for ask in book.asks):
         sentences.append("A question without a deadline waits until it is answered.")
     if book.tools:
-        sentences.append("Tools may also ask people questions; only their code shows which.")
+        also = "" if are_known else ", and their owners may demand approvals"
+        source = "their code" if are_known else "a worker"
+        sentences.append(f"Tools may also ask people questions{also}; only {source} shows which.")
     return [Line(text) for text in sentences]
 
 

@@ -67,7 +67,7 @@ def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
         sentences.append(_turns_sentence(agent))
     if used.drives:
         sentences.append(f"It drives a plan in at most {counted(agent.driver_turns, 'turn')}.")
-    tools = [_tool_phrase(tool, agent) for tool in used.tools]
+    tools = [describe_tool(tool, agent) for tool in used.tools]
     if tools and agent.source is not None:
         sentences.append(f"Of its tools, the blueprint configures {listed(tools)}.")
     elif tools:
@@ -111,7 +111,8 @@ def approval_condition(tool: AgentTool, agent: Agent) -> str | None:
             return f"if a person agrees where {condition(expression, CALL)}"
 
 
-def _tool_phrase(tool: AgentTool, agent: Agent) -> str:
+def describe_tool(tool: AgentTool, agent: Agent) -> str:
+    """Return a tool with what a person has to say before its agent calls it."""
     notes = [
         *(["a person sees each call first, and may change it"] if tool.review else []),
         _approval_note(tool, agent),

@@ -14,24 +14,21 @@ from typing import Annotated
 
 import typer
 
-from holdfast.blueprint import Blueprint, expand
+from holdfast.blueprint import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.explain import explain as explanation
 from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.blueprint.requirements import requirements_of
 from holdfast.blueprint.schema import language_schema
 from holdfast.client.archive import is_record_installed
-from holdfast.client.cli.command import quiet_core
 from holdfast.client.cli.flags import AsJson, Check, File
 from holdfast.client.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.client.cli.sarif import sarif_log
+from holdfast.client.cli.worker_names import look_up_in, read_demands
 from holdfast.client.config import Config, ConfigError, load_config_for
-from holdfast.client.connection import connect as connected
 from holdfast.client.connection import names_server
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.lookup import Checked, look_up, look_up_here
+from holdfast.client.lookup import Checked
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -143,7 +140,7 @@ def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
             parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]
         if parsed.problems:
             return Checked()
-        checked = asyncio.run(_looked_up(config, parsed, connect, on_server=on_server))
+        checked = asyncio.run(look_up_in(config, parsed, connect=connect, on_server=on_server))
     except ConfigError as error:  # no command runs with it, so the blueprint does not either
         return Checked(error.problems)
     return Checked([*checked.problems, *_problems_of_hooks(config, file)], checked.unchecked)
@@ -157,28 +154,6 @@ def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:
     hooks = importlib.import_module("holdfast.client.serve.hooks")
     parted: list[tuple[str, str, str]] = [problem.partition(": ") for problem in hooks.problems_with(config, file)]
     return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in parted]
-
-
-async def _looked_up(config: Config, parsed: Parsed, connect: bool, *, on_server: bool) -> Checked:
-    """Look up the names in the blueprint on a worker, else on this machine. Raises `ConfigError`."""
-    if parsed.blueprint is None or not requirements_of(parsed.blueprint):
-        return Checked()
-    by_worker = await _on_worker(config, parsed, connect) if on_server else None
-    if by_worker is not None:
-        return by_worker
-    return await look_up_here(config.folder, config.worker.imports, parsed, connect=connect)
-
-
-async def _on_worker(config: Config, parsed: Parsed, connect: bool) -> Checked | None:
-    """Look the names up on a worker of the configured server; return None if none was reached."""
-    quiet_core()
-    assert parsed.blueprint is not None
-    try:
-        connection = await connected(config)
-    except ServerUnreachable:
-        return None
-    checked = await look_up(connection.client, connection.task_queue, parsed.blueprint, parsed.problem, connect=connect)
-    return None if checked.unchecked is not None else checked
 
 
 def _expanded(parsed: Parsed, wanted: bool) -> JSONObject:
@@ -205,18 +180,21 @@ def _print_valid(validation: _Validation, expanded: bool) -> None:
 def explain(file: File, as_json: AsJson = False) -> None:
     """Explain in plain words what a blueprint will do: its steps, its questions to people, its cost, its result."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    description = explanation(_valid(file, as_json), min(columns, WIDTH))
+    parsed = _valid(file, as_json)
+    assert parsed.blueprint is not None
+    demands = asyncio.run(read_demands(file, parsed))
+    description = explanation(parsed.blueprint, min(columns, WIDTH), demands)
     if as_json:
         print_json(description.to_json())
     else:
         print_text(description.text, end="")
 
 
-def _valid(file: Path, as_json: bool) -> Blueprint:
-    """Return the blueprint; if it has problems, print them and exit with code 2."""
+def _valid(file: Path, as_json: bool) -> Parsed:
+    """Return the parsed blueprint; if it has problems, print them and exit with code 2."""
     parsed = examine(file)
     if parsed.blueprint is not None and not parsed.problems:
-        return parsed.blueprint
+        return parsed
     message = "\n".join(map(str, parsed.problems))
     if as_json:
         problems = [problem.to_json() for problem in parsed.problems]

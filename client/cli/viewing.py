@@ -12,15 +12,18 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from holdfast.blueprint import Blueprint, load
+from holdfast.blueprint import Blueprint
+from holdfast.blueprint.explain.demands import add_demands
 from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
+from holdfast.blueprint.load import examine
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.completing import complete_run
 from holdfast.client.cli.flags import PAGE_ROWS, AsJson, Page, RunName
 from holdfast.client.cli.output import DONE, WAITING, print_json, print_text, say
 from holdfast.client.cli.running import print_outcome
 from holdfast.client.cli.session import open_session
+from holdfast.client.cli.worker_names import read_demands
 from holdfast.client.embedded import Startup
 from holdfast.client.events import Cursor
 from holdfast.client.overlay import marks_of
@@ -241,7 +244,7 @@ HINTS = {
 
 
 async def _graph(file: Path | None, run: str | None) -> int:
-    blueprint = None if file is None else load(file)
+    blueprint = None if file is None else await _load_with_demands(file)
     if run is not None:
         print_text(await _graph_of_run(run, blueprint), end="")
     elif blueprint is not None:
@@ -249,6 +252,12 @@ async def _graph(file: Path | None, run: str | None) -> int:
     else:
         raise BadUsage("name a blueprint, or a run: holdfast graph FILE, or holdfast graph --run RUN")
     return DONE
+
+
+async def _load_with_demands(file: Path) -> Blueprint:
+    """Return a blueprint with what the owners of its tools demand, as far as that can be known."""
+    parsed = examine(file)
+    return add_demands(parsed.valid(), await read_demands(file, parsed) or {})
 
 
 async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:

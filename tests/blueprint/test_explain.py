@@ -34,7 +34,7 @@ def flow(kind: str) -> str:
 
 def text_of(written: str, **how: Any) -> str:
     """The explanation in one line."""
-    return " ".join(explain(loads(yaml(written), name="test", **how)).text.split())
+    return " ".join(explain(loads(yaml(written), name="test", **how), demands={}).text.split())
 
 
 def step(written: str, agents: str = AGENTS) -> str:
@@ -58,7 +58,7 @@ def most(written: str) -> int | None:
 def test_an_example_is_explained_as_it_was_agreed(path: Path) -> None:
     file = FOLDER / f"{path.stem}.txt"
     assert file.exists(), f"{file.name} is missing; write it: python -m tests.blueprint.golden"
-    assert explain(load(path)).text == file.read_text(encoding="utf-8"), AGAIN
+    assert explain(load(path), demands={}).text == file.read_text(encoding="utf-8"), AGAIN
 
 
 def test_no_golden_file_is_left_of_an_example_that_is_gone() -> None:

@@ -1,6 +1,7 @@
 """`explain` and `graph`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,33 @@ def test_a_plan_file_is_explained_and_drawn_like_a_blueprint(holdfast: Holdfast)
     assert holdfast("run", file, "--id", "plan-waits").code == 3
     chart = read_flowchart(holdfast("graph", file, "--run", "plan-waits").out)
     assert [chart.state(name) for name in ("plan", "step 1", "step 2")] == ["running", "done", "waiting"]
+
+
+TOOLS = """
+from holdfast.activities import tool
+
+
+@tool(approve="args.amount > 100", risk="high")
+def refund(amount: int) -> str:
+    \"\"\"Refunds an order.\"\"\"
+    return "done"
+"""
+CLERK = """
+agents: {clerk: {model: echo, tools: [refund]}}
+steps: [{name: decide, uses: agents.clerk}, {name: pay, uses: refund, input: {amount: 5}}]
+"""
+
+
+def test_the_approval_that_a_tools_owner_demands_is_named(tmp_path: Path) -> None:
+    command = Holdfast(tmp_path)
+    command.write("owned_refunds.py", TOOLS)
+    file = command.write("clerk.yaml", CLERK)
+    unknown = " ".join(command("explain", file).out.split())
+    assert "their owners may demand approvals; only a worker shows which" in unknown
+    command.write("holdfast.toml", '[worker]\nimports = ["owned_refunds"]\n')
+    known = " ".join(command("explain", file).out.split())
+    demand = "refund (if a person agrees where the call's amount is more than 100; risk: high)"
+    assert f"It may call {demand}" in known
+    assert f"Approvals that the owners of tools demand, wherever they are called: - {demand}." in known
+    assert "only their code shows which" in known
+    assert "if a person agrees" in command("graph", file).out
