@@ -114,12 +114,13 @@ class Hosts:
 def _host_name(value: str) -> str | None:
     """Return the host of a Host header in lower case, without its port; None if it is no such header.
 
-    >>> _host_name("LocalHost:8090"), _host_name("[::1]:8090"), _host_name("a/b")
-    ('localhost', '::1', None)
+    >>> _host_name("LocalHost:8090"), _host_name("[::1]:8090"), _host_name("a/b"), _host_name("a:80, b")
+    ('localhost', '::1', None, None)
     """
     try:
         parts = urlsplit(f"//{value}")
-        return parts.hostname if parts.netloc == value and "@" not in value else None
+        is_host = parts.netloc == value and "@" not in value and (parts.port is None or parts.port > 0)
+        return parts.hostname if is_host else None
     except ValueError:
         return None
 

@@ -236,6 +236,7 @@ async def test_a_run_is_cancelled_by_post_only_after_a_page_that_says_what_it_do
     assert "Its open question is closed" in asked and (await house.runs.standing(run)).status == "waiting"
     assert (await post(house, f"/runs/{run}/cancel")).status_code == 303
     assert (await house.result(run)).status == "cancelled"
+    assert "The run was cancelled</b> by ana" in await page(house, f"/runs/{run}")
 
 
 @pytest.mark.slow

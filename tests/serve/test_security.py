@@ -21,8 +21,9 @@ async def test_every_answer_has_the_headers(door: Door, path: str) -> None:
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
 
 
-async def test_a_name_of_somebody_else_is_refused(door: Door) -> None:
-    answer = await (await door.signed_in()).get("/who", headers={"Host": "rebound.example:8090"})
+@pytest.mark.parametrize("host", ["rebound.example:8090", "127.0.0.1:8090, rebound.example"])
+async def test_a_name_of_somebody_else_is_refused(door: Door, host: str) -> None:
+    answer = await (await door.signed_in()).get("/who", headers={"Host": host})
     assert answer.status_code == 400
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,9 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from temporalio.service import RPCError
 
 from holdfast.blueprint.graph import State, chart_of, graph
 from holdfast.client.errors import BadInput
+from holdfast.client.history import ended_by
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.overlay import marks_of
 from holdfast.client.runs import Runs
@@ -163,6 +166,7 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     if head.has_ended:
         outcome = await _outcome(runs, head)
     values: dict[str, Any] = {"head": head, "rows": rows, "outcome": outcome, "steers": steers}
+    values["ended_by"] = await _ended_by(runs, head)
     done = request.query_params.get("done", "")
     output = None if outcome is None or outcome.output is None else json_node(outcome.output)
     return render(
@@ -171,6 +175,15 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
 
 
 _PLAIN: dict[str, Any] = {"problem": "", "remaining": [], "told": "", "agent": ""}
+
+
+async def _ended_by(runs: Runs, head: RunHead) -> str | None:
+    """Return who cancelled or terminated a run that Temporal still has; None if nobody did, or it was not told."""
+    if head.status != "cancelled" or head.is_forgotten:
+        return None
+    with suppress(RPCError):
+        return await ended_by(runs.client, head.run, None)
+    return None
 
 
 async def _outcome(runs: Runs, head: RunHead) -> Outcome | None:

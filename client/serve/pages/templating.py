@@ -85,6 +85,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "clean": clean,
         "name": name_of_person,
         "preview": _preview,
+        "told": told,
         "whole": result_text,
         "element_id": element_id,
         "words": plain_of,
@@ -112,6 +113,22 @@ def _preview(value: object) -> str:
         return preview(value, PREVIEW)
     text = one_line(value)
     return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
+
+
+def told(value: object) -> str:
+    """Return the content of an answer as people say it, without the marks of JSON.
+
+    >>> told({"granted": False, "reason": "not today"}), told(["now", 2]), told("now")
+    ('granted: no, reason: not today', 'now, 2', 'now')
+    """
+    match value:
+        case dict():
+            return ", ".join(f"{name}: {told(part)}" for name, part in value.items())
+        case list():
+            return ", ".join(map(told, value))
+        case bool():
+            return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def amount(seconds: float, t: Texts) -> str:
