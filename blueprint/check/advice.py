@@ -18,13 +18,14 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
     """Return warnings about one document, its imports left out; `tree` is its core form with positions."""
     findings = Findings(tree, prefix, frozenset())
     _unused(blueprint, findings)
-    _unproved(blueprint, findings)
+    _warn_of_unproved_people(blueprint, findings)
+    _warn_of_late_lists(blueprint, findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
         step.advise(path, blueprint, findings)
     return [replace(problem, severity="warning") for problem in findings.problems]
 
 
-def _unproved(blueprint: Blueprint, findings: Findings) -> None:
+def _warn_of_unproved_people(blueprint: Blueprint, findings: Findings) -> None:
     """Warn of questions whose people depend on who answered another, where nothing need prove who that was."""
     steps = list(placed_steps(blueprint.steps, "steps"))
     unproved = {step.name for _, step in steps if step.answer_kind is not None and not step.takes_proof}
@@ -35,6 +36,23 @@ def _unproved(blueprint: Blueprint, findings: Findings) -> None:
                     message = f"nothing proves who answered {chain[1]}: `by` is what the sender says"
                     hint = f"write proof: person in {chain[1]}, or set [answers] keys in holdfast.toml"
                     findings.add(f"{path}.{key}", "unproved_person", message, hint)
+
+
+def _warn_of_late_lists(blueprint: Blueprint, findings: Findings) -> None:
+    """Warn of lists that grow between iterations and are read after the last one, of which they lack the value."""
+    steps = list(placed_steps(blueprint.steps, "steps"))
+    for index, (path, step) in enumerate(steps):
+        if not step.growing_lists:
+            continue
+        later = [other.reads() for place, other in steps[index + 1 :] if not place.startswith(f"{path}.")]
+        ends = [step.output_templates, blueprint.output, *(template for reads in later for template in reads.values())]
+        read = {chain for template in ends for chain in names_in(template)}
+        for key, target in step.growing_lists.items():
+            keys = tuple(target.split("."))
+            if any(chain[: len(keys)] == keys for chain in read):
+                message = f"{target} is read after the loop, but the last iteration appends nothing to it"
+                hint = "`state` runs between iterations only: append in a step of the body, with sink_to"
+                findings.add(f"{path}.{key}", "late_append", message, hint)
 
 
 def _unused(blueprint: Blueprint, findings: Findings) -> None:

@@ -157,6 +157,16 @@ class Step(Part):
         return UNKNOWN if self.output_schema is None else KnownValue(self.output_schema)
 
     @property
+    def growing_lists(self) -> Mapping[str, str]:
+        """The context paths of lists that grow between the iterations of the step, by their place in it."""
+        return {}
+
+    @property
+    def output_templates(self) -> Template:
+        """The templates of the step's own output, which are rendered after its last iteration."""
+        return None
+
+    @property
     def import_alias(self) -> str | None:
         """The alias of the blueprint that the step runs."""
         return None

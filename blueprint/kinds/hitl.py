@@ -25,7 +25,7 @@ from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 
 
 class Hitl(HitlFields):
-    """Ask a person; the output is the answer. `input_schema` and `timeout` describe the answer and its deadline."""
+    """Ask a person; the output is what may be acted on. `input_schema` and `timeout` describe the answer."""
 
     synonyms: ClassVar[Mapping[str, str]] = {
         **HitlFields.synonyms,

@@ -20,6 +20,7 @@ from holdfast.blueprint.kinds.keys import hint_of_block
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS, LoopBlock, check_block
 from holdfast.blueprint.kinds.loop_forms import expanded_block
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
+from holdfast.blueprint.kinds.parts import Template
 from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
     CONDITION,
@@ -62,6 +63,18 @@ class Loop(Step):
         exits = {} if block.exit_expression is None else {"loop.exit_expression": block.exit_expression}
         inside = Block(tuple(block.body), frozenset({"iteration", "history"}), True, {**writes, **reads}, exits)
         return {"loop.body": inside}
+
+    @property
+    def growing_lists(self) -> Mapping[str, str]:
+        return {
+            f"loop.state[{index}].append.target": operation.append.target
+            for index, operation in enumerate(self.loop.state)
+            if operation.append is not None
+        }
+
+    @property
+    def output_templates(self) -> Template:
+        return [self.loop.output_template, self.loop.output]
 
     def agents(self) -> Sequence[AgentReference]:
         rule = self.loop.history_management

@@ -185,7 +185,7 @@ def test_a_reason_may_stand_behind_a_second_mark(warned) -> None:
     ("comment", "code", "says"),
     [
         ("ignore unused_agnet", "unknown_ignore", "did you mean 'unused_agent'?"),
-        ("ignore xyz", "unknown_ignore", "warnings: few_questions, missing_branch"),
+        ("ignore xyz", "unknown_ignore", "warnings: few_questions, late_append"),
         ("ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("please ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("ignore unused_agent", "unneeded_ignore", "line 1 has no unused_agent"),
@@ -247,6 +247,35 @@ def test_who_answered_is_proved_or_warned_of(warned) -> None:
     second = "{kind: hitl, name: second, message: 'Pay?', not_by: ['{{ steps.sign.reply.by }}']}"
     assert told(warned(f"steps: [{sign % ''}, {second}]")) == [("unproved_person", 1, "steps[1].not_by")]
     assert warned(f"steps: [{sign % ', proof: person'}, {second}]") == []
+
+
+LOG = """
+context: {log: []}
+steps:
+  - kind: loop
+    name: l
+    loop:
+      max_loops: 3
+      body: [{name: say, uses: t}]
+      state: {append: {target: context.log, value: "{{ output }}"}}
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        '      output_template: "{{ context.log }}"',
+        '  - {name: vote, input: "{{ context.log }}"}',
+        'output: "{{ context.log }}"',
+    ],
+)
+def test_a_list_that_misses_the_last_iteration_is_told(warned, after) -> None:
+    assert told(warned(LOG % after)) == [("late_append", 8, "steps[0].loop.state[0].append.target")]
+
+
+def test_a_list_that_only_the_loop_reads_is_fine(warned) -> None:
+    assert warned(LOG % '  - {name: after, input: "{{ context.other }}"}') == []
 
 
 def test_each_warning_is_seen_in_these_tests() -> None:
