@@ -9,6 +9,11 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+# What is imported stays: collections over it take a sixth of the time that a command has. `Commands` goes on with them.
+import gc
+
+gc.disable()
+
 import contextlib
 import io
 import os

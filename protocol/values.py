@@ -14,7 +14,17 @@ class Value(BaseModel):
     The data converter omits fields that hold their default; reading refuses unknown fields.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+def build_models(base: type[BaseModel]) -> None:
+    """Build the models derived from one, which are otherwise built when they are first used.
+
+    A command uses few of them. A workflow would build them inside a workflow task, which has two seconds.
+    """
+    for model in base.__subclasses__():
+        model.model_rebuild()  # does nothing to one that is built
+        build_models(model)
 
 
 def digest_of(*parts: object) -> str:

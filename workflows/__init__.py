@@ -1,5 +1,7 @@
 """The workflows: what happens next in a run. Deterministic, as a replay must give the same commands."""
 
+from holdfast.blueprint.kinds.parts import Part
+from holdfast.protocol.values import Value, build_models
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.clarify import ClarifyWorkflow
 from holdfast.workflows.human import HumanInTheLoop
@@ -21,5 +23,8 @@ WORKFLOWS: list[type] = [
     DrivenPlanWorkflow,
     LookUpWorkflow,
 ]
+
+build_models(Part)
+build_models(Value)
 
 __all__ = ["OWN_RUNNER", "PASSED_THROUGH", "RUNNER", "WORKFLOWS", "HumanInTheLoop", "Runner"]

@@ -6,6 +6,7 @@ It is registered by its place in the union `AnyStep`.
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, get_args
 
 from pydantic import Field
@@ -62,10 +63,11 @@ def kind_named(name: str) -> type[Step]:
     return KINDS.get(name, Step)
 
 
-# A step holds steps: the models that do are finished here, where every kind is known.
+# A step holds steps: each module of a model that does gets the name here, where every kind is known. The models are
+# built when they are first used, as it takes a tenth of a second that a command which lists runs does not have.
 _HOLDERS: tuple[type[Part], ...] = (Fallback, LoopBlock, MapBlock, *KINDS.values(), Blueprint)
 for _model in _HOLDERS:
-    _model.model_rebuild(_types_namespace={"AnyStep": AnyStep})
+    vars(sys.modules[_model.__module__])["AnyStep"] = AnyStep
 
 __all__ = [
     "KINDS",

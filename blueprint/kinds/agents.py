@@ -83,7 +83,7 @@ class Agent(Part):
     """A model with its instructions, and in turns with its tools; or an agent of the team's own code, by `from`."""
 
     # A field named `from` cannot be: authors write `from`, the code says `source`.
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
     short_keys: ClassVar[tuple[str, ...]] = ("system_prompt",)
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("prompt", "system", "system_message", "instruction"), "instructions"),

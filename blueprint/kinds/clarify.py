@@ -35,7 +35,7 @@ class Clarify(AskingStep):
     """Ask a person for what is not known yet, until an object fits its schema; the output is the object."""
 
     # A field named `schema` would hide one of pydantic's own: authors write `schema`, the code says `facts`.
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
 
     kind: Literal["clarify"]
     goal: Template = Field(

@@ -47,7 +47,7 @@ class Requirement:
 class Part(BaseModel):
     """A piece of a blueprint: immutable, and strict about its keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     short_keys: ClassVar[tuple[str, ...]] = ()
     """Keys of short forms, which the core form does not have."""

@@ -130,7 +130,7 @@ class PlanBody(Part):
     """A plan: written here, or read from a value when the step runs."""
 
     # A field named `from` cannot be: authors write `from`, the code says `source`.
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
     synonyms: ClassVar[Mapping[str, str]] = dict.fromkeys(("tasks", "subtasks", "actions", "todos"), "steps")
 
     goal: str = Field("", description="What it is for; the agent is told.", examples=["Invite the team to the demo"])

@@ -21,7 +21,7 @@ class Timer(Step):
     """Wait for a while, or until a time; the output is the input."""
 
     # `for` is a word of Python's.
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
 
     other_names: ClassVar[tuple[str, ...]] = ("sleep", "delay", "pause")
 

@@ -26,7 +26,7 @@ class Wait(Step):
     """Wait for an event that another system sends; the output is its payload. No person is asked."""
 
     # `for` is a word of Python's, and a field named `schema` would hide one of pydantic's own.
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
 
     kind: Literal["wait"]
     event: str = Field(

@@ -6,6 +6,7 @@ and rich take half a second to import, and `holdfast --help` should take a third
 
 from __future__ import annotations
 
+import gc
 import importlib
 import signal
 from collections.abc import Sequence
@@ -129,6 +130,8 @@ class Commands(TyperGroup):
                 f"holdfast {cmd_name} needs more: pip install 'holdfast[{EXTRAS[cmd_name]}]' ({error})", err=True
             )
             raise typer.Exit(USAGE) from None
+        gc.freeze()
+        gc.enable()
         _take_ctrl_c()
         return typer.main.get_group(module.app).commands[cmd_name]
 

@@ -54,7 +54,7 @@ UNSHOWN: Final = "unshown"
 class Section(BaseModel):
     """A table of the file: immutable, and strict about its keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, strict=True)
 
 
 MOST_PROCESSES = 64
@@ -181,7 +181,7 @@ class AccessSection(Section):
 class AccessTable(AccessSection):
     """`[access]`: who may do what with runs, and tables for the blueprints whose names a glob fits."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, defer_build=True)
     __pydantic_extra__: dict[Line, AccessSection]
 
     @property
@@ -495,7 +495,7 @@ class NotifySection(Section):
 class NotifyTable(Section):
     """`[notify]`: the channels by their names, and the one that hears of people who cannot be reached."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, defer_build=True)
     __pydantic_extra__: dict[Name, NotifySection]
     fallback: Name | None = None
 

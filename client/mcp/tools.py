@@ -33,7 +33,7 @@ AFTER: Any = Field(
 class ToolInput(BaseModel):
     """The base class of the arguments of a tool: unknown names are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class StartTool(ToolInput):

@@ -19,7 +19,7 @@ _COMMENTS_FROM = 43
 class WizardAnswers(BaseModel):
     """A person's answers to the wizard; fields that the pattern does not need are empty."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str
     goal: str

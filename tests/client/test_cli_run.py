@@ -97,7 +97,7 @@ def test_a_declined_question_fails_the_run(holdfast: Holdfast) -> None:
     holdfast.write("answers.yaml", "- {question: title, decline: true}\n- {question: tone, content: warm}")
     ran = holdfast("run", holdfast.write("tone.yaml", TONE), "--answers", "answers.yaml", "--json")
     assert (ran.code, ran.json["status"], ran.json["output"]) == (1, "failed", None)
-    assert ran.json["error"].keys() == {"type", "message", "address", "reason"}
+    assert ran.json["error"].keys() == {"type", "message", "address", "reason", "raised_at"}
     assert ran.json["error"]["type"] == "question_declined"
 
 

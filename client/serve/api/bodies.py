@@ -21,7 +21,7 @@ Read = TypeVar("Read", bound=BaseModel)
 class WebInput(BaseModel):
     """The base class of what a request carries: unknown names are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 async def measured(request: Request, limit: SizeLimit) -> bytes:
