@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.types import Command
 
+from holdfast.activities.graphs.answers import DeliveredAnswers
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
+from tests import graphs
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -99,3 +102,17 @@ async def test_each_question_of_a_node_has_an_address_of_its_own(house: Harness)
     addresses = [one.address.rpartition(":")[2] for one in questions]
     assert await log(house, run) == ["One? Two? Three?"]
     assert addresses == ["thrice", "thrice~2", "thrice~3"]
+
+
+async def test_an_answer_that_a_killed_worker_has_left_in_the_checkpoint_is_dropped_too(tmp_path: Path) -> None:
+    graph, config = graphs.reading, {"configurable": {"thread_id": str(tmp_path)}}
+    await graph.ainvoke({"folder": str(tmp_path), "log": []}, config)
+    [pending] = (await graph.aget_state(config)).interrupts
+    answers = DeliveredAnswers(graph.checkpointer, str(tmp_path), {pending.id: "7"}, in_thread=False)
+    for _ in range(2):  # the first worker was killed before it could drop the answer
+        with pytest.raises(TypeError) as caught:
+            await graph.ainvoke(Command(resume={pending.id: "7"}), config)
+    assert [one.id for one in await answers.failed(caught.value)] == [pending.id]
+    await answers.drop()
+    ended = await graph.ainvoke(Command(resume={pending.id: {"room": 7}}), config)
+    assert ended["log"] == ["first", "room 7", "last"]
