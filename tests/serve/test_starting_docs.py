@@ -45,7 +45,7 @@ async def test_the_page_starts_runs_by_a_call_and_by_webhooks(house: Harness, mo
     run = done.stdout.split()[-1]
     house.started.append(run)
     assert done.stdout.count(run) == 3, done.stdout
-    assert (await house.output(run))["payload"] == 12
+    assert await house.output(run) == 12
     [called] = re.findall(r"invoice-[0-9a-f]{16}", done.stdout)
     house.started.append(called)
     await house.runs.cancel(called)

@@ -453,9 +453,10 @@ async def _question_page(
 
 async def _unreached(site: Site, identity: Identity, question: Question) -> Sequence[str]:
     """Return whom nobody tells of a question, for whoever may steer."""
-    if "steer" not in identity.scopes or not await site.runs_of(identity).may("steer", question.run):
+    if "steer" not in identity.scopes:
         return ()
-    return (await site.upkeep.unreached([question])).get(question.id, ())
+    lost = (await site.upkeep.unreached([question])).get(question.id, ())
+    return lost if lost and await site.runs_of(identity).may("steer", question.run) else ()
 
 
 async def _closed_page(
