@@ -348,9 +348,6 @@ def _ctrl_c() -> Iterator[None]:
 def _frequent_wake_ups() -> Iterator[None]:
     """Interrupt a blocking read five times a second."""
     # A read that starts just after the signal arrived does not see it: Python acts on it at the next interruption.
-    if not hasattr(signal, "setitimer"):  # Windows
-        yield
-        return
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import signal
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from typer.core import TyperGroup
 from holdfast.client.version import installed_version
 
 USAGE = 2
+UNSUPPORTED = ("win32", "cygwin")
+"""Systems without the locks, signals and inherited sockets that the local server needs."""
 BROKEN_PIPE = 141
 """Exit code that a shell reports for a process ended by SIGPIPE."""
 GROUPS = {
@@ -168,6 +171,12 @@ def holdfast(
 
 def run_command(words: Sequence[str]) -> int:
     """Run the command line in this process, and return its exit code."""
+    if sys.platform in UNSUPPORTED:
+        typer.echo(
+            "Holdfast runs on Linux and macOS. On Windows use it in WSL: https://learn.microsoft.com/windows/wsl",
+            err=True,
+        )
+        return USAGE
     try:
         typer.main.get_command(app)(list(words), prog_name="holdfast")
     except SystemExit as stop:

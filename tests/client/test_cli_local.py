@@ -47,6 +47,13 @@ def test_a_command_that_reads_does_not_start_a_server_that_was_stopped(alone: Ho
     assert [path.name for path in home.iterdir()] == ["server.json"]
 
 
+def test_where_it_cannot_run_every_command_says_so(alone: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.client.cli.app.sys.platform", "win32")
+    ran = alone("runs")
+    monkeypatch.undo()
+    assert (ran.code, "runs on Linux and macOS. On Windows use it in WSL" in ran.err) == (2, True)
+
+
 @pytest.mark.slow
 def test_runs_are_found_from_folders_below_and_from_where_they_were_started(alone: Holdfast) -> None:
     project = alone.folder / "project"
