@@ -5,6 +5,7 @@ The API, the pages and assistants offer them; nobody outside names any other fil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,13 @@ class Offered:
 def folders_of(config: Config) -> list[Path]:
     """Return the folders that `[serve] blueprints` names, absolute."""
     return [(config.folder / Path(name).expanduser()).resolve() for name in config.serve.blueprints]
+
+
+def offer_project(config: Config) -> Config:
+    """Return the configuration of a local inbox: where no folders are named, the project's own is offered."""
+    if config.serve.blueprints:
+        return config
+    return config.model_copy(update={"serve": config.serve.model_copy(update={"blueprints": ["."]})})
 
 
 Allows = Callable[[Blueprint], bool]
@@ -97,10 +105,11 @@ def find_offered(config: Config, name: str, allows: Allows | None = None) -> Off
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the files of a folder and those below it, in order; hidden ones and links that lead out are left out."""
-    for path in sorted(folder.rglob("*")):
-        is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.suffix in SUFFIXES and not is_hidden and path.is_file() and path.resolve().is_relative_to(folder):
-            yield path
+    for place, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))  # not looked into: a .venv is large
+        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+            if path.suffix in SUFFIXES and path.is_file() and path.resolve().is_relative_to(folder):
+                yield path
 
 
 def _has_steps(path: Path) -> bool:

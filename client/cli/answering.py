@@ -21,7 +21,7 @@ from holdfast.client.cli.offering import offer, watch
 from holdfast.client.cli.output import DONE, clear_screen, print_json, print_text, say
 from holdfast.client.cli.session import Session, open_session
 from holdfast.client.embedded import Startup
-from holdfast.client.errors import Ambiguous
+from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.prompts import read_value
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.render import ago, asker, cell, console, place, print_table, receipt_text, room, waiting_text
@@ -364,6 +364,8 @@ def only_question(open_questions: OpenQuestions) -> Question:
         return questions[0]
     if open_questions.has_ended:
         raise Refusal("run_closed", f"run {run} has ended and has no open questions")
+    if open_questions.silence is not None:
+        raise NothingSent(open_questions.silence)
     raise Refusal("unknown_question", f"run {run} has no open question now")
 
 

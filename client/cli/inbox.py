@@ -13,6 +13,7 @@ import typer
 from holdfast.blueprint.durations import seconds_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.people import USER
+from holdfast.client.catalogue import offer_project
 from holdfast.client.cli.command import perform
 from holdfast.client.cli.flags import AsJson
 from holdfast.client.cli.output import DONE, print_json, print_text, say
@@ -198,7 +199,9 @@ async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     session = await open_session(Startup.ALL)
     if problem := session.runs.answering.inbox_problem:
         raise ConfigError(f"{session.config.path}: {problem}")
-    config, record = session.config, Record.open(session.config, session.connection.client)
+    is_local = options.background or session.connection.embedded
+    config = offer_project(session.config) if is_local else session.config
+    record = Record.open(session.config, session.connection.client)
     address = (config.serve.url or url_of(listener)).rstrip("/")
     ui_url = session.connection.ui_url or options.ui_url
     site = Site(config, session.runs.with_archive(record), ui_url, address, record=record)

@@ -133,6 +133,7 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
         await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
     session.say_who_sees(blueprint, person(attendant.by))
+    await session.say_if_nobody_works()
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
     return await _attend(session, run, sources, attendant)
@@ -146,6 +147,7 @@ async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> i
         await session.look_up(blueprint, parsed.problem)
     run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
     session.say_who_sees(blueprint, person(by))
+    await session.say_if_nobody_works()
     print_json({"run": run}) if as_json else print_text(run)
     return DONE
 
@@ -176,7 +178,7 @@ async def _attend(session: Session, run: str, sources: list[AnswerSource], atten
         for file in files:
             _print_unused(file, attendant)
     if isinstance(end, Parked):
-        return _parked(run, end, inbox, attendant.as_json)
+        return _parked(session, run, end, inbox, attendant.as_json)
     done = await done_before(session.runs, end) if attendant.as_json else None
     return print_outcome(end, attendant.as_json, done)
 
@@ -187,7 +189,7 @@ def _print_unused(file: AnswerFile, attendant: _Attendant) -> None:
         say(f"unused answers in {attendant.answers}: {'; '.join(unused)}")
 
 
-def _parked(run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
+def _parked(session: Session, run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
     """Print the open questions and the commands that answer them; return the exit code."""
     if as_json:
         questions = [question.model_dump(mode="json") for question in parked.questions]
@@ -197,6 +199,9 @@ def _parked(run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
     say(f"or answer at this terminal with: holdfast attach {run}")
     if inbox:
         say(f"or in a browser, at {_page_of(parked, inbox)}")
+    for owner in dict.fromkeys(question.owner for question in parked.questions):
+        if page := session.page(owner):
+            say(f"in Temporal's UI, at {page}")
     return WAITING
 
 

@@ -27,6 +27,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.secrets import keeper
 from holdfast.client.serve.addresses import temporal_address
 from holdfast.client.serve.once import once_link
+from holdfast.client.workers import pollers, why_no_work
 from holdfast.protocol.access import RunAccess, is_seen_by_nobody
 from holdfast.protocol.answers import Answers, Refusal
 from holdfast.protocol.events import Event
@@ -65,6 +66,13 @@ class Session:
             say(f"no inbox: {error}")
             return None
         return url and once_link(self.config, url, user)
+
+    async def say_if_nobody_works(self) -> None:
+        """Tell the person who starts a run why no worker takes it, and the way out."""
+        queue = self.connection.task_queue
+        reason = why_no_work(queue, await pollers(self.connection.client, queue))
+        if reason is not None:
+            say(str(reason))
 
     def say_who_sees(self, blueprint: Blueprint, by: str) -> None:
         """Tell the person who starts a run where nobody else may see it."""

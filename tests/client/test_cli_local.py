@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.client.answering import OpenQuestions
+from holdfast.client.catalogue import offer_project, offered
+from holdfast.client.cli.answering import only_question
+from holdfast.client.config import load_config
+from holdfast.client.errors import NothingSent
 from tests.client.command import TONE, Holdfast
 
 READING = [
@@ -52,6 +57,27 @@ def test_where_it_cannot_run_every_command_says_so(alone: Holdfast, monkeypatch:
     ran = alone("runs")
     monkeypatch.undo()
     assert (ran.code, "runs on Linux and macOS. On Windows use it in WSL" in ran.err) == (2, True)
+
+
+def test_who_starts_a_run_that_no_worker_takes_is_told(holdfast: Holdfast) -> None:
+    started = holdfast.having(HOLDFAST_TASK_QUEUE="nobody-works")(
+        "start", holdfast.write("tone.yaml", TONE), "--no-check"
+    )
+    assert (started.code, "task queue 'nobody-works'" in started.err) == (0, True)
+
+
+def test_who_answers_a_run_of_which_no_worker_can_tell_gets_the_reason() -> None:
+    with pytest.raises(NothingSent, match="none is current"):
+        only_question(OpenQuestions("run", [], silence="a version polls, and none is current"))
+
+
+def test_a_local_inbox_offers_the_blueprints_of_the_project_without_hidden_folders(tmp_path: Path) -> None:
+    for name in ("tone.yaml", "letters/brief.yaml", ".venv/lib/other.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(TONE)
+    config = load_config(tmp_path)
+    assert offered(config) == []
+    assert [blueprint.name for blueprint in offered(offer_project(config))] == ["letters/brief", "tone"]
 
 
 @pytest.mark.slow
