@@ -16,8 +16,8 @@ from holdfast.blueprint.kinds.known import UNKNOWN, KnownValue
 from holdfast.blueprint.kinds.walk import placed_steps
 
 _PREVIOUS = ("previous_step", "output")
-_OLD_FORMS = ("verdict", "payload")
-"""Keys of the answer to a review, which its output had once in other systems."""
+_OF_ANSWER = ("verdict", "payload")
+"""Keys of the answer to a review, for which its output may be taken."""
 _DECLARED = {"type", "properties"}
 
 
@@ -41,6 +41,8 @@ class _Consents:
         self.sunk: dict[str, KnownValue] = {}
         """What is known of paths in the context that only such steps write."""
         self.found: set[tuple[str, str]] = set()
+        steps = placed_steps(blueprint.steps, "steps")
+        self.ask_nobody = {step.name for _, step in steps if not step.gives_reply}
 
     def check(self) -> None:
         self._find_sinks()
@@ -223,6 +225,10 @@ class _Consents:
                     self._visit(child, path, place)
             case nodes.Name() | nodes.Getattr() | nodes.Getitem():
                 known, more = self._read(node, place)
+                match _reference(node):
+                    case "steps", [name, "reply", *_] if name in self.ask_nobody:
+                        message = f"the step {name!r} asks nobody itself, and has no reply"
+                        self._report(path, "bad_shape", message, "read the reply of a hitl, clarify or wait step")
                 if more:
                     self._report_key(node, known, more[0], path)
                 elif isinstance(node, nodes.Getitem):
@@ -265,7 +271,7 @@ class _Consents:
             message = f"the output of the permission {known.step} is true or false: it has no {key!r}"
             reply = f"; who, when and why: steps.{known.step}.reply"
             self._report(path, "bad_consent", message, f"write steps.{known.step}.output{reply}", at=at)
-        elif known.is_review and key in _OLD_FORMS and not (declared and known.may_have(key)):
+        elif known.is_review and key in _OF_ANSWER and not (declared and known.may_have(key)):
             message = f"the output of the review {known.step} is what was approved, or null: {key!r} is not in it"
             self._report(
                 path,

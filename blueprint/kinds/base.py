@@ -143,6 +143,11 @@ class Step(Part):
         return False
 
     @property
+    def gives_reply(self) -> bool:
+        """True if `steps.NAME.reply` tells who answered what the step asked."""
+        return False
+
+    @property
     def branching(self) -> Branching | None:
         """How the step chooses among branches; None if it does not, or not by an expression."""
         return None

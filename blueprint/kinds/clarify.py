@@ -123,6 +123,10 @@ class Clarify(AskingStep):
             message = f"{self.most_questions} questions for {facts} facts, which are asked one by one"
             findings.add(f"{path}.max_questions", "few_questions", message, f"write {facts} or more, or remove it")
 
+    @property
+    def gives_reply(self) -> bool:
+        return True
+
     def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
         return KnownValue(self.facts)
 

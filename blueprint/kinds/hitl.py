@@ -69,6 +69,10 @@ class Hitl(HitlFields):
     def answer_kind(self) -> str | None:
         return None if self.ask_kind.is_pause else self.ask
 
+    @property
+    def gives_reply(self) -> bool:
+        return True
+
     def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
         kind = self.ask_kind
         if kind.is_pause:

@@ -58,6 +58,10 @@ class Wait(Step):
     def stops(self) -> bool:
         return True
 
+    @property
+    def gives_reply(self) -> bool:
+        return True
+
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "key": self.key, "default": self.default}
 

@@ -43,6 +43,7 @@ WRONG = {
     f"{AGENT}, {{name: a, input: '{{{{ previous_step.output }}}}'}}": "write previous_step",
     f"{AGENT}, {{name: a, input: '{{{{ steps.write.output.id }}}}'}}": "read it as a whole",
     f"{TYPE}, {{name: a, updates_context: true}}": "write sink_to",
+    "{name: a}, {name: b, input: '{{ steps.a.reply.by }}'}": "asks nobody",
     f"{SIGN[:-1]}, updates_context: true}}": "write sink_to",
 }
 RIGHT = [
