@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from temporalio import workflow
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
 
+from holdfast.workflows.human import HumanInTheLoop
 from tests.people.activations import SIGNAL, FedRun
 
 ASK = "{kind: hitl, name: ask, message: Go?}"
 AGENT = "agents: {a: {model: echo}}\n"
+
+
+@workflow.defn
+class Hasty(HumanInTheLoop):
+    """Asks, and ends when it is told to, without the answer."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    @workflow.run
+    async def run(self) -> str:
+        asking = asyncio.create_task(self.human.ask("Pay?"))
+        await workflow.wait_condition(lambda: self.told)
+        return "without" if not asking.done() else "with"
+
+    @workflow.signal
+    def go(self) -> None:
+        self.told = True
 
 
 def fail_activity(number: int) -> WorkflowActivationJob:
@@ -46,3 +68,9 @@ def test_a_query_right_after_signals_evicts_as_it_may_have_brought_them() -> Non
     run.feed(run.answer("me", by=SIGNAL))
     assert [question.message for question in run.questions] == ["And?"]
     assert run.evictions == 1
+
+
+def test_an_answer_that_comes_with_the_end_of_an_authors_workflow_is_refused() -> None:
+    run = FedRun(Hasty)
+    kinds = run.feed(run.answer("me"), run.message("go", by=SIGNAL))
+    assert (run.updates, run.ended, kinds[-1]) == (["rejected"], "completed", "complete_workflow_execution")

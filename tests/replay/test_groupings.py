@@ -20,11 +20,11 @@ QUICK = ["several", "continued"]
 
 async def replay(name: str) -> list[Recorded]:
     """Replay the histories of a recording; what their instances were fed."""
-    recorder = Recorder(OWN_RUNNER)
+    own, authors = Recorder(OWN_RUNNER), Recorder(RUNNER)
     replayer = Replayer(
         workflows=[*WORKFLOWS, Invitations],
-        workflow_runner=RUNNER,
-        unsandboxed_workflow_runner=recorder,
+        workflow_runner=authors,
+        unsandboxed_workflow_runner=own,
         data_converter=DATA_CONVERTER,
     )
 
@@ -33,7 +33,7 @@ async def replay(name: str) -> list[Recorded]:
             yield history
 
     await replayer.replay_workflows(histories(), raise_on_replay_failure=False)
-    return recorder.recorded
+    return own.recorded + authors.recorded
 
 
 def regroup(recorded: Recorded) -> int:
@@ -56,4 +56,4 @@ def regroup(recorded: Recorded) -> int:
 async def test_a_history_leads_to_the_same_however_it_is_grouped(name: str) -> None:
     recorded = await replay(name)
     ways = await asyncio.to_thread(lambda: sum(map(regroup, recorded)))
-    assert ways > 0
+    assert recorded and (ways or name not in QUICK)
