@@ -1,4 +1,4 @@
-"""The types of the failures of tools and graphs: a timeout, an HTTP status, or anything else. Used by both."""
+"""The types and the texts of the failures of tools and graphs: a timeout, an HTTP status, or anything else."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def classify_error(error: BaseException) -> str:
 def is_retryable(error: BaseException) -> bool:
     """Return whether an error comes from the world outside, so that no answer of a person can be its cause."""
     return isinstance(error, OSError | ApplicationError) or classify_error(error) != TOOL_ERROR
+
+
+def replace_surrogates(text: str) -> str:
+    """Return the text without lone surrogates, which no history can hold."""
+    return text.encode(errors="replace").decode()
+
+
+def explain_unused(error: BaseException) -> str:
+    """Return why an answer could not be used, for the person who gave it."""
+    return f"it could not be used ({type(error).__name__}: {error})"

@@ -19,6 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
+from holdfast.activities.failure_types import replace_surrogates
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -233,7 +234,7 @@ def _collect(
     if isinstance(interrupt, BadAnswer) and not interrupt.returned:
         place = interrupt.path or "the tool itself"
         raise wrong("bad_interrupt", f"{tool}: BadAnswer, but there is no answer at {place} to give back")
-    returned |= {path: _encodable(reason)[:MOST_REASON] for path, reason in interrupt.returned.items()}
+    returned |= {path: replace_surrogates(reason)[:MOST_REASON] for path, reason in interrupt.returned.items()}
     if interrupt.state is not None:
         states[interrupt.path] = _json(interrupt.state, tool)
     if interrupt.asked is not None:
@@ -329,10 +330,6 @@ def _inside(path: str, places: Mapping[str, InterruptAnswer] | Sequence[str]) ->
 
 def _is_in(place: str, path: str) -> bool:
     return not path or place == path or place.startswith(f"{path};")
-
-
-def _encodable(text: str) -> str:
-    return text.encode(errors="replace").decode()
 
 
 def _typed(wanted: Any, value: Any) -> tuple[bool, Any, str]:

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
 from holdfast.activities.attempts import count_failures, limit_time, run_attempt, was_lost
-from holdfast.activities.failure_types import classify_error
+from holdfast.activities.failure_types import classify_error, explain_unused, replace_surrogates
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
 from holdfast.activities.interrupt import (
     APPROVAL,
@@ -135,8 +135,7 @@ class ToolActivities:
             interrupt = _interrupt_of(error, tool, request)
             if interrupt is None and retryable and not tool.is_graph and isinstance(error, _MISREAD) and request.fresh:
                 # It may run twice, so nothing is lost by asking again; a retry would only read the same answer.
-                reason = f"it could not be used ({type(error).__name__}: {error})"
-                interrupt = BadAnswer.at(dict.fromkeys(request.fresh, reason))
+                interrupt = BadAnswer.at(dict.fromkeys(request.fresh, explain_unused(error)))
             raise interrupt or self._failure(error, tool, request, retryable) from cause
         if (interrupt := translated(tool, result)) is not None:
             raise interrupt
@@ -293,14 +292,10 @@ def _is_encodable(error: BaseException | None) -> bool:
     Temporal writes causes into the history, and cannot write a lone surrogate there.
     """
     while error is not None:
-        if _encodable(str(error)) != str(error):
+        if replace_surrogates(str(error)) != str(error):
             return False
         error = error.__cause__
     return True
-
-
-def _encodable(text: str) -> str:
-    return text.encode(errors="replace").decode()
 
 
 def _from_group(
@@ -344,7 +339,7 @@ def _failure(
         return error
     if isinstance(error, ValidationError):
         return wrong("tool_input", f"{tool.name}: {place}{_first(error, tool)}")
-    text = _encodable(f"{tool.name}: {place}{type(error).__name__}: {error}")
+    text = replace_surrogates(f"{tool.name}: {place}{type(error).__name__}: {error}")
     type_ = classify_error(error)
     unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
     final = not retryable or unsure or type_ in NEVER_AGAIN

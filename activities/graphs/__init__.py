@@ -38,7 +38,7 @@ class Graphs:
         elif _shape().is_in_memory(tool.function) and self._store.problem:
             way = "or compile the graph with a checkpointer that lasts, such as PostgresSaver"
             raise wrong("not_allowed", f"{tool.name}: {self._store.problem}, {way}")
-        if _shape().forgets(tool.function):
+        if _shape().has_memory_store(tool.function):
             text = (
                 "the graph has an InMemoryStore, whose content each worker has for itself and loses when it ends; "
                 "compile it with a store that lasts, such as PostgresStore, or without one"

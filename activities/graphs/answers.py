@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.errors import is_invalid_resume
 
+from holdfast.activities.failure_types import explain_unused
 from holdfast.blueprint.json_values import JSON
 
 _COMMAND = "00000000-0000-0000-0000-000000000000"
@@ -77,9 +78,9 @@ class DeliveredAnswers:
         self._saver, self._delivered, self._in_thread = saver, delivered, in_thread
         self._config: RunnableConfig = {"configurable": {"thread_id": thread}}
 
-    async def failed(self, error: BaseException) -> list[FailedAnswer]:
+    async def find_failed(self, error: BaseException) -> list[FailedAnswer]:
         """Return the answers on which a node has failed: it read one, raised the error, and kept nothing between."""
-        ids = {id_ for _, id_ in failed_tasks(error)}
+        ids = {id_ for _, id_ in find_failed_tasks(error)}
         # An answer that does not fit the form of `interrupt` is kept nowhere.
         unkept = is_invalid_resume(error)
         found: dict[str, FailedAnswer] = {}
@@ -124,7 +125,7 @@ class DeliveredAnswers:
             await self._saver.aput_writes(checkpoint.config, writes, task)
 
 
-def failed_tasks(error: BaseException) -> list[tuple[str, str]]:
+def find_failed_tasks(error: BaseException) -> list[tuple[str, str]]:
     """Return name and id of the tasks in which an error was raised, the innermost first, by LangGraph's notes.
 
     One whose input is refused has not begun: its id is empty.
@@ -134,12 +135,12 @@ def failed_tasks(error: BaseException) -> list[tuple[str, str]]:
     return [(match[1], match[2] or "") for match in matches if match]
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return why an answer could not be used, for the person."""
     if is_invalid_resume(error):
         lines = [line.strip() for line in str(error).splitlines()]
         return "; ".join(lines[1:3]) or type(error).__name__
-    return f"it could not be used ({type(error).__name__}: {error})"
+    return explain_unused(error)
 
 
 def _by_task(checkpoint: CheckpointTuple) -> dict[str, dict[str, Any]]:

@@ -170,22 +170,22 @@ class ElicitationForm(KnownForm):
         return response_to(self.asked, answer)
 
 
-def known_form(interrupt: GraphInterrupt[Any]) -> KnownForm | None:
+def read_form(interrupt: GraphInterrupt[Any]) -> KnownForm | None:
     """Return the form of an interrupt; None if its shape is not one of those that are known."""
     value = interrupt.value
     if isinstance(value, dict):
         if isinstance(value.get("action_requests"), list) and isinstance(value.get("review_configs"), list):
-            return _of_turn(value)
+            return _read_turn(value)
         if value.get("type") == "tool_approval" and isinstance(interrupt.response_schema, dict):
-            return _of_call(value, interrupt.response_schema)
+            return _read_call(value, interrupt.response_schema)
         if isinstance(value.get("requestedSchema"), dict) and isinstance(value.get("message"), str):
-            return _of_elicitation(value)
+            return _read_elicitation(value)
     requests = value if isinstance(value, list) else [value]
-    actions = [_of_inbox(request) for request in requests]
+    actions = [_read_inbox(request) for request in requests]
     return InboxForm([action for action in actions if action]) if actions and all(actions) else None
 
 
-def _of_turn(value: JSONObject) -> KnownForm | None:
+def _read_turn(value: JSONObject) -> KnownForm | None:
     configs, requests = value["review_configs"], value["action_requests"]
     if not requests or not all(_is_action(request, "name") for request in requests):
         return None
@@ -194,23 +194,27 @@ def _of_turn(value: JSONObject) -> KnownForm | None:
     }
     return MiddlewareForm(
         [
-            _action(request["name"], request["args"], request, allowed.get(request["name"]) or ["approve", "reject"])
+            _make_action(
+                request["name"], request["args"], request, allowed.get(request["name"]) or ["approve", "reject"]
+            )
             for request in requests
         ]
     )
 
 
-def _of_call(value: JSONObject, schema: JSONObject) -> KnownForm | None:
+def _read_call(value: JSONObject, schema: JSONObject) -> KnownForm | None:
     if not _is_action(value, "name"):
         return None
-    kinds = {kind: found for found in _objects(schema) if (kind := _const(found.get("properties", {}).get("type")))}
-    edit = _resolved(kinds.get("edit", {}).get("properties", {}).get("edited_action", {}), schema)
-    args = _resolved(edit.get("properties", {}).get("args", {}), schema)
+    kinds = {
+        kind: found for found in _find_objects(schema) if (kind := _read_const(found.get("properties", {}).get("type")))
+    }
+    edit = _resolve(kinds.get("edit", {}).get("properties", {}).get("edited_action", {}), schema)
+    args = _resolve(edit.get("properties", {}).get("args", {}), schema)
     shape = {**args, "$defs": schema["$defs"]} if args and "$defs" in schema else args
-    return CallForm([_action(value["name"], value["args"], value, list(kinds), shape or None)])
+    return CallForm([_make_action(value["name"], value["args"], value, list(kinds), shape or None)])
 
 
-def _of_elicitation(value: JSONObject) -> KnownForm | None:
+def _read_elicitation(value: JSONObject) -> KnownForm | None:
     try:
         asked = question_of("graph", {"method": "elicitation/create", "params": value})
     except BadElicitation:
@@ -218,13 +222,13 @@ def _of_elicitation(value: JSONObject) -> KnownForm | None:
     return ElicitationForm(asked.model_copy(update={"message": value["message"], "info": None}))
 
 
-def _of_inbox(request: JSON) -> Action | None:
+def _read_inbox(request: JSON) -> Action | None:
     if not isinstance(request, dict) or not isinstance(config := request.get("config"), dict):
         return None
     if not isinstance(action := request.get("action_request"), dict) or not _is_action(action, "action"):
         return None
     words = {"allow_accept": "approve", "allow_edit": "edit", "allow_ignore": "reject", "allow_respond": "respond"}
-    return _action(
+    return _make_action(
         action["action"], action["args"], request, [word for key, word in words.items() if config.get(key) is True]
     )
 
@@ -233,28 +237,28 @@ def _is_action(value: JSON, name: str) -> bool:
     return isinstance(value, dict) and isinstance(value.get(name), str) and "args" in value
 
 
-def _action(
+def _make_action(
     name: str, args: JSON, described: JSONObject, allowed: Sequence[str], schema: JSONObject | None = None
 ) -> Action:
     return Action(name, args, str(described.get("description") or ""), frozenset(allowed), schema)
 
 
-def _objects(schema: JSON) -> list[JSONObject]:
+def _find_objects(schema: JSON) -> list[JSONObject]:
     """Return every schema of an object inside a schema."""
     match schema:
         case dict():
             own = [schema] if isinstance(schema.get("properties"), dict) else []
-            return own + [found for inner in schema.values() for found in _objects(inner)]
+            return own + [found for inner in schema.values() for found in _find_objects(inner)]
         case list():
-            return [found for inner in schema for found in _objects(inner)]
+            return [found for inner in schema for found in _find_objects(inner)]
     return []
 
 
-def _const(schema: JSON) -> str | None:
+def _read_const(schema: JSON) -> str | None:
     return schema.get("const") if isinstance(schema, dict) else None
 
 
-def _resolved(schema: JSONObject, whole: JSONObject) -> JSONObject:
+def _resolve(schema: JSONObject, whole: JSONObject) -> JSONObject:
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     found: JSONObject = whole.get("$defs", {}).get(name, schema) if name else schema
     return found

@@ -19,8 +19,8 @@ from langgraph.types import Command, StateSnapshot
 from temporalio import activity
 
 from holdfast.activities.failure_types import is_retryable
-from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, described, failed_tasks
-from holdfast.activities.graphs.forms import KnownForm, known_form
+from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, describe_error, find_failed_tasks
+from holdfast.activities.graphs.forms import KnownForm, read_form
 from holdfast.activities.graphs.shape import Graph, is_plain_node
 from holdfast.activities.graphs.stops import Stop, choose_names, read_pending, read_question
 from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translated
@@ -35,7 +35,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 def place_in(error: BaseException) -> str:
     """Return the nodes in which an error was raised, from the outermost in."""
-    return " > ".join(reversed([name for name, _ in failed_tasks(error)]))
+    return " > ".join(reversed([name for name, _ in find_failed_tasks(error)]))
 
 
 class UnreadAnswer(Exception):
@@ -115,7 +115,7 @@ class GraphCall:
             try:
                 answers[id_] = self._answer(stop, form, [given[path] for path in paths])
             except UnreadAnswer as error:
-                unread[paths[error.n]] = described(error.cause)
+                unread[paths[error.n]] = describe_error(error.cause)
         if unread or (fresh and not answers and pending):
             raise self._asking(await self._stops(state), unread)
         return answers
@@ -140,7 +140,7 @@ class GraphCall:
         """Return the form of an interrupt that has one, unless the tool's owner says what it means."""
         if stop.interrupt is None or self._tool.translation(stop.interrupt) is not None:
             return None
-        return known_form(stop.interrupt)
+        return read_form(stop.interrupt)
 
     async def _until_stop(self, graph_input: object) -> object:
         """Run the graph and return its output. Raises `Interrupt` where it stops, and typed failures."""
@@ -152,10 +152,10 @@ class GraphCall:
             # Another attempt would only go on from here with a new count, for ever.
             raise wrong("graph_recursion", f"{text} {way}") from None
         except Exception as error:
-            if returned := await self._given_back(error):
+            if returned := await self._find_returned(error):
                 stops = await self._stops(await self._get_state(self._config))
                 failed = [question for stop in stops if stop.id in returned for question in self._questions(stop)]
-                raise self._asking(stops, {question.path: described(error) for question in failed}) from None
+                raise self._asking(stops, {question.path: describe_error(error) for question in failed}) from None
             raise
         if self._saver is None:
             return self._unasked(output)
@@ -170,13 +170,15 @@ class GraphCall:
             raise wrong("bad_interrupt", f"{self._tool.name}: {text}")
         return output
 
-    async def _given_back(self, error: Exception) -> set[str]:
+    async def _find_returned(self, error: Exception) -> set[str]:
         """Return the interrupts whose answers are given back: a node has failed on one, and has done nothing since."""
         if not self._delivered or self._saver is None or is_retryable(error):
             return set()
         answers = DeliveredAnswers(self._saver, self._thread, self._delivered, in_thread=self._sync)
         before: JSONObject = self._kept.get("calls", {})
-        failed = [one for one in await answers.failed(error) if self._calls.made[one.task] <= before.get(one.id, 0)]
+        failed = [
+            one for one in await answers.find_failed(error) if self._calls.made[one.task] <= before.get(one.id, 0)
+        ]
         if failed:
             await answers.drop()
         return {one.id for one in failed}

@@ -19,7 +19,7 @@ def is_in_memory(graph: Graph) -> bool:
     return isinstance(graph.checkpointer, InMemorySaver)
 
 
-def forgets(graph: Graph) -> bool:
+def has_memory_store(graph: Graph) -> bool:
     """Return whether the store of a graph, or of a graph inside it, dies with the process."""
     graphs = [graph, *(cast(Graph, inner) for _, inner in graph.get_subgraphs(recurse=True))]
     return any(isinstance(each.store, InMemoryStore) for each in graphs)

@@ -112,7 +112,7 @@ async def test_an_answer_that_a_killed_worker_has_left_in_the_checkpoint_is_drop
     for _ in range(2):  # the first worker was killed before it could drop the answer
         with pytest.raises(TypeError) as caught:
             await graph.ainvoke(Command(resume={pending.id: "7"}), config)
-    assert [one.id for one in await answers.failed(caught.value)] == [pending.id]
+    assert [one.id for one in await answers.find_failed(caught.value)] == [pending.id]
     await answers.drop()
     ended = await graph.ainvoke(Command(resume={pending.id: {"room": 7}}), config)
     assert ended["log"] == ["first", "room 7", "last"]
