@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from holdfast.client.record.entries import ENDED, GAP
+from holdfast.client.record.entries import ASKED, ENDED, GAP
 from holdfast.client.record.record import Record
 from holdfast.client.record.story import story
 from holdfast.client.record.verification import RecordCheck, verify
@@ -242,3 +242,15 @@ async def test_the_whole_of_a_long_answer_is_erased_with_the_run(recording: Reco
     await record.erase(run, "user:ana")
     assert whole_answers(recording, run) == [None]
     assert verify(recording.store, [KEY.public]) == RecordCheck([], len(recording.entries(run)), 2, 0)
+
+
+async def test_an_open_question_can_be_shown_from_the_record_until_it_is_closed(recording: Recording) -> None:
+    run = await recording.house.start(ASK)
+    question = await recording.house.one(run)
+    record = Record(recording.store, recording.house.client)
+    await recording.until_recorded(run, ASKED)
+    shown = await record.shown(question.id)
+    assert shown is not None and (shown.digest, shown.message) == (question.digest, question.message)
+    await recording.house.answered(run, "Rome")
+    await recording.until_recorded(run, ENDED)
+    assert await record.shown(question.id) is None
