@@ -243,7 +243,7 @@ def test_a_run_with_several_plans_says_their_addresses(holdfast: Holdfast) -> No
 @pytest.mark.slow
 def test_a_plan_that_is_not_agreed_on_is_changed_by_the_answer(holdfast: Holdfast) -> None:
     run = holdfast.park(AGREED)["run"]
-    assert "not started; holdfast questions" in holdfast("plan", run).out
+    assert "waits for approval: holdfast attach" in holdfast("plan", run).out
     early = send(holdfast, run, {"goal": "x", "steps": [{"id": "1", "instruction": "x"}]})
     assert (early.code, "not approved yet" in early.err) == (4, True)
 
