@@ -33,7 +33,9 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
     if value is None and (review := _rejected_review(step, frame)) is not None:
         message = f"nothing was approved in {review}, so that {step.uses} has nothing to work on"
         raise failure(
-            "not_approved", f"{message}; write when: steps.{review}.reply.verdict != 'rejected'", frame.address
+            "not_approved",
+            f"{message}; write when: steps.{review}.reply.verdict in ['unchanged', 'edited']",
+            frame.address,
         )
     request = ToolRequest(tool=step.uses, input=value, idempotent=step.idempotent)
     return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
@@ -50,7 +52,7 @@ def _rejected_review(step: PlainStep, frame: Frame) -> str | None:
         case _:
             return None
     reply = steps.get(name, {}).get("reply", {})
-    return name if "verdict" in reply else None
+    return name if "verdict" in reply and reply["verdict"] not in ("unchanged", "edited") else None
 
 
 async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
