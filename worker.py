@@ -53,6 +53,7 @@ from holdfast.client.embedded.inbox_key import inbox_key
 from holdfast.client.embedded.worker import WORKER
 from holdfast.client.encryption import keep_content_out_of_logs, key_ring
 from holdfast.client.errors import ServerUnreachable
+from holdfast.client.extras import install_command
 from holdfast.client.health import (
     READY,
     HttpReply,
@@ -320,10 +321,8 @@ def import_packages(config: Config) -> None:
             importlib.import_module(name)
         except ImportError as error:
             place = config.path or "HOLDFAST_IMPORTS"
-            raise ConfigError(
-                f"{place}: worker.imports: '{name}' cannot be imported: {error}; "
-                f"install it, or put it into {config.folder}"
-            ) from error
+            way = install_command(error.name) or f"install it, or put it into {config.folder}"
+            raise ConfigError(f"{place}: worker.imports: '{name}' cannot be imported: {error}; {way}") from error
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
         except Exception as error:  # importing runs the author's code, which may raise anything

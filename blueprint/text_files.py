@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import nearest
 
 
 class UnreadableFile(Exception):
@@ -41,4 +41,7 @@ def _similar_name(path: Path) -> str | None:
         beside = sorted(os.listdir(path.parent))
     except OSError:
         return None
-    return did_you_mean(path.name, [name for name in beside if name != path.name])
+    # By the names without their endings: these would make any two blueprints similar.
+    stems = {Path(name).stem: name for name in beside if name != path.name}
+    close = nearest(path.stem, stems)
+    return None if close is None else f"did you mean {stems[close]!r}?"

@@ -14,6 +14,7 @@ from holdfast.blueprint.core import core_of
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
 from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
 from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, plan_in_line, read_instructions
+from holdfast.blueprint.requirements import requirements_of
 from holdfast.blueprint.source import PlacedDict, plain, read
 from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.writing import check_free, print_command, run_command, write_all
@@ -65,6 +66,8 @@ async def create_from(origin: Origin, file: Path | None, as_json: bool) -> int:
     write_all({file: text})
     if step.plan.agent is None and any(planned.agent is None for planned in step.plan.steps):
         say("no agent is named: the steps use the model `default` of [models.default] in holdfast.toml")
+    if tools := dict.fromkeys(need.name for need in requirements_of(blueprint) if need.kind == "tool"):
+        say(f"its tools must be in a module of [worker] imports in holdfast.toml: {', '.join(map(one_line, tools))}")
     print_command(run_command(file), as_json, files=[str(file)])
     return DONE
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.source import plain, read
-from holdfast.client.cli.output import DONE
+from holdfast.client.cli.output import DONE, say
 from holdfast.client.cli.writing import check_free, print_command, write_all
+from holdfast.client.extras import install_command
 from holdfast.client.reading import BadUsage
 
 EXAMPLES = Path(__file__).parents[1] / "templates"
 """A link to examples/ in the repository; the wheel holds the files."""
 SUFFIXES = (".yaml", ".py", ".md", ".toml")
 CONFIGURATION = "holdfast.toml"
+_IMPORT = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 _MODULE = re.compile(r"examples[./](\w+)[./](\w+)(?=\.py|:)")
 """How an example names a module of functions: its path in a comment, or as a function's name begins."""
 
@@ -35,10 +38,19 @@ async def create_from_template(name: str, folder: Path | None, as_json: bool) ->
     folder.mkdir()
     files = {folder / file: text for file, text in texts.items()}
     write_all(files)
+    for needed in _missing(texts):
+        say(f"first: {needed}")
     command = ["holdfast", "run", f"{name}.yaml", *_first_input(texts.get(f"{name}.test.yaml"))]
     text = f"cd {shlex.quote(str(folder))} && {shlex.join(command)}"
     print_command(text, as_json, files=list(map(str, files)))
     return DONE
+
+
+def _missing(texts: Mapping[str, str]) -> list[str]:
+    """Return the commands that install what the modules of a template import and what is not there."""
+    modules = {module for text in texts.values() for module in _IMPORT.findall(text)}
+    needed = {command: module for module in sorted(modules) if (command := install_command(module)) is not None}
+    return [command for command, module in needed.items() if importlib.util.find_spec(module) is None]
 
 
 def template_files(name: str) -> dict[str, str]:

@@ -105,7 +105,7 @@ async def ensure_inbox(config: Config, server: Server) -> InboxProcess:
 def _listening(remembered: int) -> socket.socket:
     """Return a listening socket: on the port of last time if it is free, else on the first that is."""
     # The port of last time first: it is in people's bookmarks, and the name of their cookie has it.
-    for port in (remembered or FIRST_PORT, FIRST_PORT, *PORTS):
+    for port in (remembered or FIRST_PORT, *range(FIRST_PORT, FIRST_PORT + 10), *PORTS):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
