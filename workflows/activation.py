@@ -65,9 +65,9 @@ class OneJobInstance(WorkflowInstance):
         if "remove_from_cache" in kinds:
             self._evicting = True
             return self._inner.activate(act)
-        if kinds == {"query_workflow"}:
+        if kinds <= {"query_workflow"}:
             # It may have brought the activation before, of a task that another worker has started and may lose.
-            if self._has_signals:
+            if kinds and self._has_signals:
                 self._has_signals = False
                 self._evict()
             return self._inner.activate(act)
