@@ -31,7 +31,7 @@ from holdfast.client.payloads.directory import PayloadDirectory
 from holdfast.client.payloads.driver import PieceDriver
 from holdfast.client.payloads.store import Location
 from holdfast.client.runs import Runs
-from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 
 PAGE = 8_000
 TURNS = (80, 160, 320)
@@ -116,6 +116,7 @@ async def worker(client: Client) -> AsyncIterator[str]:
             task_queue=queue,
             workflows=WORKFLOWS,
             workflow_runner=RUNNER,
+            unsandboxed_workflow_runner=OWN_RUNNER,
             activities=all_activities([], {}),
             activity_executor=threads,
         ):

@@ -46,6 +46,8 @@ from tests.watch import watched
 WATCHER = watched()
 ATTRIBUTES = ATTRIBUTE_KEYS
 TOOLS = "tests"
+RUNNERS: dict[str, Any] = {"workflow_runner": RUNNER, "unsandboxed_workflow_runner": OWN_RUNNER}
+"""The runners of a worker that a test starts itself."""
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
 CLOSED = [

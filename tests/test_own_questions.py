@@ -19,7 +19,7 @@ from holdfast.activities import all_activities
 from holdfast.client.history import histories
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.boundaries.test_cancel import ASK, has_continued, repeat, written
-from tests.conftest import Replays, until
+from tests.conftest import RUNNERS, Replays, until
 from tests.own import Either
 from tests.own_blueprints import Agency
 from tests.own_questions import Inquiry
@@ -61,7 +61,7 @@ class Desk:
 async def own_queue(temporal: Client) -> AsyncIterator[str]:
     """A queue with one worker for the module: it takes half a second to look at classes in the sandbox."""
     queue, activities = f"own-{uuid.uuid4().hex[:8]}", all_activities(["tests"], {})
-    async with Worker(temporal, task_queue=queue, workflows=OWN, activities=activities, workflow_runner=RUNNER):
+    async with Worker(temporal, task_queue=queue, workflows=OWN, activities=activities, **RUNNERS):
         yield queue
 
 

@@ -20,7 +20,7 @@ from holdfast.workflows.failures import HANDLED, failure_of, raised
 from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
-from holdfast.workflows.rest import await_rest, outlast_task
+from holdfast.workflows.rest import await_rest, check_runner, outlast_task
 
 Output = TypeVar("Output")
 
@@ -39,6 +39,7 @@ class RunWorkflow(BaseWorkflow):
             state: What is done, and what the parent handed down.
             most_rounds: Rounds in one history; None: as many as its other limits allow.
         """
+        check_runner()
         identity = RunIdentity(
             run=definition.run,
             address=address,

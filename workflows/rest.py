@@ -3,7 +3,8 @@
 What depends on the whole task waits for it: an end of the workflow, a deadline, which an answer of the same task comes
 before, and what is decided by the time or the length of the history, as a query may bring jobs before their task.
 
-The runner (`activation`) says when. Under another one, as a team may have for workflows of its own, nothing waits.
+The runner (`activation`) says when. Under another one, as a team may have for workflows of its own, nothing waits; our
+own classes refuse it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,18 @@ from temporalio import workflow
 
 REST = "holdfast_await_rest"
 """The runner's function that takes a future to set, and whether after the whole task."""
+
+
+def check_runner() -> None:
+    """Fail the workflow task where one of our own classes runs under another runner than ours.
+
+    Its history would depend on how the SDK groups the jobs of a task, and might not replay.
+    """
+    if REST not in workflow.extern_functions():
+        raise RuntimeError(
+            "Holdfast's workflows need its runner: use holdfast.Plugin, or give the worker "
+            "unsandboxed_workflow_runner=OWN_RUNNER of holdfast.workflows"
+        )
 
 
 async def await_rest(*, whole_task: bool) -> None:

@@ -375,8 +375,8 @@ def named(value: Any, count: list[int]) -> Any:
             count[0] += 1
             name = f"s{count[0]}"
             parts = {key: named(part, count) for key, part in value.items()}
-            if value["kind"] == "step" and "uses" not in value:
-                parts["updates_context"] = False  # a constant that is no object is refused
+            if value["kind"] == "hitl" or (value["kind"] == "step" and "uses" not in value):
+                parts["updates_context"] = False  # what is certainly no object is refused
             return {"name": name, **parts}
         case dict():
             return {key: named(part, count) for key, part in value.items()}

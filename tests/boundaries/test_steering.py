@@ -13,12 +13,11 @@ from temporalio.worker import Worker
 
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.runs import HistoryLimits
-from holdfast.workflows import RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.test_turns import call, turn
 from tests.boundaries.test_cancel import ASK, counting, ends, has_continued, repeat, written
 from tests.boundaries.test_stopping import BrokenLoop, has_child
-from tests.conftest import Harness, until, worker_for
+from tests.conftest import RUNNERS, Harness, until, worker_for
 from tests.tools import calls
 
 ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
@@ -253,7 +252,7 @@ async def test_a_pause_that_takes_no_signal_says_that_it_waits_for_nobody(tempor
 async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_path: Path) -> None:
     away = Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
     queue = away.runs.task_queue
-    async with Worker(temporal, task_queue=queue, workflows=[PipelineWorkflow, BrokenLoop], workflow_runner=RUNNER):
+    async with Worker(temporal, task_queue=queue, workflows=[PipelineWorkflow, BrokenLoop], **RUNNERS):
         run = await away.start(written(repeat(ASK)))
         await until(lambda: has_child(away, run), "the child")
         for command in (away.runs.pause, away.runs.unpause):

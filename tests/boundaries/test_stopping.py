@@ -19,11 +19,10 @@ from holdfast.client.states import Stopped
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Answers, Refusal
 from holdfast.protocol.runs import ANSWER
-from holdfast.workflows import RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.test_turns import agent, call, turn
 from tests.boundaries.test_cancel import ASK, repeat, still_running, written
-from tests.conftest import Harness, until, worker_for
+from tests.conftest import RUNNERS, Harness, until, worker_for
 from tests.tools import calls
 
 
@@ -82,7 +81,7 @@ async def test_without_a_worker_it_says_what_waits_and_ends_once_one_comes(away:
 
 async def test_where_a_workflow_task_fails_it_says_so_and_force_ends_it(away: Harness) -> None:
     queue = away.runs.task_queue
-    async with Worker(away.client, task_queue=queue, workflows=[PipelineWorkflow, BrokenLoop], workflow_runner=RUNNER):
+    async with Worker(away.client, task_queue=queue, workflows=[PipelineWorkflow, BrokenLoop], **RUNNERS):
         run = await away.start(written(repeat(ASK)))
 
         async def failing() -> bool:

@@ -163,7 +163,7 @@ async def test_a_failure_that_was_not_expected_is_told_with_its_place(desk: Desk
     [one] = await desk.differences("steps: [{name: bad, uses: fails_always}]", "expect: {output: 1}")
     assert (one.expected, one.was) == ("completed", "failed")
     assert "broken for good" in str(one.note)
-    assert str(one.note).endswith(" at pipeline:flow;step:bad")
+    assert re.search(r" at pipeline:flow;step:bad; raised at tests/tools\.py:\d+ in fails_always$", str(one.note))
 
 
 async def test_a_failure_can_be_expected_with_a_part_of_its_message(desk: Desk) -> None:
