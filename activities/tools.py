@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -128,9 +129,9 @@ class ToolActivities:
             raise _from_group(group, tool, request, retryable) from group
         except tool.exceptions as error:
             raise translated(tool, error) or error from error
-        except ValidationError as error:
-            raise self._failure(error, tool, request, retryable) from None
         except Exception as error:  # noqa: BLE001 a tool may raise anything; it is reported as a typed failure
+            if _are_arguments_wrong(error, tool, request):
+                raise self._failure(error, tool, request, retryable) from None
             cause = error if _is_encodable(error) else None
             interrupt = _interrupt_of(error, tool, request)
             if interrupt is None and retryable and not tool.is_graph and isinstance(error, _MISREAD) and request.fresh:
@@ -337,13 +338,26 @@ def _failure(
 ) -> ApplicationError:
     if isinstance(error, ApplicationError):
         return error
-    if isinstance(error, ValidationError):
+    if isinstance(error, ValidationError) and _are_arguments_wrong(error, tool, request):
         return wrong("tool_input", f"{tool.name}: {place}{_first(error, tool)}")
     text = replace_surrogates(f"{tool.name}: {place}{type(error).__name__}: {error}")
     type_ = classify_error(error)
     unsure = request.unsure_is_final and type_ in MAY_HAVE_HAPPENED
     final = not retryable or unsure or type_ in NEVER_AGAIN
     return ApplicationError(text, type=type_, non_retryable=final)
+
+
+def _are_arguments_wrong(error: BaseException, tool: Tool, request: ToolRequest) -> bool:
+    """Return whether the arguments do not fit, so that the function's own code has not begun.
+
+    The same error raised by its code, as for a reply that it cannot read, may come after what it has done.
+    """
+    if not isinstance(error, ValidationError):
+        return False
+    if tool.is_graph or request.of_agent is not None:  # these check their own arguments, inside of what we call
+        return True
+    code = getattr(inspect.unwrap(tool.function), "__code__", None)
+    return all(frame.f_code is not code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _requests_approval(error: BaseException) -> bool | None:

@@ -31,7 +31,7 @@ from holdfast.client.answering import Answering, Sender
 from holdfast.client.config import Config, load_config
 from holdfast.client.config.sections import PayloadsSection
 from holdfast.client.history import histories
-from holdfast.client.reading import Entry
+from holdfast.client.reading import ENTRY_KEYS, Entry
 from holdfast.client.runs import Runs
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
@@ -44,8 +44,11 @@ TESTER = "user:tester"
 PAUSE = 0.02
 """Seconds between two looks at a workflow."""
 Answers = Sequence[JSON]
-"""Answers in the order in which they are used: a value answers any question; `{"question": GLOB, "content": VALUE}`, or
-`"decline": True` in place of the content, answers a question whose id, name or address fits, `times` questions."""
+"""Answers in the order in which they are used.
+
+A value answers any question; `{"question": GLOB, "content": VALUE}`, or `"decline": True` in place of the content,
+answers a question whose id, name or address fits, `times` questions; `"by"` is the person who answers, as `user:ana`.
+"""
 
 
 class NoAnswer(AssertionError):
@@ -124,9 +127,10 @@ class Environment:
             WorkflowFailureError: The workflow failed.
             NoAnswer: It waits for an answer that there is none for, or an answer was left over.
         """
-        entries, asked = [_entry(answer) for answer in answers], list[str]()
+        scripted, asked = [_read_answer(answer) for answer in answers], list[str]()
         while questions := await self._settle(handle):
-            if match := next(((one, entry) for one in questions for entry in entries if entry.fits(one)), None):
+            fitting = ((one, answer) for one in questions for answer in scripted if answer.entry.fits(one))
+            if match := next(fitting, None):
                 asked.append(match[0].message)
                 await self._send(handle, *match)
             elif not await self._skip_to_next_moment(handle):
@@ -135,7 +139,7 @@ class Environment:
         async for history in histories(self.server.client, handle.id):
             await self._replayer.replay_workflow(history)
         result = await handle.result()
-        if unused := [entry for entry in entries if entry.remaining]:
+        if unused := [answer.entry for answer in scripted if answer.entry.remaining]:
             left = ", ".join(f"{entry.pattern}: {entry.content!r}" for entry in unused)
             raise NoAnswer(f"not used: {left}; asked: {asked}")
         return result
@@ -144,33 +148,36 @@ class Environment:
         """Return the open questions of a workflow and its children, once nothing in them moves; [] at their end."""
         return await self._settle(handle)
 
-    async def answer(self, handle: WorkflowHandle[Any, Any], content: JSON, question: str = "*") -> None:
+    async def answer(
+        self, handle: WorkflowHandle[Any, Any], content: JSON, question: str = "*", *, by: str = TESTER
+    ) -> None:
         """Answer one open question.
 
         Args:
             content: As for `Runs.answer`.
             question: A glob over the question's id, name or address; by default any question.
+            by: The person who answers, such as `user:ana`.
 
         Raises:
             NoAnswer: No open question fits.
             Refusal: The answer does not fit the question.
         """
-        entry = Entry(question, content)
+        answer = _ScriptedAnswer(Entry(question, content), by)
         questions = await self._settle(handle)
         for open_question in questions:
-            if entry.fits(open_question):
-                return await self._send(handle, open_question, entry)
+            if answer.entry.fits(open_question):
+                return await self._send(handle, open_question, answer)
         raise NoAnswer(f"no open question of {handle.id} fits {question!r}: {[one.address for one in questions]}")
 
     async def skip(self, handle: WorkflowHandle[Any, Any], duration: timedelta) -> None:
         """Move the clock of one workflow forward."""
         await self.server.fast_forward(handle, duration)
 
-    async def _send(self, handle: WorkflowHandle[Any, Any], question: Question, entry: Entry) -> None:
+    async def _send(self, handle: WorkflowHandle[Any, Any], question: Question, answer: _ScriptedAnswer) -> None:
         # The deployment of this process is that of the environment used last.
         DEPLOYMENT.inbox = INBOX
-        runs = self.runs.acting_as(Sender(TESTER, proof=question.proof)) if question.proof else self.runs
-        await runs.answer(handle.id, [entry.answer(question)], by=TESTER)
+        runs = self.runs.acting_as(Sender(answer.by, proof=question.proof)) if question.proof else self.runs
+        await runs.answer(handle.id, [answer.entry.answer(question)], by=answer.by)
 
     async def _settle(self, handle: WorkflowHandle[Any, Any]) -> list[Question]:
         """Return the open questions once each workflow waits for people or timers; [] once the workflow has ended.
@@ -232,11 +239,22 @@ class Environment:
         return list(timers.values())
 
 
-def _entry(answer: JSON) -> Entry:
-    match answer:
-        case Mapping() if "question" in answer:
-            return Entry(**{"pattern" if key == "question" else key: value for key, value in answer.items()})
-    return Entry("*", answer)
+@dataclass(frozen=True)
+class _ScriptedAnswer:
+    """An answer of a test, and who gives it."""
+
+    entry: Entry
+    by: str = TESTER
+
+
+def _read_answer(answer: JSON) -> _ScriptedAnswer:
+    """Return a written answer. Raises `ValueError` for a key that an answer does not have."""
+    if not (isinstance(answer, Mapping) and "question" in answer):
+        return _ScriptedAnswer(Entry("*", answer))
+    if unknown := sorted(answer.keys() - {*ENTRY_KEYS, "by"}):
+        raise ValueError(f"unknown key {unknown[0]!r} of an answer; it has: {', '.join((*ENTRY_KEYS, 'by'))}")
+    entry = Entry(answer["question"], answer.get("content"), bool(answer.get("decline")), answer.get("times", 1))
+    return _ScriptedAnswer(entry, answer.get("by", TESTER))
 
 
 def _moves(raw: DescribeWorkflowExecutionResponse) -> bool:

@@ -84,3 +84,13 @@ class Reminder(HumanInTheLoop):
         await workflow.sleep(timedelta(days=30))
         answer = await self.human.ask("Done?")
         return f"{answer} after {(workflow.now() - begun).days} days"
+
+
+@workflow.defn
+class Salary(HumanInTheLoop):
+    """Asks one person, and then anybody else."""
+
+    @workflow.run
+    async def run(self) -> bool:
+        first = await self.human.ask("Raise it?", kind="permission", name="first", assignees=["user:ana"])
+        return first and await self.human.ask("Sure?", kind="permission", name="second", not_by=["user:ana"])

@@ -12,12 +12,12 @@ from temporalio.client import WorkflowFailureError
 from examples.invitations.workflow import Invitations
 from holdfast import testing
 from holdfast.protocol.answers import Refusal
-from tests.own import Approvals, Office, Reminder
+from tests.own import Approvals, Office, Reminder, Salary
 
 
 @pytest_asyncio.fixture(scope="module")
 async def env() -> AsyncIterator[testing.Environment]:
-    async with testing.environment(workflows=[Invitations, Office, Approvals, Reminder]) as environment:
+    async with testing.environment(workflows=[Invitations, Office, Approvals, Reminder, Salary]) as environment:
         yield environment
 
 
@@ -74,3 +74,15 @@ async def test_a_test_may_move_the_clock(env: testing.Environment) -> None:
     await env.questions(handle)
     await env.skip(handle, timedelta(days=3))
     assert await handle.result() == "not sent"
+
+
+async def test_an_answer_may_name_the_person_who_gives_it(env: testing.Environment) -> None:
+    answers = [{"question": "first", "content": "yes", "by": "user:ana"}, {"question": "second", "content": "yes"}]
+    assert await env.run(Salary.run, answers=answers) is True
+    with pytest.raises(Refusal, match="user:ana may"):
+        await env.run(Salary.run, answers=["yes"])
+
+
+async def test_a_key_that_an_answer_does_not_have_is_refused(env: testing.Environment) -> None:
+    with pytest.raises(ValueError, match="unknown key 'contents' of an answer; it has: question, content"):
+        await env.run(Salary.run, answers=[{"question": "first", "contents": "yes"}])

@@ -6,6 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from holdfast.activities import Interrupt, resumed, tool
 
 
@@ -53,6 +55,17 @@ def pay_out(folder: str, payee: str, amount: float) -> dict[str, object]:
     """Pay somebody."""
     count(folder, "pay")
     return {"paid": amount, "to": payee}
+
+
+class _Reply(BaseModel):
+    id: int
+
+
+@tool
+def misreads(folder: str) -> int:
+    """Takes effect, and cannot read what comes back."""
+    count(folder, "misreads")
+    return _Reply.model_validate({"id": "none"}).id
 
 
 @tool

@@ -19,6 +19,8 @@ _PREVIOUS = ("previous_step", "output")
 _OF_ANSWER = ("verdict", "payload")
 """Keys of the answer to a review, for which its output may be taken."""
 _DECLARED = {"type", "properties"}
+_IN_EVERY_REPLY: Sequence[Sequence[str]] = ([], ["action"], ["at"], ["by"], ["verdict"])
+"""Paths of a reply that are true whatever was answered."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +197,20 @@ class _Consents:
                 known, more = self._read(node, place)
                 if not more:
                     self._report_truth(known, path)
+                if (replied := self._replied(node, place, _IN_EVERY_REPLY)) is not None:
+                    message = f"the reply to {replied.step} is there after a no, too, and so always true"
+                    self._report(path, "bad_consent", message, _suggest_test(replied))
                 self._visit(node, path, place)
             case _:
                 self._visit(node, path, place)
+
+    def _replied(self, node: nodes.Node, place: _Reach, keys: Sequence[Sequence[str]]) -> KnownValue | None:
+        """Return what a permission or a review gives whose reply an expression reads at one of these paths."""
+        match _reference(node):
+            case "steps", [name, "reply", *rest] if rest in keys:
+                known = place.steps.get(name, UNKNOWN)
+                return known if known.is_permission or known.is_review else None
+        return None
 
     def _visit(self, node: nodes.Node, path: str, place: _Reach) -> None:
         """Check an expression or a statement whose value is used."""
@@ -220,6 +233,12 @@ class _Consents:
                     self._compared(left, operand, path, place)
                 for child in node.iter_child_nodes():
                     self._visit(child, path, place)
+            case nodes.Test(node=tested, name="defined" | "undefined" | "boolean"):
+                known, more = self._read(tested, place)
+                if not more and (known.is_permission or known.is_review):
+                    message = f"what {known.step} gives is defined after a no, too"
+                    self._report(path, "bad_consent", message, _suggest_test(known))
+                self._visit(tested, path, place)
             case nodes.Call(node=nodes.Getattr(node=of), args=arguments):
                 for child in (of, *arguments):
                     self._visit(child, path, place)
@@ -240,6 +259,12 @@ class _Consents:
     def _compared(self, left: nodes.Node, operand: nodes.Operand, path: str, place: _Reach) -> None:
         for one, other in ((left, operand.expr), (operand.expr, left)):
             known, more = self._read(one, place)
+            if operand.op in ("in", "notin") and one is left and known.is_permission and not more:
+                self._report_list(known, other, path)
+            replied = self._replied(one, place, [["action"]])
+            if replied is not None and isinstance(other, nodes.Const) and other.value == "accept":
+                message = f"a no to {replied.step} is an answer, too, with the action accept"
+                self._report(path, "bad_consent", message, _suggest_test(replied))
             if more or operand.op not in ("eq", "ne") or not isinstance(other, nodes.Const):
                 continue
             if known.is_choice and isinstance(other.value, bool):
@@ -247,6 +272,14 @@ class _Consents:
             elif known.is_permission and not isinstance(other.value, bool | None):
                 message = f"{known.step} gives true or false, and never {other.value!r}"
                 self._report(path, "bad_consent", message, "compare it with true or false, or test it as it is")
+
+    def _report_list(self, known: KnownValue, values: nodes.Node, path: str) -> None:
+        """Report a list in which the output of a permission is looked for and cannot be."""
+        if isinstance(values, nodes.List) and not any(
+            not isinstance(value, nodes.Const) or isinstance(value.value, bool) for value in values.items
+        ):
+            message = f"{known.step} gives true or false, and none of these"
+            self._report(path, "bad_consent", message, "compare it with true or false, or test it as it is")
 
     # Problems
 
@@ -262,7 +295,7 @@ class _Consents:
             self._report(path, "bad_consent", message, f"compare it: {read}.output == 'OPTION'")
         elif known.is_review:
             message = f"the review {known.step} is tested for truth, but what was approved may be empty or 0"
-            self._report(path, "bad_consent", message, f"write {read}.reply.verdict in ['unchanged', 'edited']")
+            self._report(path, "bad_consent", message, _suggest_test(known))
 
     def _report_key(self, node: nodes.Node, known: KnownValue, key: str, path: str) -> None:
         at = rf"(?:\.\s*|\[\s*\\?['\"])({re.escape(key)})\b"
@@ -291,6 +324,13 @@ class _Consents:
     def _report_update(self, step: AnyStep, path: str) -> None:
         message = f"updates_context needs an object, but the output of {step.name} is none"
         self._report(f"{path}.updates_context", "bad_shape", message, "write sink_to: NAME, or remove it")
+
+
+def _suggest_test(known: KnownValue) -> str:
+    """Return how a permission or a review is tested."""
+    if known.is_permission:
+        return f"test steps.{known.step}.output"
+    return f"write steps.{known.step}.reply.verdict in ['unchanged', 'edited']"
 
 
 def _reference(node: nodes.Node) -> tuple[str, list[str]]:

@@ -381,7 +381,7 @@ def _print_rules(answers: list[Answer], open_: list[Question]) -> None:
     tools = {
         question.id: question.info["tool"]
         for question in open_
-        if question.asked.scopes and "tool" in (question.info or {})
+        if question.asked.scopes and isinstance(question.info, dict) and "tool" in question.info
     }
     for answer in answers:
         match answer.content:

@@ -241,7 +241,9 @@ def _say(word: str, content: JSONObject) -> str:
 
 
 def _yes_or_no(asked: Asked, text: str) -> JSON:
-    """Return the content of a yes, or of a no and its reason; None for other words."""
+    """Return the content of a yes, or of a no and its reason; None for other words, and for JSON: `{"no": 5}`."""
+    if text.lstrip().startswith(("{", "[")):
+        return None
     if agrees(text):
         return asked.yes()
     return asked.no(_reason_in(text)) if refuses(text) else None

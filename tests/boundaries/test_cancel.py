@@ -55,9 +55,9 @@ async def still_running(house: Harness, run: str) -> list[str]:
     return found
 
 
-async def ends(house: Harness, run: str) -> None:
+async def ends(house: Harness, run: str, by: str | None = None) -> None:
     """Cancel the run, and see that nothing of it is left."""
-    await house.runs.cancel(run)
+    await house.runs.cancel(run, by=by)
     assert (await house.result(run)).status == "cancelled"
     assert await still_running(house, run) == []
 

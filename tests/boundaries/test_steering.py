@@ -244,7 +244,7 @@ async def test_a_pause_that_takes_no_signal_says_that_it_waits_for_nobody(tempor
     assert left.reason.endswith("send the command again once a worker answers")
     async with worker_for(temporal, away.runs.task_queue):
         assert (await away.runs.standing(run)).views[0].refused == []
-        await ends(away, run)
+        await ends(away, run, "user:ana")
 
 
 @pytest.mark.slow

@@ -190,3 +190,10 @@ def test_what_would_be_changed_in_silence_is_refused_before_it_is_sent(holdfast:
     assert (said.code, "days" in said.err or "city" in said.err) == (2, True), said
     assert holdfast("run", FORM, "--input", content).code == 2
     assert holdfast("answer", run, "--content", '{"city": "Rome", "days": 2}').code == 0
+
+
+def test_a_permission_that_shows_a_value_which_is_no_object_is_answered(holdfast: Holdfast) -> None:
+    ask = "{kind: hitl, name: sign, ask: permission, message: Pay?, input: true}"
+    run = holdfast.park(f"steps: [{ask}]")["run"]
+    said = holdfast("answer", run, "yes")
+    assert (said.code, "Traceback" in said.err) == (0, False), said

@@ -226,3 +226,9 @@ def test_who_answers_is_said_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_json_that_cannot_be_kept_is_refused_with_its_place(text: str, place: str) -> None:
     with pytest.raises(BadUsage, match=place):
         value_of(text + "]" * text.count("[") if text.startswith("[[") else text, None)
+
+
+@pytest.mark.parametrize(("text", "payload"), [('{"no": 7}', {"no": 7, "n": 1}), (' {"n": 2}', {"no": 5, "n": 2})])
+def test_an_edit_is_no_word_whatever_its_keys_are(text: str, payload: dict[str, int]) -> None:
+    asked = Review(message="?", payload={"no": 5, "n": 1})
+    assert asked.accept(content_of(text, question(asked))) == {"verdict": "edited", "payload": payload}

@@ -6,6 +6,7 @@ import pytest
 
 import tests.tools  # noqa: F401 registers the tools
 from tests.conftest import Harness
+from tests.tools import calls
 
 
 @pytest.mark.slow
@@ -264,6 +265,14 @@ steps:
 async def test_a_text_that_is_no_json_object_fails_the_write(house: Harness, text: str) -> None:
     run = await house.start("steps: [{name: update, updates_context: true}]", text)
     assert (await house.result(run)).error.type == "bad_write"
+
+
+async def test_a_tool_that_cannot_read_what_comes_back_has_acted_and_is_not_called_again(house: Harness) -> None:
+    """The error is that of an argument that does not fit, and raised after its effect."""
+    run = await house.start(f"steps: [{{name: a, uses: misreads, input: {{folder: '{house.folder}'}}}}]")
+    error = (await house.result(run)).error
+    assert error is not None and (error.type, calls(house.folder, "misreads")) == ("tool_error", 1)
+    assert error.raised_at is not None and "tests/tools.py" in error.raised_at
 
 
 @pytest.mark.slow

@@ -47,13 +47,11 @@ class Recorded:
         brought, rest = _copy(whole, results), _copy(whole, [job for job in whole.jobs if job not in results])
         brought.timestamp.CopyFrom(self.activations[index - 1].timestamp)
         brought.history_length = self.activations[index - 1].history_length + 1
-        fed = _Fed(self).feed(*self.activations[:index])
-        before = len(fed.commands)
-        fed.feed(brought)
+        fed = _Fed(self).feed(*self.activations[:index], brought)
         if fed.evicted or not rest.jobs:
             # A task that brings nothing more is completed by core, with what the query's activation led to.
             if fed.evicted:
-                del fed.commands[before:]
+                fed.discard()
                 fed = _Fed(self).feed(*self.activations[: index + 1])
             return fed.feed(*self.activations[index + 1 :]).comparable()
         return fed.feed(rest, *self.activations[index + 1 :]).comparable()
@@ -138,10 +136,18 @@ class _Fed:
         """Whether this activation leads to commands, so that later ones may hold their results."""
         before = len(self.commands)
         self.feed(activation)
+        self.discard()
         return len(self.commands) > before or any(_kind(job) in FIRST for job in activation.jobs)
 
+    def discard(self) -> None:
+        """Evict the instance, as a worker does: what waits in it ends inside its loop."""
+        eviction = WorkflowActivation(run_id=self._instance.get_info().run_id)
+        eviction.jobs.add().remove_from_cache.SetInParent()
+        self._instance.activate(eviction)
+
     def comparable(self) -> list[str]:
-        """The commands without times: a query's activation has another one than its task."""
+        """Discard the instance; its commands without times, as a query's activation has another one than its task."""
+        self.discard()
         commands = []
         for command in self.commands:
             copy = WorkflowCommand()

@@ -389,6 +389,27 @@ async def elicited(house: RecordedHouse) -> None:
     await house.result(run)
 
 
+BOOKED = {"days": "{days: 3}", "seat": "null"}
+"""The value that each step of a host of Google's ADK has confirmed."""
+
+
+async def actions(house: RecordedHouse) -> None:
+    """Actions that other libraries ask about, and what a person says of each."""
+    graph = f'{{name: act, uses: "tests.graphs:inbox", input: {{folder: "{house.folder}", log: []}}}}'
+    book = [f"{{name: {name}, uses: hosts_adk, input: {{payload: {value}}}}}" for name, value in BOOKED.items()]
+    run = await house.start(f"steps: [{', '.join([graph, *book])}]")
+    ask, plan, write = sorted(await house.asked(run, 3), key=lambda question: question.message)
+    await house.answer(run, "now", ask)
+    await house.answer(run, {"verdict": "respond", "reason": "on Monday"}, plan)
+    await house.answer(run, {"verdict": "unchanged"}, write)
+    await until(lambda: _asks_other(house, run, write), "the question of the second step")
+    days = await house.one(run)
+    await house.answer(run, {"verdict": "edited", "payload": {"days": 2}}, days)
+    await until(lambda: _asks_other(house, run, days), "the question of the third step")
+    await house.answer(run, "yes")
+    await house.result(run)
+
+
 async def lost(house: RecordedHouse) -> None:
     """A call is lost in its middle, and a person says what became of it."""
     order = turn(call("older_order", item="shirt", folder=str(house.folder)))
@@ -433,6 +454,7 @@ FLOWS: list[Flow] = [
     choice,
     late,
     elicited,
+    actions,
 ]
 ONCE: list[Flow] = [invitations, lost]
 """Flows that are not recorded a second time with short histories: one has none of ours, one ends the servers."""
