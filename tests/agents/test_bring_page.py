@@ -70,7 +70,7 @@ MISTAKES = {
     "from: 'tests.team_agents:not_an_agent'": ("unknown_agent", "is of type int"),
     "from: 'pydantic_ai:Agent'": ("not_allowed", "the worker does not list this package"),
     "from: orakle": ("unknown_agent", "no agent 'orakle'"),
-    "from: 'tests.team_agents:hooked'": ("agent_unsupported", "history_management; "),
+    "from: 'tests.team_agents:hooked'": ("agent_unsupported", "max_concurrency"),
     "from: 'tests.team_agents:bare', tools: [walk]": ("unknown_agent", "the agent has no tool 'walk'"),
     "from: 'tests.team_agents:plain', tools: [t_show]": ("unknown_agent", "did you mean 't_shown'?"),
     "from: 'tests.team_agents:plain', permissions: [{tool: shown, action: deny}]": ("unknown_agent", "'t_shown'?"),

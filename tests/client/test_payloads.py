@@ -777,7 +777,7 @@ def test_gc_without_anything_outside_says_so(tmp_path: Path) -> None:
 def test_the_embedded_worker_gets_the_folder_of_the_command(tmp_path: Path) -> None:
     holdfast = Process(tmp_path)
     try:
-        assert holdfast("runs").code == 0
+        assert holdfast("start", holdfast.write("first.yaml", "steps: [{name: first}]")).code == 0
         holdfast.environment["HOLDFAST_PAYLOADS"] = "dir:large"
         holdfast.write("large.txt", LARGE)
         ran = holdfast("run", holdfast.write("titled.yaml", TITLE), "--input", "@large.txt", typed="Ten\n")

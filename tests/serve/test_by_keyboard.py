@@ -272,7 +272,7 @@ async def test_the_keys_are_listed(house: Harness, browser: Browser) -> None:
         await page.goto("/")
         await page.keyboard.press("?")
         listed = await page.locator("dialog#keys[open] kbd").all_inner_texts()
-        assert listed == ["j", "k", "Enter", "x", "/", "c", "t", "Ctrl+Enter", "Esc", "?"]
+        assert listed == ["j", "k", "Enter", "x", "/", "a", "c", "t", "Ctrl+Enter", "Esc", "?"]
         await page.keyboard.press("Escape")
         await expect(page.locator("dialog#keys")).to_be_hidden()
 

@@ -26,6 +26,7 @@ from tests.serve.pages import serious, served
 from tests.serve.test_by_keyboard import press, type_into, unfold
 
 ASK = "{name: asked, steps: [{kind: hitl, name: ask, message: Well?, assignees: [user:bob]}]}"
+FOR_ALL = "{name: asked, steps: [{kind: hitl, name: ask, message: Well?}]}"
 SAID = "Ask <b>legal</b> first\nتحقق من فضلك"
 
 
@@ -166,7 +167,7 @@ async def opened(site: Site, browser: Browser, question: Question) -> AsyncItera
 
 @pytest.mark.slow
 async def test_a_comment_appears_in_the_browser_of_somebody_else(house: Harness, site: Site, browser: Browser) -> None:
-    question = await house.one(await house.start(ASK))
+    question = await house.one(await house.start(FOR_ALL))
     async with opened(site, browser, question) as page:
         await page.locator("#main").get_by_label("Answer", exact=True).fill("half an ans")
         async with client_of(site) as other:
@@ -205,7 +206,7 @@ async def test_c_opens_the_comment_enter_is_a_new_line_and_ctrl_enter_sends_it(
 
 @pytest.mark.slow
 async def test_ctrl_enter_outside_a_comment_sends_nothing(house: Harness, site: Site, browser: Browser) -> None:
-    question = await house.one(await house.start(ASK))
+    question = await house.one(await house.start(FOR_ALL))
     async with opened(site, browser, question) as page:
         await type_into(page, "Answer", "not yet")
         await page.keyboard.press("ControlOrMeta+Enter")

@@ -66,7 +66,7 @@ class Race:
         hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text))
         form = {**hidden, "do": "answer", "f:": name}
         sent = await browser.post(address, data=form, headers={WHO: name})
-        while sent.status_code == 503:  # the worker is busy; the form's key counts once
+        while sent.status_code in (202, 503):  # on its way, or the worker is busy; the form's key counts once
             sent = await browser.post(address, data=form, headers={WHO: name})
         if sent.status_code == 303:
             assert self.winners.setdefault(address.rpartition("/")[2], name) == name, "two people were told they won"
