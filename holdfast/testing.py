@@ -33,6 +33,8 @@ from holdfast.client.config.sections import PayloadsSection
 from holdfast.client.history import histories
 from holdfast.client.reading import ENTRY_KEYS, Entry
 from holdfast.client.runs import Runs
+from holdfast.client.server_errors import ServerError
+from holdfast.client.workers import last_events
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question
@@ -177,7 +179,12 @@ class Environment:
         # The deployment of this process is that of the environment used last.
         DEPLOYMENT.inbox = INBOX
         runs = self.runs.acting_as(Sender(answer.by, proof=question.proof)) if question.proof else self.runs
-        await runs.answer(handle.id, [answer.entry.answer(question)], by=answer.by)
+        try:
+            await runs.answer(handle.id, [answer.entry.answer(question)], by=answer.by)
+        except ServerError as error:
+            if failures := await self._find_failures(handle.id):
+                raise NoAnswer(f"{handle.id} does not go on: {failures}") from error
+            raise
 
     async def _settle(self, handle: WorkflowHandle[Any, Any]) -> list[Question]:
         """Return the open questions once each workflow waits for people or timers; [] once the workflow has ended.
@@ -194,7 +201,19 @@ class Environment:
                     return questions
                 await self._skip_to_next_moment(handle)
             await asyncio.sleep(PAUSE)
-        raise NoAnswer(f"{handle.id} still runs after {PATIENCE.total_seconds():.0f} s, and asks nothing")
+        failures = await self._find_failures(handle.id) or "nothing has failed"
+        raise NoAnswer(f"{handle.id} still runs after {PATIENCE.total_seconds():.0f} s, and asks nothing: {failures}")
+
+    async def _find_failures(self, id: str) -> str:
+        """Return the last failure of each workflow task and activity that is tried again; empty where there is none."""
+        found: list[str] = []
+        for raw in await self._describe(id):
+            execution = raw.workflow_execution_info.execution
+            if raw.pending_workflow_task.attempt > 1:
+                events = await last_events(self.server.client, execution.workflow_id, execution.run_id, 1)
+                found += [event.workflow_task_failed_event_attributes.failure.message for event in events]
+            found += [f"{call.activity_type.name}: {call.last_failure.message}" for call in raw.pending_activities]
+        return "; ".join(text for text in found if text.strip(": "))
 
     async def _describe(self, id: str) -> list[DescribeWorkflowExecutionResponse]:
         """Return what the server knows of a workflow that is open and of its open children; [] for one that is not."""

@@ -94,3 +94,13 @@ class Salary(HumanInTheLoop):
     async def run(self) -> bool:
         first = await self.human.ask("Raise it?", kind="permission", name="first", assignees=["user:ana"])
         return first and await self.human.ask("Sure?", kind="permission", name="second", not_by=["user:ana"])
+
+
+@workflow.defn
+class Mistaken(HumanInTheLoop):
+    """Makes a mistake once it has an answer."""
+
+    @workflow.run
+    async def run(self) -> None:
+        answer = await self.human.ask("Go?")
+        answer.nothing_of_a_text()

@@ -12,12 +12,14 @@ from temporalio.client import WorkflowFailureError
 from examples.invitations.workflow import Invitations
 from holdfast import testing
 from holdfast.protocol.answers import Refusal
-from tests.own import Approvals, Office, Reminder, Salary
+from tests.own import Approvals, Mistaken, Office, Reminder, Salary
 
 
 @pytest_asyncio.fixture(scope="module")
 async def env() -> AsyncIterator[testing.Environment]:
-    async with testing.environment(workflows=[Invitations, Office, Approvals, Reminder, Salary]) as environment:
+    async with testing.environment(
+        workflows=[Invitations, Office, Approvals, Reminder, Salary, Mistaken]
+    ) as environment:
         yield environment
 
 
@@ -86,3 +88,9 @@ async def test_an_answer_may_name_the_person_who_gives_it(env: testing.Environme
 async def test_a_key_that_an_answer_does_not_have_is_refused(env: testing.Environment) -> None:
     with pytest.raises(ValueError, match="unknown key 'contents' of an answer; it has: question, content"):
         await env.run(Salary.run, answers=[{"question": "first", "contents": "yes"}])
+
+
+@pytest.mark.slow
+async def test_a_mistake_in_the_workflow_is_told(env: testing.Environment) -> None:
+    with pytest.raises(testing.NoAnswer, match="does not go on: .*nothing_of_a_text"):
+        await env.run(Mistaken.run, answers=["yes"])
