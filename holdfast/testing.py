@@ -30,11 +30,12 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.config import Config, load_config
 from holdfast.client.config.sections import PayloadsSection
+from holdfast.client.converters import failure_text
 from holdfast.client.history import histories
 from holdfast.client.reading import ENTRY_KEYS, Entry
 from holdfast.client.runs import Runs
 from holdfast.client.server_errors import ServerError
-from holdfast.client.workers import last_events
+from holdfast.client.workers import last_events, read_failed_task
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question
@@ -206,14 +207,18 @@ class Environment:
 
     async def _find_failures(self, id: str) -> str:
         """Return the last failure of each workflow task and activity that is tried again; empty where there is none."""
-        found: list[str] = []
+        client, found = self.server.client, list[str]()
         for raw in await self._describe(id):
             execution = raw.workflow_execution_info.execution
             if raw.pending_workflow_task.attempt > 1:
-                events = await last_events(self.server.client, execution.workflow_id, execution.run_id, 1)
-                found += [event.workflow_task_failed_event_attributes.failure.message for event in events]
-            found += [f"{call.activity_type.name}: {call.last_failure.message}" for call in raw.pending_activities]
-        return "; ".join(text for text in found if text.strip(": "))
+                events = await last_events(client, execution.workflow_id, execution.run_id, 1)
+                if (task := await read_failed_task(client, events)) is not None:
+                    found.append(task.message)
+            for call in raw.pending_activities:
+                if call.HasField("last_failure"):
+                    message = await failure_text(client.data_converter, call.last_failure)
+                    found.append(f"{call.activity_type.name}: {message}")
+        return "; ".join(found)
 
     async def _describe(self, id: str) -> list[DescribeWorkflowExecutionResponse]:
         """Return what the server knows of a workflow that is open and of its open children; [] for one that is not."""
