@@ -6,6 +6,7 @@ Read from the server's description, which needs no worker. `show`, `doctor` and 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from temporalio.api.history.v1 import HistoryEvent
@@ -66,10 +67,8 @@ async def count_losses(client: Client, call: PendingActivityInfo) -> int:
     """
     failures = 0
     if call.heartbeat_details.payloads:
-        try:
+        with suppress(RuntimeError, ServerUnreachable):
             [failures, *_] = await client.data_converter.decode(call.heartbeat_details.payloads)
-        except (RuntimeError, ServerUnreachable):
-            failures = 0
     return call.attempt - 1 - (failures if isinstance(failures, int) else 0)
 
 
