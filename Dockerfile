@@ -13,5 +13,5 @@ USER holdfast
 WORKDIR /app
 ENV HOLDFAST_HOME=/var/lib/holdfast HOLDFAST_HEALTH_PORT=8088 PYTHONUNBUFFERED=1
 # -P: a folder `holdfast` in /app is not taken for the installed package.
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-P", "-m", "holdfast.client.probe"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python", "-P", "-m", "holdfast.runtime.probe"]
 CMD ["holdfast", "worker"]

@@ -1,7 +1,7 @@
 """The worker process: connects workflows and activities to a task queue.
 
 `python worker.py` (or `python -m holdfast.worker`) runs until SIGTERM or SIGINT. Settings come from `holdfast.toml`,
-from TEMPORAL_… and from HOLDFAST_… variables: see `holdfast.client.config`.
+from TEMPORAL_… and from HOLDFAST_… variables: see `holdfast.runtime.config`.
 """
 
 from __future__ import annotations
@@ -45,16 +45,19 @@ from holdfast.activities import (
     all_activities,
     store_at,
 )
-from holdfast.client.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
-from holdfast.client.config.logs import configure_logging
-from holdfast.client.config.sections import MOST_PROCESSES
-from holdfast.client.connection import Connection, check_namespace, check_search_attributes, connect, payload_place
-from holdfast.client.embedded.inbox_key import inbox_key
-from holdfast.client.embedded.worker import WORKER
-from holdfast.client.encryption import keep_content_out_of_logs, key_ring
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.extras import install_command
-from holdfast.client.health import (
+from holdfast.protocol.guard import DEPLOYMENT
+from holdfast.protocol.lookup import LookedUp, LookUp
+from holdfast.protocol.runs import HOLD_MARK
+from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
+from holdfast.runtime.config.logs import configure_logging
+from holdfast.runtime.config.sections import MOST_PROCESSES
+from holdfast.runtime.connection import Connection, check_namespace, check_search_attributes, connect, payload_place
+from holdfast.runtime.embedded.inbox_key import inbox_key
+from holdfast.runtime.embedded.worker import WORKER
+from holdfast.runtime.encryption import keep_content_out_of_logs, key_ring
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.extras import install_command
+from holdfast.runtime.health import (
     READY,
     HttpReply,
     Routes,
@@ -63,18 +66,15 @@ from holdfast.client.health import (
     serve_privately,
     serve_routes,
 )
-from holdfast.client.payloads.checkpoints import checkpoints_at
-from holdfast.client.probe import ALIVE, LOOPBACK
-from holdfast.client.replay import replay
-from holdfast.client.sealed_cache import SealedCache
-from holdfast.client.secrets import stores
-from holdfast.client.server_errors import server_error
-from holdfast.client.shutdown import LEAVING_SECONDS, Shutdown
-from holdfast.client.supervisor import Lifeline, Ports, supervise
-from holdfast.client.workers import make_current
-from holdfast.protocol.guard import DEPLOYMENT
-from holdfast.protocol.lookup import LookedUp, LookUp
-from holdfast.protocol.runs import HOLD_MARK
+from holdfast.runtime.payloads.checkpoints import checkpoints_at
+from holdfast.runtime.probe import ALIVE, LOOPBACK
+from holdfast.runtime.replay import replay
+from holdfast.runtime.sealed_cache import SealedCache
+from holdfast.runtime.secrets import stores
+from holdfast.runtime.server_errors import server_error
+from holdfast.runtime.shutdown import LEAVING_SECONDS, Shutdown
+from holdfast.runtime.supervisor import Lifeline, Ports, supervise
+from holdfast.runtime.workers import make_current
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from holdfast.workflows.steps import check_executors
 

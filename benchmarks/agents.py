@@ -28,8 +28,8 @@ from temporalio.worker import Worker
 from benchmarks.agent_by_hand import AgentByHand, look_up, request_model
 from benchmarks.ground import server
 from holdfast.blueprint import loads
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
+from holdfast.runtime.converters import DATA_CONVERTER
 
 AGENTS = 100
 PAGES = 5

@@ -25,12 +25,12 @@ from temporalio.worker import Worker
 from benchmarks.ground import server
 from holdfast.activities import all_activities, tool
 from holdfast.blueprint import loads
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.payloads import THRESHOLD
-from holdfast.client.payloads.directory import PayloadDirectory
-from holdfast.client.payloads.driver import PieceDriver
-from holdfast.client.payloads.store import Location
 from holdfast.client.runs import Runs
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.payloads import THRESHOLD
+from holdfast.runtime.payloads.directory import PayloadDirectory
+from holdfast.runtime.payloads.driver import PieceDriver
+from holdfast.runtime.payloads.store import Location
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 
 PAGE = 8_000

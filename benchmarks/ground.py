@@ -11,9 +11,9 @@ from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint import Blueprint, loads
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import UNTHROTTLED, temporal_binary
 from holdfast.protocol.runs import VIEW, WorkflowView
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
 from tests.conftest import ATTRIBUTES
 
 LOOP = """

@@ -17,8 +17,8 @@ from temporalio.client import Client
 
 from benchmarks.ground import server
 from holdfast.blueprint import loads
-from holdfast.client.connection import converter
 from holdfast.client.runs import Runs
+from holdfast.runtime.connection import converter
 
 BLUEPRINT = """
 name: large

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 HOME = Path(__file__).parent.parent
-ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit")
+ROOMS = ("blueprint", "protocol", "workflows", "activities", "runtime", "client", "server", "cli", "testkit")
 OPENINGS = {"what", "whether", "where", "how", "who"}
 VAGUE = {"told", "given", "said", "found", "one", "here", "known", "gone", "left", "meant", "written", "shown"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

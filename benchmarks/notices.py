@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from holdfast.client.config import MAX_CONCURRENCY, NOTICE_KINDS
-from holdfast.client.notices.channels import Channel
-from holdfast.client.notices.delivering import Webhook
+from holdfast.runtime.config import MAX_CONCURRENCY, NOTICE_KINDS
+from holdfast.server.notices.channels import Channel
+from holdfast.server.notices.delivering import Webhook
 from tests.notices.office import RUN, Office
 
 NOTICES = 5_000

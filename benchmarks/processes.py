@@ -27,8 +27,8 @@ from temporalio.client import Client
 from benchmarks.ground import server
 from holdfast.activities import tool
 from holdfast.blueprint import Blueprint, loads
-from holdfast.client.embedded.worker import WORKER
 from holdfast.client.runs import Runs
+from holdfast.runtime.embedded.worker import WORKER
 
 HOME = Path(__file__).parent.parent
 COUNTS = (1, 2, 4)

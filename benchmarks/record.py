@@ -20,14 +20,14 @@ from temporalio.client import WorkflowHandle
 
 from benchmarks.ground import loop, question_id, server
 from holdfast.activities import all_activities
-from holdfast.client.record.record import Record
-from holdfast.client.record.recorder import Recorder
-from holdfast.client.record.store import open_store
-from holdfast.client.record.story import story
 from holdfast.client.runs import Runs
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Answers
 from holdfast.protocol.runs import ANSWER
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.record.record import Record
+from holdfast.server.record.recorder import Recorder
+from holdfast.server.record.store import open_store
+from holdfast.server.record.story import story
 from holdfast.worker import create_worker
 
 ITERATIONS = 1_000

@@ -22,7 +22,6 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.client.errors import Ambiguous, NothingSent
 from holdfast.client.history import first_event
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
@@ -39,10 +38,7 @@ from holdfast.client.replies import (
     refused_under,
     update_id,
 )
-from holdfast.client.secrets import SecretDirectory, forget, kept, says_the_same
-from holdfast.client.server_errors import is_missing
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
-from holdfast.client.workers import Busy, NoWorker, Unconfirmed, last_poll
 from holdfast.protocol.address import name_at, names_at
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
@@ -57,6 +53,10 @@ from holdfast.protocol.people import SIGN_IN, Groups, user_of, who_may, with_pro
 from holdfast.protocol.questions import InvalidAnswer, Question
 from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
+from holdfast.runtime.errors import Ambiguous, NothingSent
+from holdfast.runtime.secrets import SecretDirectory, forget, kept, says_the_same
+from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, last_poll
 
 Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)

@@ -13,8 +13,8 @@ from pathlib import Path
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import load
-from holdfast.client.config import Config
-from holdfast.client.errors import BadInput
+from holdfast.runtime.config import Config
+from holdfast.runtime.errors import BadInput
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_OFFERED = 500

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from holdfast.client.archive import ArchivedEvents
-from holdfast.client.errors import BadInput
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.events import (
@@ -29,6 +28,7 @@ from holdfast.protocol.events import (
     StepFailed,
 )
 from holdfast.protocol.runs import EVENTS, WorkflowView
+from holdfast.runtime.errors import BadInput
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from temporalio.service import RPCError
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.client.config import ConfigError
-from holdfast.client.errors import (
+from holdfast.client.reading import BadUsage
+from holdfast.client.tree import UnknownRun
+from holdfast.protocol.answers import Refusal
+from holdfast.runtime.config import ConfigError
+from holdfast.runtime.errors import (
     Ambiguous,
     BadInput,
     NoRecord,
@@ -17,11 +20,8 @@ from holdfast.client.errors import (
     RunExists,
     ServerUnreachable,
 )
-from holdfast.client.reading import BadUsage
-from holdfast.client.server_errors import ServerError, server_error
-from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing, Unconfirmed
-from holdfast.protocol.answers import Refusal
+from holdfast.runtime.server_errors import ServerError, server_error
+from holdfast.runtime.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing, Unconfirmed
 
 UNAVAILABLE = 503
 """The status of what may work at another time: a command exits with another code, and a program may try again."""

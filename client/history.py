@@ -13,12 +13,12 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHist
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.client.errors import BadInput
-from holdfast.client.server_errors import is_missing
-from holdfast.client.workers import last_events
 from holdfast.protocol.answers import Answers, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
+from holdfast.runtime.errors import BadInput
+from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.workers import last_events
 
 BY = ", by "
 """What stands between command and person in the reason of a cancel or a termination, which Temporal keeps."""

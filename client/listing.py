@@ -11,8 +11,6 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.errors import Ambiguous, BadCursor
-from holdfast.client.namespace import quoted
 from holdfast.client.permissions import Permissions, access_of
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
@@ -31,6 +29,8 @@ from holdfast.protocol.runs import (
     Status,
 )
 from holdfast.protocol.values import digest_of
+from holdfast.runtime.errors import Ambiguous, BadCursor
+from holdfast.runtime.namespace import quoted
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)

@@ -28,10 +28,10 @@ from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.load import Parsed
 from holdfast.blueprint.positions import Parts, path_text
 from holdfast.blueprint.requirements import requirements_of
-from holdfast.client.embedded.worker import WORKER
-from holdfast.client.workers import last_poll
 from holdfast.protocol.lookup import CODES, LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
 from holdfast.protocol.tool_rules import OwnerRule
+from holdfast.runtime.embedded.worker import WORKER
+from holdfast.runtime.workers import last_poll
 
 START_SECONDS = 1.0
 """The time for a worker to take the look-up; without one the run starts unchecked."""

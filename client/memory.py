@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from holdfast.client.encryption import KeyRing, NotDecrypted
-from holdfast.client.own_files import write_whole
 from holdfast.protocol.questions import Question
+from holdfast.runtime.encryption import KeyRing, NotDecrypted
+from holdfast.runtime.own_files import write_whole
 
 LARGEST = 500
 CONTEXT = "questions"

@@ -14,9 +14,9 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.client.converters import failure_text
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.workers import last_events, read_failed_task
+from holdfast.runtime.converters import failure_text
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.workers import last_events, read_failed_task
 
 MOST_LOSSES = 4
 """A deployment, a restart of a machine: a call may lose its worker so often."""

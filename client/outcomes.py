@@ -8,14 +8,14 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.archive import ArchivedEnd
-from holdfast.client.errors import failure_from
 from holdfast.client.events import below, last_at_work, plan_at_work
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.address import parts
 from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
+from holdfast.runtime.errors import failure_from
+from holdfast.runtime.workers import NoWorker
 
 
 async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:

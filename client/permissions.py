@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from temporalio.client import WorkflowExecution
 
 from holdfast.client.archive import Archive
-from holdfast.client.namespace import quoted
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import (
     THIS_MACHINE,
@@ -27,6 +26,7 @@ from holdfast.protocol.access import (
 )
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import ACCESS_ATTRIBUTE, ACCESS_MEMO, WAITING_ATTRIBUTE
+from holdfast.runtime.namespace import quoted
 
 MOST_KEPT = 5_000
 """The runs whose access is kept."""

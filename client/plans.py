@@ -16,7 +16,6 @@ from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.load.plans import read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan, question_text
 from holdfast.client.answering import Answering
-from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.trace import Repetition, Span, SpanError
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import name_at
@@ -24,6 +23,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import ChildStarted, Event, LoopStarted, PlanStarted
 from holdfast.protocol.plans import OVER, PLAN, PlanView, UnitResult
 from holdfast.protocol.questions import Question
+from holdfast.runtime.errors import Ambiguous, BadInput
 
 PENDING = "pending"
 NOT_BEGUN = UnitResult(status="pending")

@@ -15,10 +15,10 @@ from holdfast.client.runs import Runs
 from holdfast.client.states import Done, Listed, Outcome, RunState, Waiting
 from holdfast.client.trace import Span
 from holdfast.client.tree import CLOSED, UnknownRun
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
+from holdfast.runtime.workers import NoWorker
 
 
 class RunRow(TypedDict):

@@ -30,7 +30,6 @@ from holdfast.client.answering import (
     no_signals,
 )
 from holdfast.client.archive import Archive, ArchivedEnd
-from holdfast.client.errors import Ambiguous, BadInput
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
 from holdfast.client.listing import (
@@ -55,13 +54,11 @@ from holdfast.client.outgoing import check_outgoing
 from holdfast.client.permissions import Permissions
 from holdfast.client.plans import Planned, check_change, planned, send_change
 from holdfast.client.replies import EarlierReply, closes, find_reply
-from holdfast.client.server_errors import raising_server_errors
 from holdfast.client.starting import check_start, new_run_id, start_pipeline
 from holdfast.client.states import STATUSES, Done, Listed, Outcome, RunState, Stopped, Waiting, as_ended, status_of
 from holdfast.client.stopping import Family, Left, at_once
 from holdfast.client.trace import Span, trace_of
 from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
-from holdfast.client.workers import Busy, NoWorker, check_hold
 from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, refusal_of
 from holdfast.protocol.address import Address, name_at, parts, root
 from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
@@ -95,6 +92,9 @@ from holdfast.protocol.runs import (
     Status,
     WorkflowView,
 )
+from holdfast.runtime.errors import Ambiguous, BadInput
+from holdfast.runtime.server_errors import raising_server_errors
+from holdfast.runtime.workers import Busy, NoWorker, check_hold
 
 PAGE = 100
 PACE_SECONDS = 0.2

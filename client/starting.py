@@ -15,13 +15,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.errors import BadInput, RunExists
 from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import RunAccess
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit
 from holdfast.protocol.runs import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW, Definition, PipelineState, summary_of
+from holdfast.runtime.errors import BadInput, RunExists
 
 
 def new_run_id(blueprint: Blueprint) -> str:

@@ -23,13 +23,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.archive import Archive
-from holdfast.client.converters import query_failure_text
-from holdfast.client.server_errors import is_missing
-from holdfast.client.workers import NoWorker, TaskFailing, Unanswered, last_poll, why_silent
 from holdfast.protocol.address import in_order
 from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import VIEW, WorkflowView
+from holdfast.runtime.converters import query_failure_text
+from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, last_poll, why_silent
 
 Result = TypeVar("Result")
 CLOSED = ("completed", "failed", "cancelled")

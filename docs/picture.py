@@ -19,9 +19,9 @@ from typing import Any
 from temporalio.client import Client
 
 from holdfast import load
-from holdfast.client.connection import connect
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
+from holdfast.runtime.connection import connect
 
 HOME = Path(__file__).parent.parent
 PICTURE = HOME / "docs" / "waiting.png"

@@ -20,14 +20,14 @@ from temporalio.client import Client
 
 from holdfast.blueprint import loads
 from holdfast.client.answering import Answering, Sender
-from holdfast.client.config import Config
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import open_store
 from holdfast.client.runs import Runs
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.identity import Identity
-from holdfast.client.serve.site import Site
 from holdfast.protocol.questions import Question
+from holdfast.runtime.config import Config
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import open_store
+from holdfast.server.web.app import create_app
+from holdfast.server.web.identity import Identity
+from holdfast.server.web.site import Site
 from holdfast.worker import create_worker
 from tests.serve.blueprints import BLUEPRINTS
 from tests.server import SharedServer, connected

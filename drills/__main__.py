@@ -18,9 +18,9 @@ from drills.disturbances import Processes, disturb_all
 from drills.people import OUTAGES, Person
 from drills.tools import list_effects
 from drills.work import KINDS, SlowProvider, blueprint, effects_of, reply
-from holdfast.client.errors import RunExists
 from holdfast.client.states import Outcome
 from holdfast.protocol.runs import LossPolicy
+from holdfast.runtime.errors import RunExists
 from tests.conftest import Harness, replayed
 
 AT_ONCE = 2

@@ -10,12 +10,12 @@ from temporalio.service import RPCError
 
 from drills.tools import list_effects
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.errors import NothingSent, ServerUnreachable
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.runtime.errors import NothingSent, ServerUnreachable
+from holdfast.runtime.workers import NoWorker
 
 OUTAGES = (RPCError, NoWorker, NothingSent, ServerUnreachable, UnknownRun, TimeoutError, RuntimeError)
 """What an outage looks like to a client. The next look finds the question again."""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
     from holdfast.blueprint.load import load, loads
     from holdfast.client.answering import Answering
-    from holdfast.client.connection import connect
     from holdfast.client.runs import Runs
-    from holdfast.client.secrets import keeper
     from holdfast.plugin import Plugin
     from holdfast.protocol.answers import Answer, Receipt, Refusal
     from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Question, Review
+    from holdfast.runtime.connection import connect
+    from holdfast.runtime.secrets import keeper
     from holdfast.workflows.human import HumanInTheLoop
 
 _MODULES = {
@@ -34,9 +34,9 @@ _MODULES = {
     "holdfast.blueprint.kinds": ("Blueprint",),
     "holdfast.blueprint.load": ("load", "loads"),
     "holdfast.client.answering": ("Answering",),
-    "holdfast.client.connection": ("connect",),
+    "holdfast.runtime.connection": ("connect",),
     "holdfast.client.runs": ("Runs",),
-    "holdfast.client.secrets": ("keeper",),
+    "holdfast.runtime.secrets": ("keeper",),
     "holdfast.protocol.answers": ("Answer", "Receipt", "Refusal"),
     "holdfast.protocol.questions": ("Clarification", "Decision", "Hold", "Input", "Permission", "Question", "Review"),
     "holdfast.plugin": ("Plugin",),

@@ -1,6 +1,6 @@
 """`python -m holdfast`: the same as the command `holdfast`."""
 
-from holdfast.client.__main__ import main
+from holdfast.cli.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -18,12 +18,12 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import ReplayerConfig, UnsandboxedWorkflowRunner, Worker, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from holdfast.client.config import Config, ConfigError, WorkerSettings, load_config
-from holdfast.client.connection import check_search_attributes, payload_place
-from holdfast.client.converters import encrypting, joined_with, takes_ours
-from holdfast.client.encryption import keep_content_out_of_logs, key_ring
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.payloads import storage
+from holdfast.runtime.config import Config, ConfigError, WorkerSettings, load_config
+from holdfast.runtime.connection import check_search_attributes, payload_place
+from holdfast.runtime.converters import encrypting, joined_with, takes_ours
+from holdfast.runtime.encryption import keep_content_out_of_logs, key_ring
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.payloads import storage
 from holdfast.worker import Resources, open_door, resources_of
 from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
 

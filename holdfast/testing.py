@@ -28,17 +28,17 @@ from temporalio.worker import Replayer, Worker
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering, Sender
-from holdfast.client.config import Config, load_config
-from holdfast.client.config.sections import PayloadsSection
-from holdfast.client.converters import failure_text
 from holdfast.client.history import histories
 from holdfast.client.reading import ENTRY_KEYS, Entry
 from holdfast.client.runs import Runs
-from holdfast.client.server_errors import ServerError
-from holdfast.client.workers import last_events, read_failed_task
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question
+from holdfast.runtime.config import Config, load_config
+from holdfast.runtime.config.sections import PayloadsSection
+from holdfast.runtime.converters import failure_text
+from holdfast.runtime.server_errors import ServerError
+from holdfast.runtime.workers import last_events, read_failed_task
 from holdfast.testkit.environment import INBOX, start_server
 
 PATIENCE = timedelta(seconds=60)

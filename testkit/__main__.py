@@ -14,11 +14,11 @@ from typing import TextIO
 import typer
 
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.client.cli.command import perform
-from holdfast.client.cli.output import DONE, FAILED, json_text
-from holdfast.client.config import load_config
+from holdfast.cli.command import perform
+from holdfast.cli.output import DONE, FAILED, json_text
 from holdfast.client.reading import BadUsage
 from holdfast.protocol.display import clean
+from holdfast.runtime.config import load_config
 from holdfast.testkit import SUFFIX
 from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import CaseFile, files_in, read_cases

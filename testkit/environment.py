@@ -21,14 +21,14 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker, Workf
 
 from holdfast.activities import McpServers
 from holdfast.client.answering import Answering
-from holdfast.client.config import Config, SecretsSection
-from holdfast.client.connection import converter
-from holdfast.client.embedded.server import UNTHROTTLED, temporal_binary
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.namespace import ATTRIBUTE_KEYS
 from holdfast.client.runs import Runs
-from holdfast.client.secrets import keeper
 from holdfast.protocol.guard import Key
+from holdfast.runtime.config import Config, SecretsSection
+from holdfast.runtime.connection import converter
+from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.namespace import ATTRIBUTE_KEYS
+from holdfast.runtime.secrets import keeper
 from holdfast.testkit.fakes import OwnCaches, Tools
 from holdfast.testkit.own_workflows import OwnWorkflows
 from holdfast.worker import activities_of, create_worker, mcp_servers

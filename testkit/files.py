@@ -12,8 +12,8 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
-from holdfast.client.config import Config
 from holdfast.client.reading import entry_problems, text_of_file
+from holdfast.runtime.config import Config
 from holdfast.testkit import SUFFIX
 from holdfast.testkit.names import DeclaredNames, is_pattern, names_of
 

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.cli.render import shown_raise
 from holdfast.client.reading import name_of
-from holdfast.client.render import shown_raise
 from holdfast.client.states import Outcome
 from holdfast.client.trace import Span
 from holdfast.protocol.questions import Question

@@ -73,7 +73,7 @@ class _Kit:
 
     def __init__(self) -> None:
         self._files = importlib.import_module("holdfast.testkit.files")
-        self._config = importlib.import_module("holdfast.client.config")
+        self._config = importlib.import_module("holdfast.runtime.config")
         self._running = importlib.import_module("holdfast.testkit.running")
         self._environments = importlib.import_module("holdfast.testkit.environment")
         self._report = importlib.import_module("holdfast.testkit.report")

@@ -17,18 +17,18 @@ from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sender, Sent
-from holdfast.client.config import load_config
-from holdfast.client.errors import BadInput
 from holdfast.client.history import histories
 from holdfast.client.reading import Entry, entries_of, name_of
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import CONTEXT
+from holdfast.runtime.config import load_config
+from holdfast.runtime.errors import BadInput
+from holdfast.runtime.workers import NoWorker
 from holdfast.testkit.environment import INBOX, ConfiguredRuns, TestEnvironment
 from holdfast.testkit.files import Case, CaseFile
 from holdfast.testkit.matching import At, Difference

@@ -27,13 +27,13 @@ from holdfast.activities import all_activities
 from holdfast.blueprint import Blueprint, loads
 from holdfast.client import tree
 from holdfast.client.answering import Answering
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.history import _children
-from holdfast.client.namespace import ATTRIBUTE_KEYS
 from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.namespace import ATTRIBUTE_KEYS
 from holdfast.testkit.plugin import CaseItem
 from holdfast.worker import create_worker
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS

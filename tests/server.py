@@ -17,8 +17,8 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import OPTIONS, temporal_binary
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import OPTIONS, temporal_binary
 from holdfast.testkit.environment import ONE_PARTITION
 
 HOST = "127.0.0.1"

@@ -13,11 +13,11 @@ import typer.main
 from holdfast.blueprint import loads
 from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
 from holdfast.blueprint.source import plain, read
-from holdfast.client.cli.app import app
-from holdfast.client.config import WorkerSettings
-from holdfast.client.config.variables import Overrides
+from holdfast.cli.app import app
 from holdfast.protocol.answers import REFUSALS
 from holdfast.protocol.questions import QUESTION_KINDS
+from holdfast.runtime.config import WorkerSettings
+from holdfast.runtime.config.variables import Overrides
 from holdfast.workflows.builtins import BUILTINS
 from tests.test_architecture import HOME
 
@@ -77,7 +77,18 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 @pytest.mark.slow
 def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> None:
     found = []
-    for room in ("blueprint", "protocol", "workflows", "activities", "client", "testkit", "worker.py"):
+    for room in (
+        "blueprint",
+        "protocol",
+        "workflows",
+        "activities",
+        "runtime",
+        "client",
+        "server",
+        "cli",
+        "testkit",
+        "worker.py",
+    ):
         path = HOME / room
         for file in [path] if path.is_file() else path.rglob("*.py"):
             tree = ast.parse(file.read_text())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import load_config
+from holdfast.runtime.config import load_config
 from holdfast.testkit import SUFFIX
 from holdfast.testkit.files import read_cases
 from tests.test_architecture import HOME

@@ -14,9 +14,9 @@ from temporalio.worker import Replayer, Worker
 
 from examples.invitations.workflow import Invitations
 from holdfast import HumanInTheLoop
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
+from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import RUNNER
 from holdfast.workflows.base import BaseWorkflow
 from holdfast.workflows.delegation import handlers_of

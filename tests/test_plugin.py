@@ -23,9 +23,9 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 
 from holdfast import Answer, Plugin, Runs, loads
-from holdfast.client.config import ConfigError, load_config
-from holdfast.client.errors import ServerUnreachable
 from holdfast.client.history import histories
+from holdfast.runtime.config import ConfigError, load_config
+from holdfast.runtime.errors import ServerUnreachable
 from tests.conftest import until
 from tests.guest import Booking, Counted, Zlib, book
 

@@ -15,7 +15,7 @@ from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.questions import QUESTION_KINDS
 
 HOME = Path(__file__).parent.parent
-ROOMS = ("activities", "blueprint", "client", "protocol", "testkit", "workflows")
+ROOMS = ("activities", "blueprint", "cli", "client", "protocol", "runtime", "server", "testkit", "workflows")
 NAMES = {name for name, kind in QUESTION_KINDS.items() if kind.__module__.startswith("holdfast.")}
 CLASSES = {kind.__name__ for kind in QUESTION_KINDS.values()}
 OWN_NAMES = {"permission", "clarification", "decision", "checkpoint", "judgement"}

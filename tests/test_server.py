@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.client.embedded.server import OPTIONS, temporal_binary
+from holdfast.runtime.embedded.server import OPTIONS, temporal_binary
 from holdfast.testkit.environment import DYNAMIC_CONFIG
 from tests.server import SETTINGS
 from tests.test_architecture import HOME

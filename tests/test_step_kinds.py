@@ -12,7 +12,7 @@ from benchmarks.measure import tree_of
 from holdfast.blueprint.kinds import KINDS
 
 HOME = Path(__file__).parent.parent
-ROOMS = ("activities", "blueprint", "client", "protocol", "testkit", "workflows")
+ROOMS = ("activities", "blueprint", "cli", "client", "protocol", "runtime", "server", "testkit", "workflows")
 NAMES = set(KINDS)
 CLASSES = {kind.__name__ for kind in KINDS.values()}
 ALLOWED = {"blueprint/kinds", "workflows/steps"}

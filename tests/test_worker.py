@@ -17,15 +17,15 @@ from temporalio.common import VersioningBehavior
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint.load import loads
-from holdfast.client.config import ConfigError, WorkerVariables
-from holdfast.client.connection import ensure_search_attributes
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.embedded.worker import WORKER
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.namespace import ATTRIBUTE_KEYS, ATTRIBUTES
-from holdfast.client.probe import find_problem
 from holdfast.client.runs import Runs
+from holdfast.runtime.config import ConfigError, WorkerVariables
+from holdfast.runtime.connection import ensure_search_attributes
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.worker import WORKER
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.namespace import ATTRIBUTE_KEYS, ATTRIBUTES
+from holdfast.runtime.probe import find_problem
 from holdfast.worker import create_worker, explaining_end, main, versioning
 
 

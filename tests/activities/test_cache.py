@@ -31,8 +31,8 @@ from holdfast.activities.cache import (
     SqliteStore,
     store_at,
 )
-from holdfast.client.config import ConfigError, load_config
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.runtime.config import ConfigError, load_config
 from holdfast.worker import main
 from tests.test_architecture import HOME
 

@@ -21,7 +21,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import mcp_servers
 from holdfast.activities.mcp_servers import McpServer, McpServers
-from holdfast.client.config import ConfigError, load_config
+from holdfast.runtime.config import ConfigError, load_config
 
 SCRIPT = str(Path(__file__).with_name("mcp_server.py"))
 RAW = str(Path(__file__).with_name("raw_mcp_server.py"))

@@ -21,8 +21,8 @@ from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.models import ModelActivities
-from holdfast.client.config import ConfigError, load_config
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
+from holdfast.runtime.config import ConfigError, load_config
 from tests.activities.provider import Provider, Reply
 
 KEY = "sk-test-0123456789"

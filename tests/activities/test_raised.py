@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from holdfast.client.render import failure_text
+from holdfast.cli.render import failure_text
 from tests import graphs, tools
 from tests.conftest import Harness
 

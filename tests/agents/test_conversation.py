@@ -12,10 +12,10 @@ import yaml
 from temporalio.client import Client, WorkflowHistory
 
 from holdfast.activities import tool
-from holdfast.client.connection import converter
-from holdfast.client.payloads import THRESHOLD
-from holdfast.client.payloads.directory import PayloadDirectory
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.runtime.connection import converter
+from holdfast.runtime.payloads import THRESHOLD
+from holdfast.runtime.payloads.directory import PayloadDirectory
 from tests.agents.test_turns import agent, call, turn
 from tests.client.test_payloads import replay, storing
 from tests.conftest import Harness, worker_for

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from temporalio.service import RPCError
 
-from holdfast.client.errors import BadInput
 from holdfast.protocol.agents import Message, ToolCall
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.runtime.errors import BadInput
 from holdfast.workflows.agent import conversation as talk
 from tests.agents.test_turns import DONE, agent, call, document, turn
 from tests.conftest import Harness, until

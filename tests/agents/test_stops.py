@@ -9,8 +9,8 @@ import pytest
 import tests.interrupting  # noqa: F401 registers the tools
 from holdfast.blueprint import loads
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
-from holdfast.client.errors import BadInput
 from holdfast.protocol.answers import Answer, Refusal
+from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness
 
 TWO = """

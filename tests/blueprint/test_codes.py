@@ -35,7 +35,7 @@ TOLD = re.compile(r"unused_\{kind\}")
 
 
 def used() -> Iterator[str]:
-    for room in ("blueprint", "client", "testkit"):
+    for room in ("blueprint", "runtime", "client", "server", "cli", "testkit"):
         for path in (HOME / room).rglob("*.py"):
             yield from used_in(path)
 

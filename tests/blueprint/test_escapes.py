@@ -32,7 +32,7 @@ WORLD: dict[str, Any] = {
         "format": "{0.__class__}",
     }
 }
-ROOMS = ("blueprint", "protocol", "workflows", "activities", "client", "testkit")
+ROOMS = ("blueprint", "protocol", "workflows", "activities", "runtime", "client", "server", "cli", "testkit")
 PYTHON = ("<class", "<built-in", "<bound method", "<function", "<module", "object at 0x", "root:x:0", "uid=")
 """How texts of Python's own objects, of a password file and of a command begin."""
 
@@ -150,8 +150,8 @@ def test_expressions_texts_pages_and_notices_have_the_only_environments() -> Non
     assert {user for user in users if "jinja2" in (HOME / user).read_text()} == {
         "blueprint/expressions/parse.py",
         "blueprint/words/text.py",
-        "client/notices/messages.py",
-        "client/serve/pages/templating.py",
+        "server/notices/messages.py",
+        "server/web/pages/templating.py",
     }
 
 

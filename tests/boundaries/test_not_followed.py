@@ -12,7 +12,7 @@ import pytest_asyncio
 from temporalio.client import Client
 
 from holdfast.client.obstacles import find_obstacles
-from holdfast.client.workers import TaskFailing
+from holdfast.runtime.workers import TaskFailing
 from holdfast.workflows import calls
 from tests.conftest import Harness, until, worker_for
 

@@ -10,9 +10,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
 from holdfast.client.listing import Waiting
-from holdfast.client.serve.questions import OpenQuestionCache
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
+from holdfast.server.web.questions import OpenQuestionCache
 from tests.boundaries.test_cancel import ASK, repeat, still_running, written
 from tests.conftest import Harness, until
 

@@ -12,13 +12,13 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
 from holdfast.client.answering import Answering
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.history import histories
-from holdfast.client.record.recorder import Recorder
-from holdfast.client.record.store import RecordStore
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.server.record.recorder import Recorder
+from holdfast.server.record.store import RecordStore
 from holdfast.workflows import RUNNER
 from tests.conftest import until
 from tests.own import Gate, Payments

@@ -28,10 +28,10 @@ from typing import Any, Self, TextIO
 from temporalio.client import Client, WorkflowHistory
 
 from holdfast.activities import all_activities
-from holdfast.client.cli.app import run_command
-from holdfast.client.connection import converter
+from holdfast.cli.app import run_command
 from holdfast.client.history import histories
-from holdfast.client.secrets import SecretDirectory
+from holdfast.runtime.connection import converter
+from holdfast.runtime.secrets import SecretDirectory
 from tests.client.emulator import Emulator
 from tests.conftest import kept_log, worker_for
 from tests.server import connected

@@ -6,9 +6,9 @@ from temporalio.client import Client
 from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from holdfast.client.answering import Answering
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
+from holdfast.runtime.converters import DATA_CONVERTER
 from tests.conftest import Harness
 
 NESTED = """

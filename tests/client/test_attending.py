@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from temporalio.client import WorkflowExecutionStatus
 
-from holdfast.client.cli.attending import Attendance
-from holdfast.client.render import console
+from holdfast.cli.attending import Attendance
+from holdfast.cli.render import console
 from holdfast.client.runs import Runs
-from holdfast.client.workers import Busy
+from holdfast.runtime.workers import Busy
 
 RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.answering import only_question
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.catalogue import offer_project, offered
-from holdfast.client.cli.answering import only_question
-from holdfast.client.config import load_config
-from holdfast.client.errors import NothingSent
+from holdfast.runtime.config import load_config
+from holdfast.runtime.errors import NothingSent
 from tests.client.command import TONE, Holdfast
 
 READING = [
@@ -53,7 +53,7 @@ def test_a_command_that_reads_does_not_start_a_server_that_was_stopped(alone: Ho
 
 
 def test_where_it_cannot_run_every_command_says_so(alone: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.client.cli.app.sys.platform", "win32")
+    monkeypatch.setattr("holdfast.cli.app.sys.platform", "win32")
     ran = alone("runs")
     monkeypatch.undo()
     assert (ran.code, "runs on Linux and macOS. On Windows use it in WSL" in ran.err) == (2, True)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.cli import answering, viewing
-from holdfast.client.encryption import EncryptionCodec, KeyRing
-from holdfast.client.record.store import open_store
+from holdfast.cli import answering, viewing
+from holdfast.runtime.encryption import EncryptionCodec, KeyRing
+from holdfast.server.record.store import open_store
 from tests.client.command import LOOP, TONE, Holdfast, Process
 from tests.record.ground import full_disk
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.client.config import load_config
 from holdfast.protocol import guard
+from holdfast.runtime.config import load_config
 from tests.client.command import Holdfast, Screen, with_worker
 from tests.server import NAME, OFFICE
 

@@ -108,7 +108,7 @@ def test_a_port_in_use_is_told_with_a_way_out(holdfast: Holdfast) -> None:
 
 @pytest.mark.slow
 def test_without_the_extra_it_says_how_to_install_it(holdfast: Holdfast) -> None:
-    code = "import sys; sys.modules['starlette'] = None; from holdfast.client.__main__ import main; main()"
+    code = "import sys; sys.modules['starlette'] = None; from holdfast.cli.__main__ import main; main()"
     ran = subprocess.run(
         [*holdfast.command(())[:1], "-c", code, "serve"], capture_output=True, text=True, **holdfast.place()
     )

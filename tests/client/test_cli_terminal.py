@@ -106,7 +106,7 @@ class Finder:
         if name == "{module}":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())
-from holdfast.client.__main__ import main
+from holdfast.cli.__main__ import main
 sys.argv = ["holdfast", "runs"]
 main()
 """

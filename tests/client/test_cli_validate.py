@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.blueprint.codes import CODES
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.client.cli.sarif import sarif_log
+from holdfast.cli.sarif import sarif_log
 from tests.client.command import Holdfast
 
 WARNED = "name: flow\nagents:\n  old: {model: echo}\nsteps: [{name: greet}]\n"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import ConfigError, WorkerVariables, load_config, load_config_for
-from holdfast.client.embedded.home import locked
 from holdfast.protocol.guard import Key
+from holdfast.runtime.config import ConfigError, WorkerVariables, load_config, load_config_for
+from holdfast.runtime.embedded.home import locked
 
 
 @pytest.fixture(autouse=True)

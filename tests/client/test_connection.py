@@ -10,14 +10,14 @@ from pydantic import BaseModel
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client.config import ConfigError, load_config
-from holdfast.client.connection import connect, ensure_search_attributes
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded import down
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.namespace import ATTRIBUTES, missing_search_attributes
 from holdfast.protocol.values import Value
+from holdfast.runtime.config import ConfigError, load_config
+from holdfast.runtime.connection import connect, ensure_search_attributes
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded import down
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.namespace import ATTRIBUTES, missing_search_attributes
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.blueprint.load import examine
 from holdfast.blueprint.requirements import requirements_of
-from holdfast.client.cli.from_template import template_files, template_names
+from holdfast.cli.from_template import template_files, template_names
 from tests.client.command import Holdfast
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.errors import BadInput
 from holdfast.client.events import Cursor, Stream
+from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness
 
 LOOPS = """

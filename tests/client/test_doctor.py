@@ -16,19 +16,19 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.activities import CacheStore, all_activities, store_at
 from holdfast.activities.checkup import CheckActivities
-from holdfast.client.config import WorkerSettings, load_config
-from holdfast.client.connection import converter
-from holdfast.client.doctor import Finding, examine
-from holdfast.client.doctor.access import check_rules
-from holdfast.client.doctor.machine import check_machine
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.encryption import key_ring
-from holdfast.client.record.entries import RecordedRun
-from holdfast.client.record.progress import Progress, WorkflowProgress
-from holdfast.client.record.store import open_store
-from holdfast.client.secrets import stores
-from holdfast.client.workers import last_poll
+from holdfast.cli.doctor import Finding, examine
+from holdfast.cli.doctor.access import check_rules
+from holdfast.cli.doctor.machine import check_machine
 from holdfast.protocol.guard import DEPLOYMENT, Key
+from holdfast.runtime.config import WorkerSettings, load_config
+from holdfast.runtime.connection import converter
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.secrets import stores
+from holdfast.runtime.workers import last_poll
+from holdfast.server.record.entries import RecordedRun
+from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.store import open_store
 from holdfast.worker import create_worker
 from tests.record.ground import full_disk
 

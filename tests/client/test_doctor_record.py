@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import load_config
-from holdfast.client.doctor import examine
-from holdfast.client.record.store import open_store
+from holdfast.cli.doctor import examine
+from holdfast.runtime.config import load_config
+from holdfast.server.record.store import open_store
 from tests.conftest import Harness, until
 
 

@@ -17,14 +17,14 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
-from holdfast.client import embedded
-from holdfast.client.config import Config, ModelSection, WorkerSection, load_config
-from holdfast.client.embedded import down, ensure, processes, server
-from holdfast.client.embedded.server import find_server, start_server
-from holdfast.client.embedded.worker import ROOT, find_workers
-from holdfast.client.errors import ServerUnreachable
-from holdfast.client.namespace import missing_search_attributes
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
+from holdfast.runtime import embedded
+from holdfast.runtime.config import Config, ModelSection, WorkerSection, load_config
+from holdfast.runtime.embedded import down, ensure, processes, server
+from holdfast.runtime.embedded.server import find_server, start_server
+from holdfast.runtime.embedded.worker import ROOT, find_workers
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.namespace import missing_search_attributes
 from tests.conftest import until
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.client.embedded.inbox import InboxProcess, find_inbox
+from holdfast.runtime.embedded.inbox import InboxProcess, find_inbox
 from tests.client.command import PATIENCE, Process, Screen
 from tests.conftest import until
 
@@ -112,7 +112,7 @@ def test_down_stops_it(project: Process) -> None:
 
 def test_without_the_extra_run_works_and_says_nothing_of_it(project: Process) -> None:
     project("down")
-    code = "import sys; sys.modules['starlette'] = None; from holdfast.client.__main__ import main; main()"
+    code = "import sys; sys.modules['starlette'] = None; from holdfast.cli.__main__ import main; main()"
     words = [sys.executable, "-c", code, "run", project.write("ask.yaml", ASK)]
     ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, **project.place())
     assert (ran.returncode, "browser" in ran.stderr) == (3, False)

@@ -10,7 +10,7 @@ import pytest
 BASE_INSTALL = """
 import sys
 sys.modules.update(dict.fromkeys(["sqlalchemy", "starlette", "uvicorn", "httpx", "authlib", "mcp"]))
-from holdfast.client.cli.app import COMMANDS, run_command
+from holdfast.cli.app import COMMANDS, run_command
 print({command: run_command([command, "--help"]) for command in sys.argv[1:] or COMMANDS}, file=sys.stderr)
 """
 

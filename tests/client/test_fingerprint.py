@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import load_config
-from holdfast.client.embedded.server import Server
-from holdfast.client.embedded.worker import OUR_CODE, ROOT, _fingerprint
+from holdfast.runtime.config import load_config
+from holdfast.runtime.embedded.server import Server
+from holdfast.runtime.embedded.worker import OUR_CODE, ROOT, _fingerprint
 
 LOADED = """
 import sys, holdfast.worker
@@ -30,5 +30,5 @@ def test_a_worker_loads_no_module_of_ours_whose_change_would_not_replace_it() ->
     listed = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout
     loaded = [Path(file).resolve() for file in listed.split()]
     watched = [ROOT / name for name in OUR_CODE]
-    assert ROOT / "client" / "encryption.py" in loaded
+    assert ROOT / "runtime" / "encryption.py" in loaded
     assert [file for file in loaded if not any(file.is_relative_to(place) for place in watched)] == []

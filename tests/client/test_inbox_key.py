@@ -10,13 +10,13 @@ import pytest
 
 from holdfast.blueprint import loads
 from holdfast.client.answering import Answering, Sender
-from holdfast.client.config import Config, load_config
-from holdfast.client.connection import connect
-from holdfast.client.embedded import down
-from holdfast.client.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.events import QuestionAnswered
+from holdfast.runtime.config import Config, load_config
+from holdfast.runtime.connection import connect
+from holdfast.runtime.embedded import down
+from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
 from tests.conftest import until
 from tests.people.test_asking import ONE
 

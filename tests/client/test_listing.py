@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.client.errors import BadCursor
 from holdfast.client.listing import WaitingFilter, cursor_of, has_more_behind, waiting_page, waiting_workflows
+from holdfast.runtime.errors import BadCursor
 from tests.conftest import Harness, until
 
 

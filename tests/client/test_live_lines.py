@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast.client.cli.live_lines import LiveLines
+from holdfast.cli.live_lines import LiveLines
 from holdfast.protocol.events import EVENT_TYPES, Event
 
 

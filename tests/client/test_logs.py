@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from holdfast.client.config.logs import JsonFormatter, configure_logging
+from holdfast.runtime.config.logs import JsonFormatter, configure_logging
 
 
 def test_handlers_of_others_stay(root_logger: logging.Logger) -> None:

@@ -12,11 +12,11 @@ from temporalio.testing import WorkflowEnvironment
 import tests.tools  # noqa: F401 importing them registers them
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import examine, loads
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until, worker_for
 

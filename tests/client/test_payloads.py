@@ -37,18 +37,18 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from holdfast.activities import tool
-from holdfast.client.config import ConfigError, WorkerSettings, load_config
-from holdfast.client.connection import converter, payload_place
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.payloads import THRESHOLD, PayloadsUnreachable, buckets
-from holdfast.client.payloads.checkpoints import CheckpointBucket, CheckpointDirectory
-from holdfast.client.payloads.collection import InnerReferences, StoredAmount, clear
-from holdfast.client.payloads.directory import PayloadDirectory, enter, mend, remove
-from holdfast.client.payloads.driver import PieceDriver
-from holdfast.client.payloads.pieces import SMALLEST
-from holdfast.client.payloads.store import Store
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.runtime.config import ConfigError, WorkerSettings, load_config
+from holdfast.runtime.connection import converter, payload_place
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.payloads import THRESHOLD, PayloadsUnreachable, buckets
+from holdfast.runtime.payloads.checkpoints import CheckpointBucket, CheckpointDirectory
+from holdfast.runtime.payloads.collection import InnerReferences, StoredAmount, clear
+from holdfast.runtime.payloads.directory import PayloadDirectory, enter, mend, remove
+from holdfast.runtime.payloads.driver import PieceDriver
+from holdfast.runtime.payloads.pieces import SMALLEST
+from holdfast.runtime.payloads.store import Store
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.agents.test_turns import agent, call, turn
 from tests.client.command import Holdfast, Process

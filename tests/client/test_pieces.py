@@ -11,13 +11,13 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverWorkflowInfo
 from temporalio.converter import StorageDriverStoreContext as StoreContext
 
-from holdfast.client.converters import SparseJson
-from holdfast.client.payloads import collection
-from holdfast.client.payloads.collection import InnerReferences
-from holdfast.client.payloads.directory import PayloadDirectory
-from holdfast.client.payloads.driver import PieceCache, PieceDriver, Stored
-from holdfast.client.payloads.pieces import FAN, SMALLEST, Namer, cut, whole_of
 from holdfast.protocol.agents import Message, ModelRequest, ToolSpec
+from holdfast.runtime.converters import SparseJson
+from holdfast.runtime.payloads import collection
+from holdfast.runtime.payloads.collection import InnerReferences
+from holdfast.runtime.payloads.directory import PayloadDirectory
+from holdfast.runtime.payloads.driver import PieceCache, PieceDriver, Stored
+from holdfast.runtime.payloads.pieces import FAN, SMALLEST, Namer, cut, whole_of
 
 NAMER = Namer(b"k" * 32, b"test")
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.prompt import PromptInterrupted
-from holdfast.client.prompts import AnswerFile, PipedAnswers, Terminal, chosen, read_line
+from holdfast.cli.prompt import PromptInterrupted
+from holdfast.cli.prompts import AnswerFile, PipedAnswers, Terminal, chosen, read_line
+from holdfast.cli.render import console
 from holdfast.client.reading import Entry
-from holdfast.client.render import console
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Clarification, Input, Permission, Review
 from tests.client.test_reading import decision, question

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from holdfast.client.render import (
+from holdfast.cli.render import (
     Extract,
     answer_command,
     console,

@@ -13,10 +13,10 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from holdfast.blueprint import loads
-from holdfast.client.config import WorkerSettings
-from holdfast.client.encryption import EncryptionCodec, KeyRing
 from holdfast.client.runs import Runs
-from holdfast.client.workers import make_current
+from holdfast.runtime.config import WorkerSettings
+from holdfast.runtime.encryption import EncryptionCodec, KeyRing
+from holdfast.runtime.workers import make_current
 from holdfast.workflows import RUNNER
 from tests.client.command import LOOP, Holdfast
 from tests.conftest import until, worker_for

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.errors import BadInput
 from holdfast.client.listing import RunsFilter, cursor_of
+from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness, until
 
 ASK = "name: {name}\nsteps: [{{name: ask, kind: hitl, message: 'Go on?'}}]"

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from holdfast.client.errors import BadInput
 from holdfast.client.schedules import ScheduleRow, Schedules, Times
+from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness, until
 
 ASKS = "inputs: {type: string}\nsteps: [{kind: hitl, name: ask, message: 'Well, {{ input }}?'}]"

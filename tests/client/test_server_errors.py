@@ -16,10 +16,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint import loads
 from holdfast.client.answering import OpenQuestions, Sender
-from holdfast.client.connection import DATA_CONVERTER
 from holdfast.client.permissions import Permissions
 from holdfast.client.runs import Runs
-from holdfast.client.server_errors import ServerError, is_missing
 from holdfast.client.states import RunState, Waiting
 from holdfast.protocol.access import AccessRules, Person
 from holdfast.protocol.address import root
@@ -28,6 +26,8 @@ from holdfast.protocol.assignment import Release
 from holdfast.protocol.attachments import Attachment
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import WorkflowView
+from holdfast.runtime.connection import DATA_CONVERTER
+from holdfast.runtime.server_errors import ServerError, is_missing
 from tests.conftest import until
 from tests.serve.failing import wired
 from tests.server import connected

@@ -17,7 +17,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.tree import Tree
-from holdfast.client.workers import NoWorker
+from holdfast.runtime.workers import NoWorker
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.config import WorkerSettings
-from holdfast.client.workers import make_current
+from holdfast.runtime.config import WorkerSettings
+from holdfast.runtime.workers import make_current
 from tests.conftest import Harness, until, worker_for
 
 LOOP = """

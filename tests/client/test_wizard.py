@@ -13,8 +13,8 @@ from holdfast.blueprint.expressions import render
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
 from holdfast.blueprint.load import examine
-from holdfast.client.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
-from holdfast.client.wizard.questions import NEVER, PATTERNS
+from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
+from holdfast.cli.wizard.questions import NEVER, PATTERNS
 from tests.client.command import ROOT, Holdfast, Screen
 
 GOLDEN = Path(__file__).parent / "golden_wizard"

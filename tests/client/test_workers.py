@@ -13,12 +13,15 @@ from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueueVersioningInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from holdfast.client import tree, workers
+from holdfast.client import tree
 from holdfast.client.answering import Answering
-from holdfast.client.config import WorkerSettings
-from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
-from holdfast.client.workers import (
+from holdfast.protocol.answers import Answer, Answers
+from holdfast.protocol.runs import PIPELINE_WORKFLOW
+from holdfast.runtime import workers
+from holdfast.runtime.config import WorkerSettings
+from holdfast.runtime.errors import NothingSent
+from holdfast.runtime.workers import (
     Busy,
     NoCurrentVersion,
     NoWorker,
@@ -30,8 +33,6 @@ from holdfast.client.workers import (
     pollers,
     why_no_work,
 )
-from holdfast.protocol.answers import Answer, Answers
-from holdfast.protocol.runs import PIPELINE_WORKFLOW
 from tests.conftest import Harness, until, worker_for
 
 VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED

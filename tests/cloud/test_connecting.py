@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from holdfast.client.connection import connect
-from holdfast.client.errors import ServerUnreachable
+from holdfast.runtime.connection import connect
+from holdfast.runtime.errors import ServerUnreachable
 from tests.conftest import Harness
 from tests.crash.machines import Machines
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from temporalio.client import Client
 
 from holdfast.client.answering import Answering
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import UNTHROTTLED, temporal_binary
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
 from tests.conftest import Harness, until
 from tests.test_architecture import HOME
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.client.answering import Answering, Sent
-from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key
+from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked, ended, more
 from tests.tools import calls

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.payloads.checkpoints import threads
-from holdfast.client.payloads.collection import clear
+from holdfast.runtime.payloads.checkpoints import threads
+from holdfast.runtime.payloads.collection import clear
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked
 from tests.tools import calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.workers import OnHold, check_hold
+from holdfast.runtime.workers import OnHold, check_hold
 from tests.boundaries.test_cancel import ASK, counting, written
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked

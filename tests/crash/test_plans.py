@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.errors import NothingSent
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.runtime.errors import NothingSent
+from holdfast.runtime.workers import NoWorker
 from tests.conftest import PATIENCE, Harness
 from tests.crash.machines import Machines
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from temporalio.worker import Worker
 
-from holdfast.client.workers import NoWorker
+from holdfast.runtime.workers import NoWorker
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines
 from tests.own_workflows import ShipOrder

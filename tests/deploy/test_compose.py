@@ -20,8 +20,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.namespace import missing_search_attributes
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.namespace import missing_search_attributes
 from tests.conftest import until
 
 HOME = Path(__file__).resolve().parents[2]

@@ -9,14 +9,14 @@ import pytest
 import typer.main
 import yaml
 
-from holdfast.client.cli.app import app
-from holdfast.client.config import WorkerSettings, load_config
-from holdfast.client.config.variables import Overrides
-from holdfast.client.health import READY
-from holdfast.client.probe import ALIVE
-from holdfast.client.serve.health import HEALTH
-from holdfast.client.shutdown import LEAVING_SECONDS
-from holdfast.client.supervisor.supervisor import MARGIN_SECONDS
+from holdfast.cli.app import app
+from holdfast.runtime.config import WorkerSettings, load_config
+from holdfast.runtime.config.variables import Overrides
+from holdfast.runtime.health import READY
+from holdfast.runtime.probe import ALIVE
+from holdfast.runtime.shutdown import LEAVING_SECONDS
+from holdfast.runtime.supervisor.supervisor import MARGIN_SECONDS
+from holdfast.server.web.health import HEALTH
 from tests.test_architecture import HOME
 
 FOLDER = HOME / "deploy" / "kubernetes"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.activities.cache import SqliteStore
-from holdfast.client.encryption import KeyRing
-from holdfast.client.sealed_cache import SealedCache
 from holdfast.protocol.agents import CacheEntry, CacheHit
+from holdfast.runtime.encryption import KeyRing
+from holdfast.runtime.sealed_cache import SealedCache
 
 OLD, NEW = {"old": "o" * 40}, {"new": "n" * 40}
 KEY, VALUE = "0123abcd", {"output": "the merger"}

@@ -15,12 +15,12 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.graphs.saver import StoredSaver
-from holdfast.client.config import ConfigError, load_config
-from holdfast.client.connection import converter
-from holdfast.client.encryption import EncryptionCodec, KeyRing, NotDecrypted, key_ids, key_ring
-from holdfast.client.payloads.checkpoints import checkpoints_at
-from holdfast.client.payloads.directory import PayloadDirectory
 from holdfast.plugin import Plugin
+from holdfast.runtime.config import ConfigError, load_config
+from holdfast.runtime.connection import converter
+from holdfast.runtime.encryption import EncryptionCodec, KeyRing, NotDecrypted, key_ids, key_ring
+from holdfast.runtime.payloads.checkpoints import checkpoints_at
+from holdfast.runtime.payloads.directory import PayloadDirectory
 
 OLD, NEW = {"old": "o" * 40}, {"new": "n" * 40}
 THREAD = f"{'0' * 36}/thread"

@@ -16,19 +16,19 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.activities import all_activities, store_at, tool
-from holdfast.client import encryption
-from holdfast.client.connection import converter
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.encryption import KeyRing
 from holdfast.client.memory import QuestionMemory
-from holdfast.client.payloads.checkpoints import checkpoints_at
-from holdfast.client.record.entries import RecordEntry
-from holdfast.client.record.recorder import Recorder
-from holdfast.client.record.store import open_store
-from holdfast.client.record.verification import verify
-from holdfast.client.sealed_cache import SealedCache
-from holdfast.client.workers import NoWorker
+from holdfast.runtime import encryption
+from holdfast.runtime.connection import converter
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.encryption import KeyRing
+from holdfast.runtime.payloads.checkpoints import checkpoints_at
+from holdfast.runtime.sealed_cache import SealedCache
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.record.entries import RecordEntry
+from holdfast.server.record.recorder import Recorder
+from holdfast.server.record.store import open_store
+from holdfast.server.record.verification import verify
 from tests.conftest import ATTRIBUTES, TOOLS, Harness, until, worker_for
 from tests.graphs import State, chain
 from tests.record.ground import KEY, NOON

@@ -31,12 +31,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
 
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.states import RunState
-from holdfast.client.workers import NoWorker, TaskFailing
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.workers import NoWorker, TaskFailing
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.conftest import ATTRIBUTES, Harness, worker_for
 from tests.fuzz.messages import Sent, messages_to

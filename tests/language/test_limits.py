@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.client.render import tree_text
+from holdfast.cli.render import tree_text
 from tests.conftest import Harness, until
 from tests.tools import calls
 

@@ -13,7 +13,18 @@ import pytest
 
 HOME = Path(__file__).parents[2]
 PARTS = Path(__file__).parent / "new_kind"
-SOURCE = ("holdfast", "activities", "blueprint", "client", "protocol", "testkit", "workflows")
+SOURCE = (
+    "holdfast",
+    "activities",
+    "blueprint",
+    "cli",
+    "client",
+    "protocol",
+    "runtime",
+    "server",
+    "testkit",
+    "workflows",
+)
 EXECUTOR = '''"""The `pause` kind: wait for a while."""
 
 import asyncio

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.client.runs import Runs
-from holdfast.client.serve.pages.run_tree import earlier_than
 from holdfast.client.trace import Span
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.server.web.pages.run_tree import earlier_than
 from tests.conftest import Harness
 from tests.serve.failing import wired
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from holdfast.client.config import NOTICE_KINDS, PersonSection
-from holdfast.client.notices.addressees import AddressBook
-from holdfast.client.notices.channels import Channel, Channels
-from holdfast.client.notices.delivering import DeliveryFailed
-from holdfast.client.notices.notice import Contact, Delivery
-from holdfast.client.notices.notifier import Notifier
-from holdfast.client.record.engine import writing
-from holdfast.client.record.entries import ENDED, RecordedRun, RecordEntry
-from holdfast.client.record.store import RecordStore, open_store
-from holdfast.client.record.tables import OUTBOX
+from holdfast.runtime.config import NOTICE_KINDS, PersonSection
+from holdfast.server.notices.addressees import AddressBook
+from holdfast.server.notices.channels import Channel, Channels
+from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.notice import Contact, Delivery
+from holdfast.server.notices.notifier import Notifier
+from holdfast.server.record.engine import writing
+from holdfast.server.record.entries import ENDED, RecordedRun, RecordEntry
+from holdfast.server.record.store import RecordStore, open_store
+from holdfast.server.record.tables import OUTBOX
 
 RUN = RecordedRun("default", "brief-01", "first-1", "brief")
 GROUPS = {"editors": ["user:ana", "user:bob"]}

@@ -6,12 +6,12 @@ import asyncio
 import os
 import sys
 
-from holdfast.client.config import NOTICE_KINDS
-from holdfast.client.notices.addressees import AddressBook
-from holdfast.client.notices.channels import Channel, Channels
-from holdfast.client.notices.delivering import Webhook
-from holdfast.client.notices.notifier import Notifier
-from holdfast.client.record.store import open_store
+from holdfast.runtime.config import NOTICE_KINDS
+from holdfast.server.notices.addressees import AddressBook
+from holdfast.server.notices.channels import Channel, Channels
+from holdfast.server.notices.delivering import Webhook
+from holdfast.server.notices.notifier import Notifier
+from holdfast.server.record.store import open_store
 
 
 async def main(place: str, seconds: str, *named: str) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from holdfast.client.record.engine import writing
-from holdfast.client.record.tables import OUTBOX
+from holdfast.server.record.engine import writing
+from holdfast.server.record.tables import OUTBOX
 from tests.client.command import ROOT
 from tests.conftest import until
 from tests.notices.office import Office

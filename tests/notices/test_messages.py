@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.config import NOTICE_KINDS, ConfigError
-from holdfast.client.notices.messages import TEXTS, Messages, sample, samples
-from holdfast.client.texts import languages
+from holdfast.runtime.config import NOTICE_KINDS, ConfigError
+from holdfast.server.notices.messages import TEXTS, Messages, sample, samples
+from holdfast.server.notices.texts import languages
 
 
 @pytest.mark.parametrize("locale", languages(TEXTS))

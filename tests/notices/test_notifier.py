@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from holdfast.client.notices import notifier
-from holdfast.client.notices.delivering import DeliveryFailed
-from holdfast.client.notices.outbox import counts, last_trouble
-from holdfast.client.record.engine import writing
-from holdfast.client.record.tables import OUTBOX
+from holdfast.server.notices import notifier
+from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.outbox import counts, last_trouble
+from holdfast.server.record.engine import writing
+from holdfast.server.record.tables import OUTBOX
 from tests.conftest import until
 from tests.notices.office import RUN, Office, later, rows
 

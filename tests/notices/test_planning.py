@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.config import PersonSection
-from holdfast.client.notices.addressees import AddressBook, SignedIn
-from holdfast.client.notices.notice import cloud_event
-from holdfast.client.record.entries import STUCK
+from holdfast.runtime.config import PersonSection
+from holdfast.server.notices.addressees import AddressBook, SignedIn
+from holdfast.server.notices.notice import cloud_event
+from holdfast.server.record.entries import STUCK
 from tests.notices.office import Office
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

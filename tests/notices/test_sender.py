@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from holdfast.client.config import NOTICE_KINDS
-from holdfast.client.notices.channels import Channel
-from holdfast.client.notices.delivering import DeliveryFailed
-from holdfast.client.notices.health import FAILURES, Health
-from holdfast.client.notices.notice import Delivery
-from holdfast.client.notices.notifier import Notifier
+from holdfast.runtime.config import NOTICE_KINDS
+from holdfast.server.notices.channels import Channel
+from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.health import FAILURES, Health
+from holdfast.server.notices.notice import Delivery
+from holdfast.server.notices.notifier import Notifier
 from tests.conftest import until
 from tests.notices.office import Office, Told, later, rows
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.config import NOTICE_KINDS
-from holdfast.client.notices.addressees import AddressBook
-from holdfast.client.notices.channels import Channel, Channels
-from holdfast.client.notices.delivering import Webhook
-from holdfast.client.notices.notifier import Notifier
+from holdfast.runtime.config import NOTICE_KINDS
+from holdfast.server.notices.addressees import AddressBook
+from holdfast.server.notices.channels import Channel, Channels
+from holdfast.server.notices.delivering import Webhook
+from holdfast.server.notices.notifier import Notifier
 from tests.conftest import Harness, until
 from tests.notices.receivers import WebServer, web_server
 from tests.record.ground import ASK, Recording

@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 HOME = Path(__file__).parents[2]
-NAMES = ("activities", "client", "protocol", "workflows")
+NAMES = ("activities", "cli", "client", "protocol", "runtime", "server", "workflows")
 TOOL = "from holdfast import tool\n\n@tool\ndef double(n: int) -> int:\n    return 2 * n\n"
 PROJECT = f"""
 [build-system]
@@ -87,7 +87,7 @@ def check(folder: Path) -> None:
     theirs = "; ".join(f"import {name}; assert {name}.OWNER == 'acme', {name}" for name in (*NAMES, "worker"))
     run(python, "-c", theirs, folder=folder)
     run(python, "-c", "from activities.invoices import double; assert double(2) == 4", folder=folder)
-    run(python, "-c", "import holdfast.worker, holdfast.testkit.plugin, holdfast.client.cli.app", folder=folder)
+    run(python, "-c", "import holdfast.worker, holdfast.testkit.plugin, holdfast.cli.app", folder=folder)
 
 
 def test_the_wheel_holds_one_package(wheel: Path) -> None:
@@ -99,8 +99,8 @@ def test_the_wheel_holds_what_create_writes(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for source in (HOME / "examples").glob("*/*.*"):
         if source.suffix in (".yaml", ".py", ".md", ".toml"):
-            assert f"holdfast/client/templates/{source.parent.name}/{source.name}" in names
-    for pattern in (HOME / "client" / "wizard").rglob("*.yaml"):
+            assert f"holdfast/cli/templates/{source.parent.name}/{source.name}" in names
+    for pattern in (HOME / "cli" / "wizard").rglob("*.yaml"):
         assert f"holdfast/{pattern.relative_to(HOME)}" in names
 
 

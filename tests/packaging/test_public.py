@@ -93,7 +93,7 @@ def test_no_module_is_loaded_under_two_names_by_the_worker() -> None:
 @pytest.mark.slow
 def test_no_module_is_loaded_under_two_names_by_a_replay(tmp_path: Path) -> None:
     """Its workflows are loaded as they are for a worker, and the sandbox imports the classes of authors."""
-    asks = "import holdfast.worker, holdfast.testkit.running, holdfast.client.cli.serving"
+    asks = "import holdfast.worker, holdfast.testkit.running, holdfast.cli.serving"
     assert twice(json.loads(python("-P", "-c", f"{asks}; {LOADED}"))) == []
 
 
@@ -113,5 +113,5 @@ def test_every_module_that_is_imported_by_a_text_is_one_of_the_package() -> None
     """No type checker and no linter sees such a name."""
     files = [path for room in ROOMS for path in (HOME / room).rglob("*.py")]
     names = [name for path in files for name in imported_by_text(path)]
-    assert "holdfast.client.line_editor" in names
+    assert "holdfast.cli.line_editor" in names
     assert [name for name in names if name.partition(".")[0] in ROOMS] == []

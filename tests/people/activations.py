@@ -22,10 +22,10 @@ from temporalio.converter import PayloadConverter
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
 from holdfast.blueprint import loads
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.protocol.answers import Answer, Answers
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import ANSWER, EVENTS, VIEW, Definition, PipelineState, WorkflowView
+from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow
 

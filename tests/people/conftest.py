@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
 from holdfast.testkit.environment import SERVER_OPTIONS
 from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 

@@ -9,10 +9,10 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.errors import NothingSent
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import RefusedSignal
+from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
 from tests.loops.test_loops import MORE_OR_STOP
 

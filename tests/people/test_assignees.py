@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.client.answering import Answering
-from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.people import EVERYBODY, People, awaited, why_not
+from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
 from tests.people.test_asking import straight
 

@@ -13,13 +13,13 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import tool
 from holdfast.client.answering import Answering
-from holdfast.client.errors import NothingSent
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.assignment import CLAIM, MOST_ASSIGNMENTS
 from holdfast.protocol.guard import Key
 from holdfast.protocol.questions import Question
+from holdfast.runtime.errors import NothingSent
 from tests.boundaries.test_cancel import ASK, repeat, written
 from tests.conftest import Harness, until
 

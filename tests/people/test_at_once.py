@@ -10,9 +10,9 @@ import pytest
 from holdfast.client import tree
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.runs import Runs
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
+from holdfast.runtime.workers import NoWorker
 from tests.conftest import Harness
 
 MAP = """

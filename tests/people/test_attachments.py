@@ -15,10 +15,10 @@ from temporalio.client import Client
 from holdfast.activities import all_activities
 from holdfast.blueprint import BlueprintError
 from holdfast.blueprint.explain import explain
-from holdfast.client.errors import BadInput
-from holdfast.client.render import question_text
+from holdfast.cli.render import question_text
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.attachments import LARGEST_ATTACHMENT
+from holdfast.runtime.errors import BadInput
 from tests.boundaries.test_cancel import repeat, written
 from tests.conftest import TOOLS, Harness, Replays, worker_for
 

@@ -16,13 +16,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from holdfast.blueprint import loads
-from holdfast.client.errors import BadInput
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import LargeLimit, SizeLimit, SizeLimits
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import PIPELINE_WORKFLOW, Definition, RefusedSignal
+from holdfast.runtime.errors import BadInput
 from tests.agents.test_turns import agent, call, turn
 from tests.conftest import Harness, until, worker_for
 from tests.people.test_asking import ONE

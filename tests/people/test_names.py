@@ -9,12 +9,12 @@ import pytest
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.people import canonical_name
-from holdfast.client.config import ConfigError, load_config
 from holdfast.client.reading import person
-from holdfast.client.serve.gate import groups_of
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import People, user_of
+from holdfast.runtime.config import ConfigError, load_config
+from holdfast.server.web.gate import groups_of
 from tests.conftest import Harness, until
 
 JOSE = "user:jos\u00e9"

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from holdfast.activities import Interrupt, resumed, tool
+from holdfast.cli.render import answer_command, question_text
 from holdfast.client.reading import content_of, yes_or_no
-from holdfast.client.render import answer_command, question_text
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Asked, InvalidAnswer
 from tests.client.test_prompts import Typing

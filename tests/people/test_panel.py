@@ -11,9 +11,9 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
+from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import RUNNER
 from tests.conftest import until
 from tests.people.panel import Panel

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.render import answer_command
 from holdfast.client.answering import Answering, Sender
-from holdfast.client.errors import NothingSent
 from holdfast.client.history import answers_given
-from holdfast.client.render import answer_command
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal, read_answers
@@ -20,6 +19,7 @@ from holdfast.protocol.events import QuestionReplied
 from holdfast.protocol.guard import Key, Proof, SignedCommand, proof_in, sign
 from holdfast.protocol.people import who_may, with_proved
 from holdfast.protocol.questions import Question
+from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness
 from tests.people.test_asking import ONE
 from tests.people.test_door import signalled, updated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.blueprint.kinds import Agent
-from holdfast.client.render import question_text
+from holdfast.cli.render import question_text
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.permissions import Policy, ProposedCall, decide
 from holdfast.protocol.questions import Permission

@@ -9,13 +9,13 @@ import pytest
 
 from holdfast.blueprint import BlueprintError, loads
 from holdfast.blueprint.explain import explain
-from holdfast.client.config import Config, ConfigError
-from holdfast.client.config.sections import SecretsSection
-from holdfast.client.sealing import key_in_environment, key_in_file
-from holdfast.client.secret_cipher import MARK, SecretCipher, SecretUnreadable
-from holdfast.client.secrets import SecretDirectory, keeper, stores
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.secrets import reference_in
+from holdfast.runtime.config import Config, ConfigError
+from holdfast.runtime.config.sections import SecretsSection
+from holdfast.runtime.sealing import key_in_environment, key_in_file
+from holdfast.runtime.secret_cipher import MARK, SecretCipher, SecretUnreadable
+from holdfast.runtime.secrets import SecretDirectory, keeper, stores
 from tests.conftest import Harness
 from tests.people.test_asking import straight
 from tests.people.test_secrets import everything, has, house, store

@@ -17,16 +17,16 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import Interrupt, all_activities, secret, tool
 from holdfast.client.answering import Answering
-from holdfast.client.config import ConfigError
-from holdfast.client.errors import NothingSent
 from holdfast.client.events import all_events
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
-from holdfast.client.secrets import Environment, SecretDirectory
 from holdfast.client.tree import Tree
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.runs import CONTEXT
+from holdfast.runtime.config import ConfigError
+from holdfast.runtime.errors import NothingSent
+from holdfast.runtime.secrets import Environment, SecretDirectory
+from holdfast.runtime.workers import NoWorker
 from holdfast.worker import create_worker
 from tests.conftest import TOOLS, Harness, Replays, until
 from tests.people.test_asking import straight

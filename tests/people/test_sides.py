@@ -7,10 +7,10 @@ import uuid
 from temporalio.client import Client
 from temporalio.worker import Replayer, Worker
 
-from holdfast.client.converters import DATA_CONVERTER
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
+from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import RUNNER
 from tests.conftest import until
 from tests.people.sides import Sides

@@ -9,7 +9,7 @@ import yaml
 
 from holdfast.blueprint import BlueprintError
 from holdfast.blueprint.explain import explain
-from holdfast.client.render import tree_text
+from holdfast.cli.render import tree_text
 from holdfast.protocol.answers import Answer
 from tests.boundaries.test_cancel import repeat, written
 from tests.conftest import Harness

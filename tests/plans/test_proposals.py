@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.mcp.asking import message_for
-from holdfast.client.plan_text import plan_text
+from holdfast.cli.plan_text import plan_text
+from holdfast.cli.render import question_text
 from holdfast.client.proposals import describe_proposal
 from holdfast.client.reading import in_short
-from holdfast.client.render import question_text
-from holdfast.client.serve.addresses import question_address
 from holdfast.protocol.questions import Review
+from holdfast.server.mcp.asking import message_for
+from holdfast.server.web.addresses import question_address
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import Plans, loop, step
 from tests.plans.test_planner import planned

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from temporalio.client import Client
 
-from holdfast.client.record.recorder import Recorder
-from holdfast.client.record.store import RecordStore, open_store
+from holdfast.server.record.recorder import Recorder
+from holdfast.server.record.store import RecordStore, open_store
 from tests.conftest import Harness, polled_queue
 from tests.record.ground import KEY, Recording
 

@@ -13,11 +13,11 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError
 
-from holdfast.client.record.discovery import first_run
-from holdfast.client.record.entries import ENDED, Recorded, RecordedRun, RecordEntry
-from holdfast.client.record.keys import SigningKey
-from holdfast.client.record.recorder import Recorder
-from holdfast.client.record.store import RecordStore
+from holdfast.server.record.discovery import first_run
+from holdfast.server.record.entries import ENDED, Recorded, RecordedRun, RecordEntry
+from holdfast.server.record.keys import SigningKey
+from holdfast.server.record.recorder import Recorder
+from holdfast.server.record.store import RecordStore
 from tests.conftest import Harness, until
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-from holdfast.client.record.lease import Lease
-from holdfast.client.record.store import open_store
+from holdfast.server.record.lease import Lease
+from holdfast.server.record.store import open_store
 
 NAME = "recorder:shifted"
 

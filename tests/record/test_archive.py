@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.record.entries import ENDED, REFUSED
-from holdfast.client.record.record import ErasureRefused, Record
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
+from holdfast.server.record.entries import ENDED, REFUSED
+from holdfast.server.record.record import ErasureRefused, Record
 from tests.record.ground import ASK, KEY, LOOP, Recording
 
 

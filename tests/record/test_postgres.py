@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.client.record.checkpoints import seal
-from holdfast.client.record.lease import Lease
-from holdfast.client.record.store import RecordStore, open_store
-from holdfast.client.record.verification import verify
+from holdfast.server.record.checkpoints import seal
+from holdfast.server.record.lease import Lease
+from holdfast.server.record.store import RecordStore, open_store
+from holdfast.server.record.verification import verify
 from tests.postgres import postgres
 from tests.record import shifted
 from tests.record.ground import KEY, NOON, RUN, entry, filled

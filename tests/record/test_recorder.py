@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from holdfast.client.record.entries import ASKED, ENDED, GAP
-from holdfast.client.record.record import Record
-from holdfast.client.record.story import story
-from holdfast.client.record.verification import RecordCheck, verify
+from holdfast.server.record.entries import ASKED, ENDED, GAP
+from holdfast.server.record.record import Record
+from holdfast.server.record.story import story
+from holdfast.server.record.verification import RecordCheck, verify
 from tests.boundaries.test_cancel import written
 from tests.conftest import Harness, until, worker_for
 from tests.people.test_verify import AGENTS, BACK, ask

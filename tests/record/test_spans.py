@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from holdfast.client.record.entries import ENDED
-from holdfast.client.telemetry import SpanWriter
+from holdfast.server.record.entries import ENDED
+from holdfast.server.record.telemetry import SpanWriter
 from tests.conftest import Harness
 from tests.record.ground import Recording
 

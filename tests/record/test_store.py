@@ -11,10 +11,10 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from holdfast.client.record.feed import Feed
-from holdfast.client.record.lease import Lease
-from holdfast.client.record.store import RecordStore, open_store, read_store
-from holdfast.client.record.tables import METADATA
+from holdfast.server.record.feed import Feed
+from holdfast.server.record.lease import Lease
+from holdfast.server.record.store import RecordStore, open_store, read_store
+from holdfast.server.record.tables import METADATA
 from tests.record import shifted
 from tests.record.ground import RUN, entry, filled
 

@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
 
-from holdfast.client.record.checkpoints import RecordCheckpoint, is_due, seal
-from holdfast.client.record.engine import writing
-from holdfast.client.record.entries import ENDED, ERASED, RecordedRun, RecordEntry
-from holdfast.client.record.keys import SigningKey
-from holdfast.client.record.store import RecordStore
-from holdfast.client.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
-from holdfast.client.record.verification import RecordCheck, verify
+from holdfast.server.record.checkpoints import RecordCheckpoint, is_due, seal
+from holdfast.server.record.engine import writing
+from holdfast.server.record.entries import ENDED, ERASED, RecordedRun, RecordEntry
+from holdfast.server.record.keys import SigningKey
+from holdfast.server.record.store import RecordStore
+from holdfast.server.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
+from holdfast.server.record.verification import RecordCheck, verify
 from tests.record.ground import KEY, NOON, RUN, entry, filled
 
 OTHER = replace(RUN, run="trip-2", first_run="first-2")
@@ -212,7 +212,7 @@ def test_nothing_is_erased_that_cannot_be_noted(sealed: RecordStore, monkeypatch
         raise OperationalError("INSERT", {}, OSError("no space left"))
 
     with monkeypatch.context() as patch, pytest.raises(OperationalError):
-        patch.setattr("holdfast.client.record.store._append", fail)
+        patch.setattr("holdfast.server.record.store._append", fail)
         sealed.erase(RUN, NOON, "user:ana")
     assert all(recorded.content is not None for recorded in sealed.entries())
     assert faults(sealed) == set()

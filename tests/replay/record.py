@@ -23,14 +23,14 @@ from temporalio.worker import Worker
 import tests.interrupting  # noqa: F401 registers the tools
 from examples.invitations.workflow import Invitations
 from holdfast.activities import McpServers, all_activities
-from holdfast.client.config import load_config
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome, RunState
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.runtime.config import load_config
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
 from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import read_cases
 from holdfast.testkit.running import run_case

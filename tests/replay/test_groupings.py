@@ -10,7 +10,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from examples.invitations.workflow import Invitations
-from holdfast.client.converters import DATA_CONVERTER
+from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.replay import recordings
 from tests.replay.groupings import Recorded, Recorder

@@ -16,8 +16,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.client.tree import UnknownRun
-from holdfast.client.workers import NoWorker
 from holdfast.protocol.answers import Answer, Refusal
+from holdfast.runtime.workers import NoWorker
 from tests.conftest import Harness, worker_for
 
 TEXT = """

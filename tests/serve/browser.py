@@ -19,7 +19,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.answering import Sender
-from holdfast.client.serve.identity import Identity
+from holdfast.server.web.identity import Identity
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

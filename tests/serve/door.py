@@ -13,13 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from temporalio.client import Client
 
-from holdfast.client.config import Config, ServeSection
 from holdfast.client.runs import Runs
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.gate import Gate
-from holdfast.client.serve.identity import Identity, identity_of
-from holdfast.client.serve.once import new_once_token
-from holdfast.client.serve.site import Site
+from holdfast.runtime.config import Config, ServeSection
+from holdfast.server.web.app import create_app
+from holdfast.server.web.gate import Gate
+from holdfast.server.web.identity import Identity, identity_of
+from holdfast.server.web.once import new_once_token
+from holdfast.server.web.site import Site
 
 
 async def who(request: Request) -> Response:

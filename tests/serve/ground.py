@@ -15,11 +15,11 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.answering import Sender
-from holdfast.client.config import Config
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.connections import BoundedConnection
-from holdfast.client.serve.identity import ALL_WEB_SCOPES, Identity, WebScope
-from holdfast.client.serve.site import Site
+from holdfast.runtime.config import Config
+from holdfast.server.web.app import create_app
+from holdfast.server.web.connections import BoundedConnection
+from holdfast.server.web.identity import ALL_WEB_SCOPES, Identity, WebScope
+from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 
 ANA = Identity(Sender("user:ana"))

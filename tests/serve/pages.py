@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 from playwright.async_api import Browser, BrowserContext, Page
 
-from holdfast.client.secrets import SecretDirectory
-from holdfast.client.serve.addresses import question_address
 from holdfast.protocol.questions import Question
+from holdfast.runtime.secrets import SecretDirectory
+from holdfast.server.web.addresses import question_address
 from tests.conftest import Harness
 from tests.serve.blueprints import BLUEPRINTS
 from tests.serve.browser import serious, served, too_wide

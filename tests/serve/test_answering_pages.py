@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.client import tree, workers
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.dispatches import dispatch_place, has_ended
-from holdfast.client.workers import NoWorker
+from holdfast.client import tree
 from holdfast.protocol.questions import Question
+from holdfast.runtime import workers
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.dispatches import dispatch_place, has_ended
 from tests.conftest import Harness, until, worker_for
 from tests.serve.ground import client_of, person
 from tests.serve.pages import desk, inbox_of, started

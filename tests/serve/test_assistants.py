@@ -16,12 +16,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult, ResourceListChangedNotification
 
 from holdfast.client.answering import Sender
-from holdfast.client.config.sections import ServeSection
-from holdfast.client.mcp import tools
-from holdfast.client.mcp.http import http_app, runs_by_token
-from holdfast.client.mcp.server import AssistantContext
-from holdfast.client.serve.gate import Gate
 from holdfast.protocol.questions import Question
+from holdfast.runtime.config.sections import ServeSection
+from holdfast.server.mcp import tools
+from holdfast.server.mcp.http import http_app, runs_by_token
+from holdfast.server.mcp.server import AssistantContext
+from holdfast.server.web.gate import Gate
 from tests.conftest import Harness, until
 from tests.serve.ground import blueprint_file, served, site_of_house
 

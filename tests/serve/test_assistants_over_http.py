@@ -16,9 +16,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ResourceListChangedNotification
 
-from holdfast.client.mcp.http import http_app, runs_by_token
-from holdfast.client.mcp.server import AssistantContext
-from holdfast.client.serve.gate import Gate
+from holdfast.server.mcp.http import http_app, runs_by_token
+from holdfast.server.mcp.server import AssistantContext
+from holdfast.server.web.gate import Gate
 from tests.conftest import Harness, until
 from tests.serve.ground import served, site_of_house
 from tests.serve.test_assistants import PERMIT, TITLE, Asked, Era, answered, environment_of, text

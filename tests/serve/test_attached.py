@@ -5,8 +5,8 @@ import base64
 import httpx
 import pytest
 
-from holdfast.client.serve.addresses import question_address
 from holdfast.protocol.questions import Question
+from holdfast.server.web.addresses import question_address
 from tests.conftest import Harness
 from tests.serve.ground import client_of, site_of_house
 from tests.serve.pages import desk

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
-from holdfast.client.config import ServeSection
-from holdfast.client.serve.addresses import question_address
 from holdfast.protocol.answers import Answer
+from holdfast.runtime.config import ServeSection
+from holdfast.server.web.addresses import question_address
 from tests.conftest import Harness
 from tests.serve.blueprints import BLUEPRINTS
 from tests.serve.ground import blueprint_file

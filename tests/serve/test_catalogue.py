@@ -8,7 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from holdfast.client.config.sections import ServeSection
+from holdfast.runtime.config.sections import ServeSection
 from tests.conftest import Harness
 from tests.serve.ground import WHO, blueprint_file, client_of, person, site_of_house
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.blueprint import load, loads
 from holdfast.blueprint.graph import ChartGroup, RunOverlay, chart_of
-from holdfast.client.serve.pages.chart_layout import ChartLayout, PlacedGroup, PlacedNode, layout_of
+from holdfast.server.web.pages.chart_layout import ChartLayout, PlacedGroup, PlacedNode, layout_of
 
 EXAMPLES = sorted(Path("examples").glob("*/*.yaml"))
 BLUEPRINTS = [path for path in EXAMPLES if path.stem == path.parent.name]

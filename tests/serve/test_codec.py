@@ -13,9 +13,9 @@ from google.protobuf.json_format import MessageToDict, Parse
 from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
 
-from holdfast.client.config.sections import EncryptionSection
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.serve.site import Site
+from holdfast.runtime.config.sections import EncryptionSection
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.server.web.site import Site
 from tests.conftest import Harness
 from tests.encryption.test_runs import MARK, OLD, house_of, secretive
 from tests.serve.ground import WHO, app_of, client_of, person, served, site_of_house

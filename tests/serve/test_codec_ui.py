@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client.config.sections import EncryptionSection
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.serve.app import create_app
+from holdfast.runtime.config.sections import EncryptionSection
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.server.web.app import create_app
 from tests.activities.test_mcp import free_port
 from tests.conftest import ATTRIBUTES, Harness, until
 from tests.encryption.test_runs import MARK, OLD, house_of, secretive

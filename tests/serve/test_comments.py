@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from holdfast.client.record.entries import ENDED
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import RecordStore, open_store
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.site import Site
 from holdfast.protocol.questions import Question
+from holdfast.server.record.entries import ENDED
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import RecordStore, open_store
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.site import Site
 from tests.conftest import Harness
 from tests.record.ground import KEY, Recording
 from tests.serve.ground import WHO, app_of, client_of, person, site_of_house

@@ -14,18 +14,18 @@ from sqlalchemy import update
 from temporalio.client import Client
 from temporalio.service import RPCStatusCode
 
-from holdfast.client.record import engine
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import open_store
-from holdfast.client.record.tables import WEB_SESSIONS
 from holdfast.client.runs import Runs
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.deadline import Patience
-from holdfast.client.serve.once import new_once_token
-from holdfast.client.serve.pages import templating
-from holdfast.client.serve.sessions import COARSE
-from holdfast.client.serve.site import Site
+from holdfast.server.record import engine
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import open_store
+from holdfast.server.record.tables import WEB_SESSIONS
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.app import create_app
+from holdfast.server.web.deadline import Patience
+from holdfast.server.web.once import new_once_token
+from holdfast.server.web.pages import templating
+from holdfast.server.web.sessions import COARSE
+from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.ground import KEY
 from tests.serve.door import Door

@@ -4,9 +4,9 @@ import httpx
 import pytest
 from playwright.async_api import Browser
 
-from holdfast.client.config import Config
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.site import Site
+from holdfast.runtime.config import Config
+from holdfast.server.web.app import create_app
+from holdfast.server.web.site import Site
 from tests.conftest import Harness
 from tests.serve.browser import WIDTHS, SignedIn, serious, served, too_wide
 

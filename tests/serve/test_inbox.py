@@ -9,12 +9,12 @@ from typing import Self
 import pytest
 
 from holdfast.client.runs import Runs
-from holdfast.client.serve import questions
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.pages import inbox, templating
-from holdfast.client.serve.pages.inbox import is_near, wanted_of
-from holdfast.client.serve.questions import OpenQuestionCache
 from holdfast.protocol.answers import Answer
+from holdfast.server.web import questions
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.pages import inbox, templating
+from holdfast.server.web.pages.inbox import is_near, wanted_of
+from holdfast.server.web.questions import OpenQuestionCache
 from tests.conftest import Harness, until, worker_for
 from tests.serve.pages import Desk, desk, inbox_of, started
 

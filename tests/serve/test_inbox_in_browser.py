@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from holdfast.client.serve.addresses import question_address
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
+from holdfast.server.web.addresses import question_address
 from tests.conftest import Harness
 from tests.serve.blueprints import BLUEPRINTS
 from tests.serve.browser import WIDTHS

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.client.serve import connections, streams
-from holdfast.client.serve.streams import Streams
+from holdfast.server.web import connections, streams
+from holdfast.server.web.streams import Streams
 from tests.serve.ground import served
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]

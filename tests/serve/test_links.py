@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.client.serve.addresses import question_path
-from holdfast.client.serve.identity import identity_of
-from holdfast.client.serve.links import link_token
-from holdfast.client.serve.once import new_once_token
 from holdfast.protocol.questions import Question
+from holdfast.server.web.addresses import question_path
+from holdfast.server.web.identity import identity_of
+from holdfast.server.web.links import link_token
+from holdfast.server.web.once import new_once_token
 from tests.conftest import Harness
 from tests.serve.door import Door
 

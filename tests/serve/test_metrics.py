@@ -14,10 +14,10 @@ from sqlalchemy import event
 from temporalio.client import Client
 
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
-from holdfast.client.record.record import Record
-from holdfast.client.serve.metrics import Awaited, Happened, Metrics
-from holdfast.client.serve.site import Site
-from holdfast.client.supervisor.supervisor import PROCESSES, RESTARTS
+from holdfast.runtime.supervisor.supervisor import PROCESSES, RESTARTS
+from holdfast.server.record.record import Record
+from holdfast.server.web.metrics import Awaited, Happened, Metrics
+from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.conftest import recording, store
 from tests.record.ground import Recording

@@ -14,13 +14,13 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from holdfast.client.config import NotifySection, NotifyTable
-from holdfast.client.record.entries import ENDED
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import RecordStore
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.background import at_work
 from holdfast.protocol.questions import Question
+from holdfast.runtime.config import NotifySection, NotifyTable
+from holdfast.server.record.entries import ENDED
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import RecordStore
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.background import at_work
 from tests.conftest import Harness, until
 from tests.record.conftest import store
 from tests.record.ground import KEY

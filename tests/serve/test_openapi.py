@@ -14,16 +14,16 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.client.config.sections import ServeSection
-from holdfast.client.converters import DATA_CONVERTER
-from holdfast.client.embedded.server import temporal_binary
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import open_store
-from holdfast.client.serve.api import API, CALLS, openapi
-from holdfast.client.serve.api.calls import PREFIX
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.gate import Gate
-from holdfast.client.serve.identity import ALL_WEB_SCOPES
+from holdfast.runtime.config.sections import ServeSection
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import open_store
+from holdfast.server.web.api import API, CALLS, openapi
+from holdfast.server.web.api.calls import PREFIX
+from holdfast.server.web.app import create_app
+from holdfast.server.web.gate import Gate
+from holdfast.server.web.identity import ALL_WEB_SCOPES
 from tests.conftest import ATTRIBUTES, Harness, worker_for
 from tests.serve.ground import blueprint_file, served, site_of_house
 

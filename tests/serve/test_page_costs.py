@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from holdfast.client.runs import Runs
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.site import Site
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.serve.failing import Wire, wired
 from tests.serve.ground import client_of, site_of_house

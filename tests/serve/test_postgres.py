@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import update
 
 from holdfast.client.answering import Sender
-from holdfast.client.config import Config, ServeSection
-from holdfast.client.record.engine import writing
-from holdfast.client.record.store import RecordStore, open_store
-from holdfast.client.record.tables import WEB_SESSIONS, WEB_TOKENS
-from holdfast.client.serve.gate import Gate
+from holdfast.runtime.config import Config, ServeSection
+from holdfast.server.record.engine import writing
+from holdfast.server.record.store import RecordStore, open_store
+from holdfast.server.record.tables import WEB_SESSIONS, WEB_TOKENS
+from holdfast.server.web.gate import Gate
 from tests.postgres import postgres
 
 pytestmark = pytest.mark.slow

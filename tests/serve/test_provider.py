@@ -10,7 +10,7 @@ import oidc_provider_mock
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.config.sections import OidcSection
+from holdfast.runtime.config.sections import OidcSection
 from tests.serve.door import Door
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the provider's own

@@ -14,15 +14,15 @@ import pytest_asyncio
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender
-from holdfast.client.config.sections import AccessTable
-from holdfast.client.record import reader
-from holdfast.client.record.entries import ENDED, REFUSED, RecordedRun, RecordEntry
-from holdfast.client.record.progress import Progress, WorkflowProgress
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import RecordStore
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.site import Site
 from holdfast.protocol.questions import Question
+from holdfast.runtime.config.sections import AccessTable
+from holdfast.server.record import reader
+from holdfast.server.record.entries import ENDED, REFUSED, RecordedRun, RecordEntry
+from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import RecordStore
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.site import Site
 from tests.record.conftest import recording, store
 from tests.record.ground import ASK, KEY, LOOP, NOON, Recording
 from tests.serve.ground import WHO, client_of, site_of_house
@@ -103,7 +103,7 @@ async def test_an_erased_run_that_temporal_has_forgotten_is_unknown(
 async def test_of_a_loop_in_the_record_a_page_of_iterations_is_read(
     recording: Recording, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.client.serve.pages.run_pages.REPETITIONS", 2)
+    monkeypatch.setattr("holdfast.server.web.pages.run_pages.REPETITIONS", 2)
     run, _ = await forgotten(recording, LOOP, "a", "b", "c", "d", "stop")
     page = (await client.get(f"/runs/{run}")).text
     assert "3 earlier ones" in page and "Iteration 4<" in page and "Iteration 3<" not in page

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.client.serve.live import Live
-from holdfast.client.serve.pages import run_pages
-from holdfast.client.serve.pages.run_tree import RunTree
-from holdfast.client.serve.pages.templating import LANGUAGES
-from holdfast.client.texts import load_texts
 from holdfast.client.trace import Repetition, Span, Spending
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.server.notices.texts import load_texts
+from holdfast.server.web.live import Live
+from holdfast.server.web.pages import run_pages
+from holdfast.server.web.pages.run_tree import RunTree
+from holdfast.server.web.pages.templating import LANGUAGES
 from tests.agents.test_turns import agent, call, turn
 from tests.boundaries.test_cancel import written
 from tests.boundaries.test_stopping import at_work, hanging, is_told_to_end

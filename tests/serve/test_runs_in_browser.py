@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from holdfast.client.serve.app import create_app
+from holdfast.server.web.app import create_app
 from tests.conftest import Harness
 from tests.serve.browser import WIDTHS, SignedIn, serious, served, too_wide
 from tests.serve.ground import site_of_house

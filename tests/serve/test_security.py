@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.serve.security import HEADERS
+from holdfast.server.web.security import HEADERS
 from tests.serve.door import Door, csrf_of
 
 

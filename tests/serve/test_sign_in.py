@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.serve import once
-from holdfast.client.serve.once import new_once_token
+from holdfast.server.web import once
+from holdfast.server.web.once import new_once_token
 from tests.serve.door import Door, csrf_of, field_of
 
 

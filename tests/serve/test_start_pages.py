@@ -8,9 +8,9 @@ import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
-from holdfast.client.config.sections import ServeSection
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.site import Site
+from holdfast.runtime.config.sections import ServeSection
+from holdfast.server.web.app import create_app
+from holdfast.server.web.site import Site
 from tests.conftest import Harness
 from tests.serve.browser import WIDTHS, SignedIn, serious, served, too_wide
 from tests.serve.ground import blueprint_file, client_of, person, site_of_house

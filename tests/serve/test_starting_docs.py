@@ -11,10 +11,10 @@ import tomllib
 
 import pytest
 
-from holdfast.client.config.sections import File
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.gate import Gate
-from holdfast.client.serve.identity import ALL_WEB_SCOPES
+from holdfast.runtime.config.sections import File
+from holdfast.server.web.app import create_app
+from holdfast.server.web.gate import Gate
+from holdfast.server.web.identity import ALL_WEB_SCOPES
 from tests.conftest import Harness
 from tests.serve.ground import blueprint_file, served, site_of_house
 from tests.test_architecture import HOME

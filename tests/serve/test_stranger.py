@@ -10,11 +10,11 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from holdfast.client.answering import Sender
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.app import create_app
-from holdfast.client.serve.gate import Gate
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.app import create_app
+from holdfast.server.web.gate import Gate
 from tests.conftest import Harness
 from tests.serve.browser import served
 from tests.serve.pages import inbox_of, open_pages, serious, started, too_wide

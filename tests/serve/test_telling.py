@@ -15,19 +15,19 @@ import httpx
 import pytest
 
 from holdfast.client.answering import Sender
-from holdfast.client.config import ConfigError, NotifySection, NotifyTable, PersonSection
-from holdfast.client.notices.addressees import SignedIn
-from holdfast.client.notices.notice import Contact, Notice
-from holdfast.client.notices.outbox import remember_sign_in, signed_in
-from holdfast.client.record.entries import RecordedRun
-from holdfast.client.record.progress import Progress, WorkflowProgress
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import RecordStore, open_store
-from holdfast.client.serve.addresses import question_address
-from holdfast.client.serve.background import at_work
-from holdfast.client.serve.site import Site
-from holdfast.client.serve.telling import link_of, notifier_of, remember
-from holdfast.client.serve.upkeep import Upkeep, book_of
+from holdfast.runtime.config import ConfigError, NotifySection, NotifyTable, PersonSection
+from holdfast.server.notices.addressees import SignedIn
+from holdfast.server.notices.notice import Contact, Notice
+from holdfast.server.notices.outbox import remember_sign_in, signed_in
+from holdfast.server.record.entries import RecordedRun
+from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import RecordStore, open_store
+from holdfast.server.web.addresses import question_address
+from holdfast.server.web.background import at_work
+from holdfast.server.web.site import Site
+from holdfast.server.web.telling import link_of, notifier_of, remember
+from holdfast.server.web.upkeep import Upkeep, book_of
 from tests.client.command import Holdfast, with_worker
 from tests.conftest import PATIENCE, Harness, until
 from tests.notices.receivers import WebServer, web_server

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.serve.pages import templating
-from holdfast.client.serve.pages.templating import LANGUAGES
-from holdfast.client.texts import chosen_language, load_texts
 from holdfast.protocol.events import EVENT_TYPES, QuestionEvent
+from holdfast.server.notices.texts import chosen_language, load_texts
+from holdfast.server.web.pages import templating
+from holdfast.server.web.pages.templating import LANGUAGES
 
 _USED = re.compile(r"""\bt\(\s*["']([\w.]+)["']\s*[,)]""")
 

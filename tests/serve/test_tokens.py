@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from temporalio.client import Client
 
-from holdfast.client.serve.database import WebStore
-from holdfast.client.serve.identity import WebScope
+from holdfast.server.web.database import WebStore
+from holdfast.server.web.identity import WebScope
 from tests.serve.door import Door
 
 Made = Callable[..., str]

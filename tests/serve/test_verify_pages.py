@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from holdfast.client.serve.addresses import question_address
 from holdfast.protocol.questions import Question
+from holdfast.server.web.addresses import question_address
 from tests.boundaries.test_cancel import written
 from tests.conftest import Harness
 from tests.people.test_verify import AGENTS, BACK, PASSED, ask

@@ -17,21 +17,21 @@ from mcp.shared.exceptions import MCPError
 from starlette.routing import Route
 
 from holdfast.client.answering import Sender
-from holdfast.client.config import PersonSection, ServeSection
-from holdfast.client.config.sections import AccessTable
-from holdfast.client.mcp.server import AssistantContext
-from holdfast.client.record.record import Record
-from holdfast.client.record.store import open_store
-from holdfast.client.serve.addresses import question_address, run_address
-from holdfast.client.serve.api import CALLS
-from holdfast.client.serve.api.calls import PREFIX, ApiCall
-from holdfast.client.serve.identity import Identity
-from holdfast.client.serve.links import link_token
-from holdfast.client.serve.pages import PAGES
-from holdfast.client.serve.site import Site
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
+from holdfast.runtime.config import PersonSection, ServeSection
+from holdfast.runtime.config.sections import AccessTable
+from holdfast.server.mcp.server import AssistantContext
+from holdfast.server.record.record import Record
+from holdfast.server.record.store import open_store
+from holdfast.server.web.addresses import question_address, run_address
+from holdfast.server.web.api import CALLS
+from holdfast.server.web.api.calls import PREFIX, ApiCall
+from holdfast.server.web.identity import Identity
+from holdfast.server.web.links import link_token
+from holdfast.server.web.pages import PAGES
+from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.ground import KEY
 from tests.serve.ground import WHO, blueprint_file, client_of, site_of_house

@@ -10,7 +10,7 @@ from textwrap import indent
 import pytest
 import pytest_asyncio
 
-from holdfast.client.config import Config, load_config
+from holdfast.runtime.config import Config, load_config
 from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import CaseFile, read_cases
 from holdfast.testkit.matching import Difference

@@ -14,8 +14,8 @@ from temporalio import activity
 from holdfast.activities.models import ModelActivities
 from holdfast.activities.outputs import arguments_schema
 from holdfast.blueprint.expressions import text_of
-from holdfast.client.config import load_config
 from holdfast.protocol.agents import ModelReply, ModelRequest
+from holdfast.runtime.config import load_config
 from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import Case, CaseFile, read_cases
 from holdfast.testkit.running import run_case

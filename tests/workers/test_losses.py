@@ -14,14 +14,14 @@ from temporalio.worker import Worker
 import tests.workers.tools  # noqa: F401 registers the tools
 from holdfast.activities import all_activities
 from holdfast.activities.aliases import ModelAlias
-from holdfast.client.config import WorkerSettings, load_config
-from holdfast.client.doctor.runs import check_runs
-from holdfast.client.doctor.server import Deployment
-from holdfast.client.record.entries import STUCK
-from holdfast.client.record.recorder import Recorder
-from holdfast.client.record.store import RecordStore
+from holdfast.cli.doctor.runs import check_runs
+from holdfast.cli.doctor.server import Deployment
 from holdfast.client.reports import report_of
 from holdfast.protocol.runs import LossPolicy
+from holdfast.runtime.config import WorkerSettings, load_config
+from holdfast.server.record.entries import STUCK
+from holdfast.server.record.recorder import Recorder
+from holdfast.server.record.store import RecordStore
 from tests.activities.provider import Provider
 from tests.conftest import Harness, Replays, until, worker_for
 from tests.record.conftest import store

@@ -1,0 +1,390 @@
+"""The commands for questions and answers: `questions`, `answer`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.cli.command import perform
+from holdfast.cli.completing import complete_question, complete_run
+from holdfast.cli.flags import PAGE_ROWS, AsJson, By, IdempotencyKey, Page
+from holdfast.cli.offering import offer, watch
+from holdfast.cli.output import DONE, clear_screen, print_json, print_text, say
+from holdfast.cli.prompts import read_value
+from holdfast.cli.render import ago, asker, cell, console, place, print_table, receipt_text, room, waiting_text
+from holdfast.cli.session import Session, open_session
+from holdfast.client.answering import OpenQuestions, Sent, find_question
+from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
+from holdfast.client.reports import question_json, waiting_rows
+from holdfast.client.runs import Runs
+from holdfast.client.states import Waiting
+from holdfast.protocol.address import names_at
+from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.people import who_may
+from holdfast.protocol.questions import Question
+from holdfast.runtime.embedded import Startup
+from holdfast.runtime.errors import Ambiguous, NothingSent
+
+app = typer.Typer(rich_markup_mode=None)
+
+UNKNOWN = "(not available now; `holdfast show` says why)"
+
+_Run = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="A run's id, or the beginning of one.", show_default=False, autocompletion=complete_run
+    ),
+]
+_Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUESTION] [VALUE]", show_default=False, autocompletion=complete_question),
+]
+_Content = Annotated[str | None, typer.Option("--content", metavar="JSON", help="The answer as JSON.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to a permission, a review or a yes-no question.")]
+_No = Annotated[str | None, typer.Option("--no", metavar="WHY", help="Answer no, with a reason.")]
+_Decline = Annotated[bool, typer.Option("--decline", help="Decline to answer.")]
+_Cancel = Annotated[bool, typer.Option("--cancel", help="Cancel the step that asks.")]
+_File = Annotated[
+    Path | None, typer.Option("--file", metavar="ANSWERS", help="A file of several answers, as for run --answers.")
+]
+_Signal = Annotated[bool, typer.Option("--signal", help="Send by signal, without waiting for a receipt.")]
+_Owner = Annotated[
+    str | None, typer.Option("--owner", metavar="WORKFLOW", help="The workflow that asks, if no worker can be asked.")
+]
+_Comment = Annotated[str | None, typer.Option("--comment", metavar="T", help="Comment stored with the answer.")]
+
+
+@app.command()
+def questions(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="A run; default: all runs.", show_default=False, autocompletion=complete_run
+        ),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--for", metavar="USER", help="Only questions that wait for this person.")
+    ] = None,
+    page: Page = 1,
+    follow: Annotated[
+        bool, typer.Option("--watch", help="Print the list again whenever it changes, until Ctrl-C.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List open questions and whom they wait for, fifty workflows per page; with RUN, all questions of that run.
+
+    With --watch and --json, print a line of JSON whenever the list has changed.
+    """
+    user = None if user is None else person(user)
+    wanted = _QuestionFilter(run, user, page)
+    perform(_watch(wanted, as_json) if follow else _list(wanted, as_json), as_json)
+
+
+@app.command()
+def answer(
+    run: _Run = None,
+    words: _Words = None,
+    content: _Content = None,
+    yes: _Yes = False,
+    no: _No = None,
+    decline: _Decline = False,
+    cancel: _Cancel = False,
+    file: _File = None,
+    signal: _Signal = False,
+    owner: _Owner = None,
+    by: By = None,
+    key: IdempotencyKey = None,
+    comment: _Comment = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question of a run.
+
+    A single argument after RUN is the VALUE, or the QUESTION if an option such as --yes or --content gives the answer,
+    or if it names a question for a secret: the value is then typed without echo, or a line of standard input.
+    QUESTION is an id, the beginning of one, an address, or the name of the step that asks; it may be omitted if only
+    one question is open. VALUE is text if the question asks for text, else JSON if it can be read as JSON; write `a,b`
+    for several options, and yes or no (`no, WHY`) for a permission or a review. Put `--` before a VALUE that begins
+    with a dash.
+
+    At a terminal, `answer` alone offers what waits for you, and `answer RUN` the questions of that run.
+    """
+    typed = Typed(words or [], content, decline, cancel, file, yes, no)
+    if typed.is_empty:
+        perform(offer(run, person(by)), as_json)
+    options = {"by": person(by), "key": key, "comment": comment, "signal": signal, "owner": owner}
+    perform(_answer(run, typed, options, as_json), as_json)
+
+
+# Questions
+
+
+_PAGES_MOVE = "Pages are counted anew: as questions are answered, later ones move to an earlier page."
+
+
+@dataclass(frozen=True)
+class _QuestionFilter:
+    """The questions to list: those of a run, or a page of all."""
+
+    run: str | None
+    user: str | None
+    page: int
+
+    @property
+    def following(self) -> str:
+        """Return the command that prints the next page."""
+        named = [] if self.user is None else ["--for", self.user]
+        return shlex.join(["holdfast", "questions", *named, "--page", str(self.page + 1)])
+
+
+@dataclass(frozen=True)
+class _OpenList:
+    """Open questions; of all runs with the workflows that ask them, None for one that no worker can be asked for."""
+
+    questions: list[Question]
+    rows: list[tuple[Waiting, list[Question] | None]]
+    has_more: bool = False
+
+    def to_json(self) -> list[JSON]:
+        """Return what the command prints with `--json`."""
+        rows, lists = [row for row, _ in self.rows], [open_ for _, open_ in self.rows]
+        return [*map(question_json, self.questions), *waiting_rows(rows, lists)]
+
+
+async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
+    session = await open_session(Startup.NOTHING)
+    listed = await _look(session, wanted)
+    if as_json:
+        print_json(listed.to_json())
+    else:
+        _show(listed, wanted)
+    if listed.has_more:
+        say(f"more: {wanted.following}  {_PAGES_MOVE}")
+    return DONE
+
+
+async def _watch(wanted: _QuestionFilter, as_json: bool) -> int:
+    session = await open_session(Startup.NOTHING)
+    if as_json:
+        return await watch(lambda: _look_as_json(session, wanted), partial(print_json, indent=None))
+    return await watch(lambda: _look(session, wanted), lambda listed: _show_anew(listed, wanted))
+
+
+async def _look_as_json(session: Session, wanted: _QuestionFilter) -> list[JSON]:
+    return (await _look(session, wanted)).to_json()
+
+
+async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
+    runs, user = session.runs, wanted.user
+    if wanted.run is not None:
+        open_ = await runs.questions(await runs.resolve(wanted.run))
+        return _OpenList(runs.those_for(user, open_), [])
+    rows, following = await runs.waiting_from(None, user, page=wanted.page, size=PAGE_ROWS)
+    lists = await runs.questions_of(rows, user)
+    return _OpenList([], list(zip(rows, lists, strict=True)), following is not None)
+
+
+def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
+    if listed.questions:
+        out = console(sys.stdout)
+        text = waiting_text(listed.questions, None) if room(out) is None else waiting_text(listed.questions)
+        out.print(text, end="")
+    elif any(open_ is None or open_ for _, open_ in listed.rows):
+        lines = [line for row, open_ in listed.rows for line in _rows_text(row, open_)]
+        print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
+    elif not listed.has_more:
+        say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty. {_PAGES_MOVE}")
+
+
+def _show_anew(listed: _OpenList, wanted: _QuestionFilter) -> None:
+    """Show the list in place of the one before, on a terminal."""
+    clear_screen()
+    _show(listed, wanted)
+
+
+def _nothing_open(user: str | None) -> str:
+    return "No open questions." if user is None else f"No open questions for {user}."
+
+
+def _rows_text(row: Waiting, questions: list[Question] | None) -> list[tuple[str, ...]]:
+    if questions is None:
+        return [(row.run, "?", row.owner, ago(row.since), ", ".join(row.waiting_for), UNKNOWN)]
+    return [
+        (
+            question.run,
+            question.id,
+            asker(question),
+            ago(question.asked_at),
+            who_may(question.people),
+            cell(question.message, 200),
+        )
+        for question in questions
+    ]
+
+
+# Answering
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The arguments and options of `answer` after the run."""
+
+    words: list[str]
+    content: str | None = None
+    decline: bool = False
+    cancel: bool = False
+    file: Path | None = None
+    yes: bool = False
+    no: str | None = None
+
+    def check(self) -> None:
+        """Raise `BadUsage` unless there is exactly one answer, and no argument too many."""
+        ways = self._ways + (self.file is not None)
+        if ways > 1:
+            raise BadUsage("give only one of VALUE, --yes, --no, --content, --decline, --cancel and --file")
+        most = 0 if self.file else 1 if ways else 2
+        if len(self.words) > most:
+            raise BadUsage(f"Too many arguments: {self.words[most]!r}. Put text of several words in quotes.")
+        if not ways and not self.words:
+            raise BadUsage("No answer: give a VALUE, --yes, --no WHY, --content JSON, --decline or --cancel.")
+
+    @property
+    def _ways(self) -> int:
+        """Return the number of options that give the answer in place of a VALUE."""
+        return sum([self.content is not None, self.decline, self.cancel, self.yes, self.no is not None])
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing was given, neither an answer nor a question."""
+        return not self.words and not self._ways and self.file is None
+
+    @property
+    def question(self) -> str | None:
+        """The QUESTION argument, if there is one."""
+        named = self.words if self._ways else self.words[:-1]
+        return named[0] if named else None
+
+    def named_secret(self, open_: Sequence[Question]) -> Question | None:
+        """Return the question for a secret that the only argument names: it is not the secret itself."""
+        if self._ways or self.file is not None or len(self.words) != 1:
+            return None
+        return next((question for question in open_ if question.asked.hidden and _names(self.words[0], question)), None)
+
+    def about(self, question: str) -> Typed:
+        """Return the same arguments with this QUESTION."""
+        return replace(self, words=[question] if self._ways else [question, *self.words[-1:]])
+
+    def answer(self, name: str, question: Question | None) -> Answer:
+        """Return the answer to this question. Raises `BadUsage` if it cannot be read."""
+        if self.decline or self.cancel:
+            return Answer(question=name, action="decline" if self.decline else "cancel")
+        if self.yes or self.no is not None:
+            return Answer(question=name, content=yes_or_no(question, self.yes, (self.no or "").strip()))
+        if self.content is None:
+            return Answer(question=name, content=content_of(self.words[-1], question))
+        try:
+            return Answer(question=name, content=from_json(self.content))
+        except BadUsage as error:
+            raise BadUsage(f"--content: {error}") from None
+        except ValueError as error:
+            raise BadUsage(f"--content is not JSON ({error}); give text as VALUE") from None
+
+
+def _names(word: str, question: Question) -> bool:
+    return word in (question.id, question.address, *names_at(question.address))
+
+
+async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: bool) -> int:
+    if run is None:
+        raise BadUsage("name the RUN: holdfast answer RUN [QUESTION] VALUE")
+    typed.check()
+    entries = None if typed.file is None else read_entries(typed.file)
+    session = await open_session()
+    runs = session.runs
+    open_questions = await runs.open_questions(await runs.find(run), patient=not options["signal"])
+    if entries is not None:
+        answers, unused = answers_for(entries, open_questions.questions)
+        if unused:
+            raise open_questions.unknown(unused[0].pattern)
+    else:
+        typed = await _with_secret(typed, open_questions.questions)
+        answers = [_one_answer(runs, await _named_by_key(runs, open_questions, typed, options["key"]), open_questions)]
+    receipts = await runs.answer(open_questions.run, answers, open_questions=open_questions, **options)
+    if as_json:
+        print_json([receipt.model_dump(mode="json") for receipt in receipts])
+    else:
+        _print_receipts(receipts, open_questions.questions)
+        _print_rules(answers, open_questions.questions)
+    return DONE
+
+
+async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
+    """Return the arguments with the value of a secret of which only the question was named."""
+    question = typed.named_secret(open_)
+    if question is None:
+        return typed
+    value = await read_value(f"{place(question.address)}: ")
+    if value is None or not value.strip():
+        raise BadUsage(f"no value was given; type it, pipe it in, or: holdfast answer RUN {typed.words[0]} VALUE")
+    return replace(typed, words=[question.id, value])
+
+
+async def _named_by_key(runs: Runs, open_questions: OpenQuestions, typed: Typed, key: str | None) -> Typed:
+    """Return the arguments with the question that an earlier answer under this key was for: a retry means that one."""
+    if key is None or open_questions.silence is not None:
+        return typed
+    question = await runs.answering.question_under(runs.tree, open_questions.run, key, typed.question)
+    return typed if question is None else typed.about(question)
+
+
+def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -> Answer:
+    """Return the answer to the named question, or to the only open one."""
+    if typed.question is not None:
+        question = find_question(open_questions.questions, typed.question)
+        # A closed question may be answered again under the same key: its owner then returns the first receipt.
+        question = question or find_question(runs.answering.memory.of(open_questions.run), typed.question)
+        return typed.answer(question.id if question else typed.question, question)
+    question = only_question(open_questions)
+    return typed.answer(question.id, question)
+
+
+def only_question(open_questions: OpenQuestions) -> Question:
+    """Return the question of a run where only one is open. Raises `Ambiguous`, or `Refusal` if there is none."""
+    run, questions = open_questions.run, open_questions.questions
+    if len(questions) > 1:
+        raise Ambiguous(f"{len(questions)} questions are open in {run}; name one: {open_questions.names}")
+    if questions:
+        return questions[0]
+    if open_questions.has_ended:
+        raise Refusal("run_closed", f"run {run} has ended and has no open questions")
+    if open_questions.silence is not None:
+        raise NothingSent(open_questions.silence)
+    raise Refusal("unknown_question", f"run {run} has no open question now")
+
+
+def _print_receipts(receipts: list[Receipt | Sent], open_: list[Question]) -> None:
+    names = {question.id: place(question.address) for question in open_}
+    for receipt in receipts:
+        name = names.get(receipt.question, receipt.question)
+        print_text(receipt_text(receipt, name))
+
+
+def _print_rules(answers: list[Answer], open_: list[Question]) -> None:
+    """Print the rule for the blueprint after an "always allow", which itself holds for this run only."""
+    tools = {
+        question.id: question.info["tool"]
+        for question in open_
+        if question.asked.scopes and isinstance(question.info, dict) and "tool" in question.info
+    }
+    for answer in answers:
+        match answer.content:
+            case {"granted": True, "scope": "always"} if answer.question in tools:
+                say("allowed for this run; for every run, add to the agent in the blueprint:")
+                say(f"  permissions: [{{tool: {tools[answer.question]}, action: allow}}]")

@@ -1,0 +1,62 @@
+"""`holdfast doctor`: what is wrong with a deployment, each finding with the way to mend it.
+
+`examine` makes every check that can be made: what cannot be reached leaves out what depends on it, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from holdfast.cli.doctor.access import check_open_runs, check_rules
+from holdfast.cli.doctor.findings import Finding, Status
+from holdfast.cli.doctor.machine import check_machine
+from holdfast.cli.doctor.runs import check_runs
+from holdfast.cli.doctor.server import Deployment, check_server, reach
+from holdfast.cli.doctor.worker import check_workers
+from holdfast.client.archive import is_record_installed
+from holdfast.runtime.config import Config
+from holdfast.runtime.connection import names_server
+
+__all__ = ["Deployment", "Finding", "Status", "examine"]
+
+
+async def examine(config: Config) -> list[Finding]:
+    """Return what was found, in the order in which things depend on each other: this machine, server, worker,
+    runs, record.
+
+    Nothing is started and nothing is changed, but for values of a moment: a standalone activity, a value in the cache,
+    and a secret that is removed again. Raises `ConfigError` for Temporal's own configuration.
+    """
+    findings = [*check_machine(config, is_shared=names_server()), *_check_hooks(config), check_rules(config)]
+    if any(finding.check == "encryption" and finding.status == "fault" for finding in findings):
+        return [*findings, Finding("server", "unchecked", "a client needs every key of [encryption] to connect")]
+    deployment, reached = await reach(config)
+    findings += reached
+    if deployment is None:
+        return findings
+    findings += await check_server(deployment)
+    if not any(finding.check == "search_attributes" and finding.status != "ok" for finding in findings):
+        findings += await check_open_runs(deployment)
+    findings += await check_workers(deployment)
+    findings += await check_runs(deployment)
+    return [*findings, *await _check_record(deployment)]
+
+
+def _check_hooks(config: Config) -> list[Finding]:
+    if not config.hooks:
+        return []
+    if not is_record_installed():
+        return [Finding("hooks", "unchecked", "receiving them needs more: pip install 'holdfast[serve]'")]
+    # Imported here, as a machine of workers alone has no library of pages.
+    module = importlib.import_module("holdfast.cli.doctor.hooks")
+    findings: list[Finding] = module.check_hooks(config)
+    return findings
+
+
+async def _check_record(deployment: Deployment) -> list[Finding]:
+    if not is_record_installed():
+        return [Finding("record", "unchecked", "reading it needs more: pip install 'holdfast[serve]'")]
+    # Imported here, as a machine of workers alone has no database library.
+    module = importlib.import_module("holdfast.cli.doctor.record")
+    findings: list[Finding] = await module.check_record(deployment)
+    return findings

@@ -1,0 +1,69 @@
+"""Checks of `holdfast doctor` of the record: there, writable, and up to date before Temporal forgets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from holdfast.blueprint.words.text import duration
+from holdfast.cli.doctor.findings import Finding
+from holdfast.cli.doctor.server import Deployment
+from holdfast.runtime.config import ConfigError
+from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.errors import RecordError
+from holdfast.server.record.discovery import closed_workflows
+from holdfast.server.record.progress import Progress
+from holdfast.server.record.record import Lag
+from holdfast.server.record.store import RecordStore, read_store
+
+START = "Run holdfast serve where the record is; one such process fills it."
+LATE = timedelta(minutes=5)
+"""The lag that is told: recorders look every few seconds."""
+
+
+async def check_record(deployment: Deployment) -> list[Finding]:
+    """Return what is wrong with the record."""
+    try:
+        store = await asyncio.to_thread(read_store, deployment.config.record_place(), key_ring(deployment.config))
+        if store is None:
+            message = "nothing is recorded: runs that Temporal deletes are lost"
+            return [Finding("record", "warning", message, START)]
+        try:
+            await asyncio.to_thread(store.check_writable)
+            return [_check_lag(store, await _measure_lag(store, deployment.client), deployment)]
+        finally:
+            store.close()
+    except (ConfigError, RecordError) as error:
+        way = "Make space on its disk, make the database reachable, or correct [record] of holdfast.toml."
+        return [Finding("record", "fault", str(error), way)]
+
+
+async def _measure_lag(store: RecordStore, client: Client) -> timedelta:
+    """Return how long ago the workflow was closed that has waited longest to be recorded; zero if none waits.
+
+    Temporal is asked, too: what a recorder could not write, or has not listed yet, the record does not know.
+    """
+    progress = Progress(store, client.namespace)
+    behind = await asyncio.to_thread(progress.behind)
+    since = await asyncio.to_thread(lambda: progress.watermark)
+    with suppress(RPCError):  # a namespace that is not set up, or no server: other checks say so
+        async for sighting in closed_workflows(client, since, None):
+            known = await asyncio.to_thread(progress.by_temporal_run, sighting.temporal_run)
+            if sighting.closed is not None and (known is None or known.closed is None):
+                behind = max(behind, datetime.now(UTC) - sighting.closed)
+    return behind
+
+
+def _check_lag(store: RecordStore, behind: timedelta, deployment: Deployment) -> Finding:
+    if not behind:
+        return Finding("record", "ok", f"{store.place}: every closed run is recorded")
+    message = f"{store.place}: a run that closed {duration(max(1, round(behind.total_seconds())))} ago is not recorded"
+    if deployment.retention is not None and Lag(behind, deployment.retention).is_dangerous:
+        return Finding(
+            "record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", START
+        )
+    return Finding("record", "warning" if behind > LATE else "ok", message, START if behind > LATE else None)

@@ -1,0 +1,227 @@
+"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import typer
+
+from holdfast.blueprint import Blueprint
+from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.blueprint.load import Parsed, examine
+from holdfast.cli.attending import Attendance, Parked, answer_sources
+from holdfast.cli.command import perform
+from holdfast.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
+from holdfast.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say
+from holdfast.cli.prompt import PromptInterrupted
+from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
+from holdfast.cli.render import console, done_text, failure_text, waiting_text
+from holdfast.cli.session import Session, open_session
+from holdfast.client.reading import BadUsage, input_of, person
+from holdfast.client.reports import done_before, outcome_json
+from holdfast.client.states import Done, Outcome
+from holdfast.runtime.config import load_config_for
+from holdfast.runtime.embedded import Startup
+from holdfast.server.web.addresses import question_address
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def run(
+    file: File,
+    input: Input = None,
+    id: Id = None,
+    answers: AnswersFile = None,
+    model: Model = None,
+    before: Before = None,
+    after: After = None,
+    by: By = None,
+    check: Check = True,
+    as_json: AsJson = False,
+) -> None:
+    """Start a run, show its progress, ask its questions, print its result.
+
+    Questions are answered from --answers first, then at the terminal, or from piped input, one line each. If nobody
+    answers, the run stays waiting, the command that answers it is printed, and the exit code is 3. Ctrl-C never ends
+    a run: it goes on, and the exit code is 3, or 130 if it was not waiting. `holdfast attach` returns to it.
+    """
+    arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
+    perform(_run(arguments, _Attendant(answers, by, as_json)), as_json)
+
+
+@app.command()
+def start(
+    file: File,
+    input: Input = None,
+    id: Id = None,
+    model: Model = None,
+    before: Before = None,
+    after: After = None,
+    by: By = None,
+    check: Check = True,
+    as_json: AsJson = False,
+) -> None:
+    """Start a run and print its id."""
+    arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
+    perform(_start(arguments, by, as_json), as_json)
+
+
+@app.command()
+def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
+    """Continue a run in this terminal: show its progress, ask its questions, print its result."""
+    perform(_attach(run, _Attendant(answers, by, as_json)), as_json)
+
+
+@dataclass(frozen=True)
+class _StartArguments:
+    """The arguments of a command that starts a run."""
+
+    file: Path
+    input: str | None
+    id: str | None
+    model: str | None
+    before: list[str]
+    after: list[str]
+    check: bool
+
+    def read(self) -> tuple[Blueprint, Parsed]:
+        """Return the file's blueprint, changed by the options, and its source. Raises `BlueprintError` or `BadUsage`.
+
+        Prints the warnings of the file.
+        """
+        parsed = examine(self.file)
+        blueprint = parsed.valid()
+        for warning in parsed.warnings:
+            say(str(warning))
+        return self._changed(blueprint), parsed
+
+    def _changed(self, blueprint: Blueprint) -> Blueprint:
+        if self.model is not None:
+            blueprint = with_model(blueprint, _model(self.model))
+        try:
+            return with_stops(blueprint, self.before, self.after)
+        except UnknownStep as error:
+            raise BadUsage(str(error)) from None
+
+
+def _model(name: str) -> str:
+    """Return the model's name; a script's path is made absolute, as it is relative to the working directory."""
+    kind, colon, file = name.partition(":")
+    return f"{kind}:{Path(file).absolute()}" if kind == "scripted" and colon else name
+
+
+@dataclass(frozen=True)
+class _Attendant:
+    """The person at this terminal, and a file of their answers."""
+
+    answers: Path | None
+    by: str | None
+    as_json: bool
+
+
+async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
+    blueprint, parsed = arguments.read()
+    input_ = input_of(arguments.input, blueprint.inputs)
+    sources = answer_sources(attendant.answers)
+    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
+    if arguments.check:
+        await session.look_up(blueprint, parsed.problem)
+    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
+    session.say_who_sees(blueprint, person(attendant.by))
+    await session.say_if_nobody_works()
+    page = session.page(run)
+    say(f"run {run}" + (f"  {page}" if page else ""))
+    return await _attend(session, run, sources, attendant)
+
+
+async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
+    blueprint, parsed = arguments.read()
+    input_ = input_of(arguments.input, blueprint.inputs)
+    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
+    if arguments.check:
+        await session.look_up(blueprint, parsed.problem)
+    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
+    session.say_who_sees(blueprint, person(by))
+    await session.say_if_nobody_works()
+    print_json({"run": run}) if as_json else print_text(run)
+    return DONE
+
+
+async def _attach(run: str, attendant: _Attendant) -> int:
+    sources = answer_sources(attendant.answers)
+    session = await open_session()
+    run = await session.runs.resolve(run)
+    return await _attend(session, run, sources, attendant)
+
+
+async def _attend(session: Session, run: str, sources: list[AnswerSource], attendant: _Attendant) -> int:
+    by = person(attendant.by)
+    inbox = await session.inbox(by)
+    if inbox and any(isinstance(source, Terminal) for source in sources):
+        say(f"answer here, or at {inbox}")
+    attendance = Attendance(session.runs, run, sources=sources, by=by, out=console())
+    files = [source for source in sources if isinstance(source, AnswerFile)]
+    try:
+        end = await attendance.until_rest()
+    except (asyncio.CancelledError, PromptInterrupted):  # Ctrl-C
+        say(f"\nthe run goes on; return to it with: holdfast attach {run}")
+        return WAITING if attendance.waits_for_a_person else INTERRUPTED
+    except BadUsage:  # a line of input that is not UTF-8 text
+        say(f"the run goes on; return to it with: holdfast attach {run}")
+        raise
+    finally:
+        for file in files:
+            _print_unused(file, attendant)
+    if isinstance(end, Parked):
+        return _parked(session, run, end, inbox, attendant.as_json)
+    done = await done_before(session.runs, end) if attendant.as_json else None
+    return print_outcome(end, attendant.as_json, done)
+
+
+def _print_unused(file: AnswerFile, attendant: _Attendant) -> None:
+    """Name the answers that were not used: a misspelt step, or a run that went another way."""
+    if unused := file.left_over():
+        say(f"unused answers in {attendant.answers}: {'; '.join(unused)}")
+
+
+def _parked(session: Session, run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
+    """Print the open questions and the commands that answer them; return the exit code."""
+    if as_json:
+        questions = [question.model_dump(mode="json") for question in parked.questions]
+        print_json({"run": run, "status": "waiting", "questions": questions})
+    say(f"\nrun {run} waits for a person")
+    console().print(waiting_text(parked.questions), end="")
+    say(f"or answer at this terminal with: holdfast attach {run}")
+    if inbox:
+        say(f"or in a browser, at {_page_of(parked, inbox)}")
+    for owner in dict.fromkeys(question.owner for question in parked.questions):
+        if page := session.page(owner):
+            say(f"in Temporal's UI, at {page}")
+    return WAITING
+
+
+def _page_of(parked: Parked, inbox: str) -> str:
+    """Return the address that shows what a run waits for: a single question's own page, else the inbox."""
+    if len(parked.questions) != 1:
+        return inbox
+    parts = urlsplit(inbox)  # a one-time link signs in at any page
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + question_address(parked.questions[0])))
+
+
+def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None = None) -> int:
+    """Print the result of a run that has ended, or its failure and the steps it has done; return the exit code."""
+    if as_json:
+        print_json(outcome_json(outcome, done))
+    elif outcome.status == "completed":
+        output = outcome.output
+        print_text(output if isinstance(output, str) else json_text(output))
+    else:
+        say(failure_text(outcome.run, outcome.status, outcome.error))
+        if done:
+            console().print(done_text(done), end="")
+    return DONE if outcome.status == "completed" else FAILED

@@ -1,0 +1,216 @@
+"""The commands that steer a run: `pause`, `resume`, `cancel`, `tell`, `edit`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.json_values import JSON
+from holdfast.cli.command import perform
+from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
+from holdfast.cli.output import DONE, FAILED, print_json, say
+from holdfast.cli.render import place
+from holdfast.cli.session import open_session
+from holdfast.client import steering
+from holdfast.client.reading import BadUsage, person, value_of
+from holdfast.client.runs import Runs
+from holdfast.client.steering import SteeringResult
+from holdfast.client.stopping import at_once
+from holdfast.protocol.answers import Refusal
+
+app = typer.Typer(rich_markup_mode=None)
+QUIET_SECONDS = 2.0
+"""Time after which `cancel` says that it is waiting."""
+
+
+@app.command()
+def pause(
+    run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, by: By = None, as_json: AsJson = False
+) -> None:
+    """Pause a run: no further step or activity starts. Answers are still accepted, deadlines still run."""
+    perform(_each(Target(run, blueprint, all_), partial(_by, person(by), steering.pause), as_json), as_json)
+
+
+@app.command()
+def resume(
+    run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, by: By = None, as_json: AsJson = False
+) -> None:
+    """Resume a run after a pause, a hold, a stop or a tool's interrupt that needs no answer.
+
+    It never approves anything. With several runs, it only ends pauses.
+    """
+    target = Target(run, blueprint, all_)
+    action = steering.resume if target.is_one_run else steering.unpause
+    perform(_each(target, partial(_by, person(by), action), as_json), as_json)
+
+
+@app.command()
+def tell(
+    run: RunName,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message for the agent.")],
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent", metavar="STEP", help="The agent's step name or address; needed if several are at work."
+        ),
+    ] = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a message to an agent of a run, for its next turn."""
+    perform(_tell(run, text, agent, person(by), as_json), as_json)
+
+
+@app.command()
+def edit(
+    run: RunName,
+    changes: Annotated[
+        list[str],
+        typer.Option("--set", metavar="PATH=JSON", help="A path in the context and its new value; repeatable."),
+    ],
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change the context of a run that has stopped before or after a step, and resume it."""
+    perform(_edit(run, changes, person(by), as_json), as_json)
+
+
+@app.command()
+def cancel(
+    run: SomeRun = None,
+    blueprint: OfBlueprint = None,
+    all_: All = False,
+    wait: Annotated[
+        str,
+        typer.Option(
+            "--wait", metavar="TIME", help="How long to wait until the run and everything below it has ended."
+        ),
+    ] = "30s",
+    force: Annotated[
+        bool, typer.Option("--force", help="Terminate the run: no clean-up, running activities are not notified.")
+    ] = False,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a run and everything below it; its questions are closed. Cancelling twice is fine.
+
+    Temporal's request and the record say who did it; no token proves it.
+
+    Workflows that have not ended in time are listed with the reason, and the exit code is 1.
+    """
+    perform(_each(Target(run, blueprint, all_), partial(_cancel, _seconds(wait), force, person(by)), as_json), as_json)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The runs that a command is for: one run, those of a blueprint, or all that have not ended."""
+
+    run: str | None
+    blueprint: str | None
+    all: bool
+
+    @property
+    def is_one_run(self) -> bool:
+        """Return whether a single run was named. Raises `BadUsage` unless exactly one of the three was."""
+        if [self.run is not None, self.blueprint is not None, self.all].count(True) != 1:
+            raise BadUsage("name one run, or give --blueprint NAME or --all")
+        return self.run is not None
+
+    async def names(self, runs: Runs) -> list[str]:
+        """Return the full ids of the runs."""
+        if self.is_one_run:
+            return [await runs.resolve(self.run or "")]
+        return await runs.running(self.blueprint)
+
+
+async def _each(target: Target, action: Callable[[Runs, str], Awaitable[SteeringResult]], as_json: bool) -> int:
+    """Apply the action to each of the runs; the exit code says whether every workflow was reached."""
+    is_one_run = target.is_one_run
+    runs = (await open_session()).runs
+    results = await at_once(partial(_unless_closed, is_one_run, action, runs), await target.names(runs))
+    if as_json:
+        print_json(results[0].to_json() if is_one_run else [result.to_json() for result in results])
+    else:
+        for result in results:
+            _print_result(result)
+        if not results:
+            say("No matching run is running.")
+    return FAILED if any(result.remaining for result in results) else DONE
+
+
+async def _unless_closed(
+    is_one_run: bool, action: Callable[[Runs, str], Awaitable[SteeringResult]], runs: Runs, run: str
+) -> SteeringResult:
+    """Apply the action to one run; if it is one of several, it may have ended since they were listed."""
+    try:
+        return await action(runs, run)
+    except Refusal as refusal:
+        if is_one_run or refusal.code != "run_closed":
+            raise
+        return SteeringResult(run, "closed", refusal.message, [])
+
+
+async def _by(
+    by: str, action: Callable[[Runs, str, str], Awaitable[SteeringResult]], runs: Runs, run: str
+) -> SteeringResult:
+    return await action(runs, run, by)
+
+
+def _print_result(result: SteeringResult) -> None:
+    say(result.text)
+    for workflow in [*result.remaining, *result.undone]:
+        say(f"  {workflow.workflow}: {workflow.reason}")
+
+
+async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) -> int:
+    if not text.strip():
+        raise BadUsage("TEXT is blank: give the message for the agent")
+    session = await open_session()
+    run = await session.runs.resolve(run)
+    address = await steering.tell(session.runs, run, text, agent, by)
+    if as_json:
+        print_json({"run": run, "agent": address})
+    else:
+        say(f"{place(address)} gets the message in its next turn")
+    return DONE
+
+
+async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
+    values = dict(map(_change, changes))
+    session = await open_session()
+    run = await session.runs.resolve(run)
+    receipts = await steering.edit(session.runs, run, values, by)
+    if as_json:
+        print_json([receipt.model_dump(mode="json") for receipt in receipts])
+    else:
+        say(f"run {run} goes on; changed: {', '.join(values)}")
+    return DONE
+
+
+def _change(text: str) -> tuple[str, JSON]:
+    """Return the path and the value of a PATH=JSON; a value that is not JSON is text."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise BadUsage(f"--set {text}: write PATH=JSON, such as --set stats.total=3")
+    return path.strip(), value_of(value, None)
+
+
+async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> SteeringResult:
+    work = asyncio.create_task(runs.cancel(run, wait=seconds, force=force, by=by))
+    await asyncio.wait([work], timeout=QUIET_SECONDS)
+    if not work.done():
+        say(f"waiting up to {seconds:g} s for run {run} to end")
+    return steering.cancelled(await work, force=force)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return 0.0 if text in ("0", "0s") else seconds_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--wait") from None

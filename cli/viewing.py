@@ -1,0 +1,276 @@
+"""The read-only commands: `runs`, `show`, `follow`, `result`, `graph`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from holdfast.blueprint import Blueprint
+from holdfast.blueprint.explain.demands import add_demands
+from holdfast.blueprint.graph import RunOverlay
+from holdfast.blueprint.graph import graph as flowchart
+from holdfast.blueprint.load import examine
+from holdfast.cli.command import perform
+from holdfast.cli.completing import complete_run
+from holdfast.cli.flags import PAGE_ROWS, AsJson, Page, RunName
+from holdfast.cli.output import DONE, WAITING, print_json, print_text, say
+from holdfast.cli.render import (
+    MOST_ITERATIONS,
+    STYLES,
+    Extract,
+    ago,
+    console,
+    context_text,
+    event_text,
+    events_text,
+    failure_text,
+    print_table,
+    result_text,
+    room,
+    tree_text,
+    usage_text,
+    waiting_text,
+)
+from holdfast.cli.running import print_outcome
+from holdfast.cli.session import open_session
+from holdfast.cli.worker_names import read_demands
+from holdfast.client.events import Cursor
+from holdfast.client.overlay import marks_of
+from holdfast.client.reading import BadUsage
+from holdfast.client.reports import RunReport, done_before, outcome_json, report_of, run_row
+from holdfast.client.runs import Runs
+from holdfast.client.states import Listed
+from holdfast.client.tree import CLOSED
+from holdfast.runtime.embedded import Startup
+
+app = typer.Typer(rich_markup_mode=None)
+NO_EVENT = "-1"
+"""The number before that of the first event."""
+
+
+@app.command()
+def runs(
+    blueprint: Annotated[
+        str | None, typer.Option("--blueprint", metavar="NAME", help="Only runs of this blueprint.")
+    ] = None,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for a person.")] = False,
+    page: Page = 1,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first, fifty per page."""
+    perform(_runs(_RunsPage(blueprint, waiting, page), as_json), as_json)
+
+
+@app.command()
+def show(
+    run: RunName,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every iteration of a loop, not only the last ones.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run as a tree: status, open questions, steps, context, usage."""
+    perform(_show(run, every, as_json), as_json)
+
+
+@app.command()
+def follow(
+    run: RunName,
+    after: Annotated[
+        str,
+        typer.Option("--after", metavar="N|CURSOR", help="Start after this event: its number, or (faster) its cursor."),
+    ] = NO_EVENT,
+    as_json: AsJson = False,
+) -> None:
+    """Print the events of a run as they happen, until it ends; with --json one object per line."""
+    perform(_follow(run, after, as_json), as_json)
+
+
+@app.command()
+def result(
+    run: RunName,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the result of a run, or its status if it has not ended.
+
+    Exit code 0 if the run has completed, 1 if it failed or was cancelled. Without --wait: 3 if it waits for a person,
+    0 with the status `running` if it is still running.
+    """
+    perform(_result(run, wait, as_json), as_json)
+
+
+@app.command()
+def graph(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A blueprint; default: the one that RUN was started with."),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="Colour the steps by their status in this run.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+) -> None:
+    """Print a blueprint as a Mermaid flowchart, to paste into Markdown or https://mermaid.live.
+
+    With --run, steps that are done, running, waiting for a person, failed or skipped are coloured; in a loop, those of
+    its last iteration.
+    """
+    perform(_graph(file, run))
+
+
+@dataclass(frozen=True)
+class _RunsPage:
+    """The runs to list: a page of those that fit."""
+
+    blueprint: str | None
+    waiting: bool
+    page: int
+
+    @property
+    def following(self) -> str:
+        """Return the command that prints the next page."""
+        named = [] if self.blueprint is None else ["--blueprint", self.blueprint]
+        flags = ["--waiting"] if self.waiting else []
+        return shlex.join(["holdfast", "runs", *named, *flags, "--page", str(self.page + 1)])
+
+
+def _status(run: Listed) -> str:
+    return f"{run.status}, stuck" if run.stuck else run.status
+
+
+async def _runs(wanted: _RunsPage, as_json: bool) -> int:
+    session = await open_session(Startup.NOTHING)
+    listed, has_more = await session.runs.page(
+        wanted.page, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
+    )
+    if as_json:
+        print_json([run_row(run) for run in listed])
+    elif listed:
+        rows = [(run.run, run.blueprint, _status(run), ago(run.started), ", ".join(run.waiting_for)) for run in listed]
+        print_table(("RUN", "BLUEPRINT", "STATUS", "STARTED", "WAITING FOR"), rows)
+    elif wanted.page > 1:
+        say(f"Page {wanted.page} is empty.")
+    else:
+        is_filtered = wanted.blueprint or wanted.waiting
+        say("No matching runs." if is_filtered else "No runs yet. Start one with: holdfast run FILE")
+    if has_more:
+        say(f"more: {wanted.following}")
+    return DONE
+
+
+async def _show(run: str, every: bool, as_json: bool) -> int:
+    session = await open_session(Startup.NOTHING)
+    runs = session.runs
+    report = await report_of(runs, await runs.resolve(run), None if every else 100)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print_report(report, every)
+    return DONE
+
+
+def _print_report(report: RunReport, every: bool) -> None:
+    out = console(sys.stdout)
+    state = report.state
+    out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
+    out.print(f"blueprint {state.blueprint}", style="dim")
+    whole: dict[str, None] = {"limit": None} if room(out) is None else {}
+    out.print(tree_text(report.trace, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
+    if state.questions:
+        out.print(waiting_text(state.questions, **whole), end="")
+    if state.events:
+        out.print(events_text(state.events), end="")
+    for obstacle in report.obstacles:
+        out.print(f"stuck  {obstacle.workflow}: {obstacle.message}", style="red")
+    if report.outcome.context:
+        out.print(context_text(report.outcome.context, **whole), end="")
+    if state.usage.requests:
+        out.print(usage_text(state.usage))
+    if state.status == "completed":
+        out.print(f"result  {result_text(report.outcome.output)}")
+    elif state.status in CLOSED:
+        out.print(failure_text(state.run, state.status, report.outcome.error), style="red")
+
+
+async def _follow(run: str, after: str, as_json: bool) -> int:
+    session = await open_session(Startup.NOTHING)
+    run = await session.runs.resolve(run)
+    number = int(after) if re.fullmatch(r"-?\d+", after) else -1
+    cursor = None if number >= 0 or after == NO_EVENT else Cursor.read(run, after)
+    out = console(sys.stdout)
+    async for event, place in session.runs.follow_from(run, cursor):
+        if event.offset <= number:
+            continue
+        if as_json:
+            print_json({**event.to_json(), "cursor": str(place)}, indent=None)
+        else:
+            out.print(event_text(event, room(out)))
+            sys.stdout.flush()
+    return DONE
+
+
+async def _result(run: str, wait: bool, as_json: bool) -> int:
+    session = await open_session(Startup.NOTHING)
+    run = await session.runs.resolve(run)
+    outcome = await session.runs.result(run) if wait else await session.runs.outcome(run)
+    if outcome.status in CLOSED:
+        return print_outcome(outcome, as_json, await done_before(session.runs, outcome))
+    if as_json:
+        print_json(outcome_json(outcome))
+    else:
+        print_text(outcome.status)
+    say(HINTS[outcome.status].format(run=run))
+    return DONE if outcome.status == "running" else WAITING
+
+
+HINTS = {
+    "waiting": "run {run} waits for a person; see: holdfast questions {run}",
+    "paused": "run {run} is paused; resume it with: holdfast resume {run}",
+    "running": "run {run} is still running; wait for its end with --wait",
+}
+
+
+async def _graph(file: Path | None, run: str | None) -> int:
+    blueprint = None if file is None else await _load_with_demands(file)
+    if run is not None:
+        print_text(await _graph_of_run(run, blueprint), end="")
+    elif blueprint is not None:
+        print_text(flowchart(blueprint), end="")
+    else:
+        raise BadUsage("name a blueprint, or a run: holdfast graph FILE, or holdfast graph --run RUN")
+    return DONE
+
+
+async def _load_with_demands(file: Path) -> Blueprint:
+    """Return a blueprint with what the owners of its tools demand, as far as that can be known."""
+    parsed = examine(file)
+    return add_demands(parsed.valid(), await read_demands(file, parsed) or {})
+
+
+async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
+    """Return the flowchart of a run, drawn from a blueprint of the caller's or from its own."""
+    runs = (await open_session(Startup.NOTHING)).runs
+    run = await runs.resolve(run)
+    if blueprint is None:
+        blueprint = await runs.blueprint(run)
+    return flowchart(blueprint, await _overlay(runs, run, blueprint))
+
+
+async def _overlay(runs: Runs, run: str, blueprint: Blueprint) -> RunOverlay:
+    state = await runs.standing(run)
+    if state.blueprint != blueprint.name:
+        say(f"run {state.run} is of blueprint {state.blueprint}, not {blueprint.name}: only equal names are coloured")
+    return marks_of(await runs.trace(state), state.questions)

@@ -1,0 +1,258 @@
+"""Connect to Temporal: find or start the server, choose the data converter, register search attributes.
+
+Commands, workers and programs call `connect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeNamespaceResponse
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.envconfig import ClientConfigProfile
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.protocol.runs import ATTRIBUTE_TYPES
+from holdfast.runtime import embedded as local
+from holdfast.runtime.config import Config, ConfigError, load_config
+from holdfast.runtime.converters import DATA_CONVERTER, encrypting
+from holdfast.runtime.embedded import Startup
+from holdfast.runtime.embedded.server import NAMESPACE, find_server
+from holdfast.runtime.encryption import KeyRing, key_ring
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.namespace import missing_search_attributes, register_search_attributes
+from holdfast.runtime.payloads import directory, folder_of, storage
+from holdfast.runtime.server_errors import server_error
+from holdfast.runtime.temporal_profile import (
+    ADDRESS,
+    DEFAULT_ADDRESS,
+    is_configured,
+    load_profile,
+    origin_of,
+    tls_of,
+)
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds that a connection attempt may take: the SDK's own limit is 30."""
+LAG = 15.0
+"""Seconds that a new namespace or search attribute may take to reach the server's caches."""
+
+
+def converter(place: str, *, store: bool = True, ring: KeyRing | None = None) -> DataConverter:
+    """Return a converter that encrypts with a ring of keys, and keeps large payloads in a store (see `Config.place`).
+
+    Without `store` it only reads.
+    """
+    large = replace(DATA_CONVERTER, external_storage=storage(place, store=store, ring=ring))
+    return encrypting(large, ring or KeyRing())
+
+
+def payload_place(config: Config) -> str:
+    """Return the store for large payloads of the configured server, else that of the embedded one."""
+    return config.place(embedded=not is_configured(load_profile()))
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A client, with the configuration and the server that it belongs to."""
+
+    client: Client
+    config: Config
+    task_queue: str
+    ui_url: str | None
+    """The URL of Temporal's UI; known for the embedded server only."""
+    embedded: bool
+
+
+async def connect(
+    config: Config | None = None,
+    *,
+    embedded: bool = True,
+    startup: Startup = Startup.ALL,
+    tell: Callable[[str], None] | None = None,
+) -> Connection:
+    """Connect to the configured server, else to the embedded one.
+
+    Args:
+        config: The configuration; by default that of the current folder.
+        embedded: Use the embedded server if none is configured; else Temporal's default address.
+        startup: What may be started of the embedded server if it does not run.
+        tell: Called with a message when something is started, which takes some seconds.
+
+    Raises:
+        ConfigError: The configuration cannot be used.
+        ServerUnreachable: The server does not answer, or has no such namespace.
+    """
+    config = config or load_config()
+    profile, ui_url = load_profile(), None
+    embedded = embedded and not is_configured(profile)
+    place = config.place(embedded=embedded)
+    data_converter = converter(place, ring=key_ring(config))
+    if embedded:
+        server = await local.reach(config, startup, tell)
+        profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
+    client = await _open(profile, data_converter)
+    namespace = await check_namespace(client)
+    if namespace is not None and (folder := folder_of(place)):
+        directory.enter(
+            folder, namespace.namespace_info.id, f"{client.namespace} at {client.service_client.config.target_host}"
+        )
+    return Connection(client, config, config.worker.task_queue, ui_url, embedded)
+
+
+async def connect_if_running(config: Config) -> Client | None:
+    """Return a client of the configured server, else of the embedded one if it runs; nothing is started.
+
+    Raises:
+        ConfigError: The configuration cannot be used.
+        ServerUnreachable: The server does not answer.
+    """
+    profile = load_profile()
+    embedded = not is_configured(profile)
+    if embedded:
+        server = find_server(config.home)
+        if server is None:
+            return None
+        profile = ClientConfigProfile(address=server.address, namespace=NAMESPACE)
+    return await _open(profile, converter(config.place(embedded=embedded), ring=key_ring(config)))
+
+
+def names_server() -> bool:
+    """Return whether the environment names a server, which is used instead of the embedded one. Raises ConfigError."""
+    return is_configured(load_profile())
+
+
+async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
+    """Return a connected client. Raises ConfigError or ServerUnreachable."""
+    address = profile.address or DEFAULT_ADDRESS
+    tls = tls_of(profile)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await Client.connect(
+                address,
+                namespace=profile.namespace or "default",
+                api_key=profile.api_key,
+                tls=tls,
+                rpc_metadata=profile.grpc_meta,
+                connect_timeout=timedelta(seconds=PATIENCE),
+                data_converter=data_converter,
+            )
+    except TimeoutError as error:
+        raise ServerUnreachable(_unreachable(address, profile, f"no reply in {PATIENCE:.0f} s")) from error
+    except ValueError as error:  # of the address and of metadata, in the SDK's own words
+        raise ConfigError(_unusable(address, str(error))) from error
+    except RuntimeError as error:
+        if "Invalid headers" in str(error):  # of TEMPORAL_API_KEY and TEMPORAL_GRPC_META_…
+            raise ConfigError(_unusable(address, _reason(error))) from error
+        raise ServerUnreachable(_unreachable(address, profile, _reason(error))) from error
+
+
+_REASONS = {
+    "Connection refused": "connection refused",
+    "dns error": "unknown host",
+    "Timeout expired": "no reply",
+    "InvalidContentType": "it does not speak TLS; unset TEMPORAL_TLS, or correct the port",
+    "PrivateKeyParseError": "the key of the client certificate cannot be read",
+}
+"""Causes in the SDK's nested messages, and what they mean in plain words."""
+
+
+def _reason(error: RuntimeError) -> str:
+    """Return the cause in the SDK's nested message, in plain words if it is a common one."""
+    text = str(error).removeprefix("Failed client connect: ")
+    return next((plain for cause, plain in _REASONS.items() if cause in text), text)
+
+
+def _unusable(address: str, text: str) -> str:
+    """Return the message for settings that the SDK refuses before it connects."""
+    target, separator, reason = text.partition("invalid target URL: ")
+    if separator and not target:
+        return f"{origin_of(ADDRESS, 'address')}: {address!r} is not an address: {reason}; write HOST:PORT"
+    return f"TEMPORAL_…: {text}; correct the variable, or the profile"
+
+
+def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str:
+    origin = f"as {origin_of(ADDRESS, 'address')} says" if profile.address else "the default: no address is set"
+    return (
+        f"no Temporal server at {address} ({origin}): {reason}. "
+        "Start it, correct TEMPORAL_ADDRESS and TEMPORAL_TLS_…, or unset TEMPORAL_… to use the embedded server"
+    )
+
+
+async def check_namespace(client: Client) -> DescribeNamespaceResponse | None:
+    """Return what the server says of the namespace; None if the key may not read it.
+
+    Raises ServerUnreachable if it does not exist.
+    """
+    # Without this check, a command in a namespace that does not exist would report a missing run.
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    try:
+        reply = await client.workflow_service.describe_namespace(
+            request, retry=True, timeout=timedelta(seconds=PATIENCE)
+        )
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise ServerUnreachable(
+                f"the server at {client.service_client.config.target_host} has no namespace '{client.namespace}'; "
+                "set TEMPORAL_NAMESPACE, or make it: temporal operator namespace create -n "
+                f"{client.namespace} --retention 90d"
+            ) from error
+        if error.status != RPCStatusCode.PERMISSION_DENIED:  # a key for runs alone may not describe
+            text = f"the server at {client.service_client.config.target_host}: {server_error(error)}"
+            raise ServerUnreachable(text) from error
+        return None
+    return reply
+
+
+async def check_search_attributes(client: Client) -> None:
+    """Raise `ServerUnreachable` if our search attributes are missing: every workflow task would fail for ever."""
+    try:
+        missing = await missing_search_attributes(client, client.namespace)
+    except RPCError as error:
+        log.warning("search attributes could not be checked: %s", error)
+        return
+    if missing:
+        raise ServerUnreachable(
+            f"search attributes {', '.join(missing)} are not registered in namespace '{client.namespace}'; "
+            "run: holdfast setup"
+        )
+
+
+async def ensure_search_attributes(client: Client, namespace: str) -> None:
+    """Register our search attributes and wait until the server knows them. A repeated call changes nothing.
+
+    Raises ServerUnreachable if they cannot be registered.
+    """
+    deadline = asyncio.get_running_loop().time() + LAG
+    while missing := await register_search_attributes(client, namespace):
+        if asyncio.get_running_loop().time() > deadline:
+            wanted = ", ".join(f"{name} must be {ATTRIBUTE_TYPES[name]}" for name in missing)
+            raise ServerUnreachable(
+                f"search attributes {', '.join(missing)} are not registered in namespace '{namespace}', or have "
+                f"another type: {wanted}"
+            )
+        await asyncio.sleep(0.1)
+
+
+@contextmanager
+def registering(namespace: str) -> Iterator[None]:
+    """Raise `ServerUnreachable` with the way out where search attributes may not be registered by this client."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+            raise
+        flags = " ".join(f"--search-attribute {name}={type_}" for name, type_ in ATTRIBUTE_TYPES.items())
+        raise ServerUnreachable(
+            f"search attributes cannot be registered in namespace '{namespace}' from here: {error.message}. "
+            f"On Temporal Cloud: tcld namespace search-attributes add --namespace {namespace} {flags}; "
+            "elsewhere ask an administrator"
+        ) from error

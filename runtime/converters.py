@@ -1,0 +1,150 @@
+"""Data converters: ours, and ours joined with one that a client already has. `connect` and the plugin use them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.errordetails.v1 import QueryFailedFailure
+from temporalio.api.failure.v1 import Failure as ProtoFailure
+from temporalio.client import WorkflowQueryFailedError
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, ToJsonOptions
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+    DefaultPayloadConverter,
+    JSONPlainPayloadConverter,
+    PayloadConverter,
+)
+from temporalio.exceptions import FailureError
+from temporalio.service import RPCError
+
+from holdfast.protocol.values import Value
+from holdfast.runtime.encryption import EncryptionCodec, KeyRing
+
+
+class SparseJson(PydanticJSONPlainPayloadConverter):
+    """The converter for JSON by pydantic that omits default fields in values of the protocol.
+
+    A model of an author's own keeps them: a default may be needed on the wire, such as a union's discriminator.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ToJsonOptions())
+
+    def to_payload(self, value: object) -> Payload | None:
+        """See base class."""
+        if not _is_ours(value):
+            return super().to_payload(value)
+        data = self._schema_serializer.to_json(value, exclude_defaults=True)
+        return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        """See base class; a value of ours is read without an adapter.
+
+        Temporal makes a converter for each workflow, so the adapters that it caches stood once in each that waits.
+        """
+        if isinstance(type_hint, type) and issubclass(type_hint, Value):
+            return type_hint.model_validate_json(payload.data)
+        return super().from_payload(payload, type_hint)
+
+
+def _is_ours(value: object) -> bool:
+    return isinstance(value, Value) or (isinstance(value, list) and any(isinstance(item, Value) for item in value))
+
+
+class HoldfastPayloads(CompositePayloadConverter):
+    """Temporal's payload converters, with `SparseJson` in place of plain JSON."""
+
+    def __init__(self) -> None:
+        usual = DefaultPayloadConverter.default_encoding_payload_converters
+        super().__init__(*(SparseJson() if isinstance(item, JSONPlainPayloadConverter) else item for item in usual))
+
+
+DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)
+"""The converter without external storage: every value is kept in Temporal."""
+
+
+def encrypting(converter: DataConverter, ring: KeyRing) -> DataConverter:
+    """Return a converter that encrypts what it converts, failures too; it decrypts with an empty ring's message."""
+    codec = EncryptionCodec(ring)
+    if not ring:
+        return replace(converter, payload_codec=codec)
+    return replace(converter, payload_codec=codec, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
+
+
+async def failure_text(converter: DataConverter, failure: ProtoFailure) -> str:
+    """Return the message of a failure in a history, which may be encrypted."""
+    own = ProtoFailure()
+    own.CopyFrom(failure)  # decoding changes it
+    error = await converter.decode_failure(own)
+    return error.message if isinstance(error, FailureError) else str(error)
+
+
+async def query_failure_text(converter: DataConverter, error: WorkflowQueryFailedError) -> str:
+    """Return why a query failed. The SDK gives the message of the failure, which says nothing of an encrypted one."""
+    # Only the reply that the SDK was handling when it raised this has the failure itself.
+    reply = error.__context__
+    status = reply.grpc_status if isinstance(reply, RPCError) else None
+    for detail in () if status is None else status.details:
+        failed = QueryFailedFailure()
+        if detail.Unpack(failed) and failed.HasField("failure"):
+            return await failure_text(converter, failed.failure)
+    return str(error)
+
+
+class JointPayloads(PayloadConverter):
+    """The payload converter of a client, but for values of the protocol, which ours converts.
+
+    A subclass names the client's own: Temporal makes converters without arguments, in the sandbox too.
+    """
+
+    own: type[PayloadConverter]
+
+    def __init__(self) -> None:
+        self._own, self._ours = self.own(), HoldfastPayloads()
+
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        """See base class."""
+        return [payload for value in values for payload in self._for(_is_ours(value), value).to_payloads([value])]
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """See base class."""
+        hints = [*(type_hints or []), *[None] * len(payloads)][: len(payloads)]
+        return [self._read(payload, hint) for payload, hint in zip(payloads, hints, strict=True)]
+
+    def _read(self, payload: Payload, hint: type | None) -> Any:
+        if hint is RawValue:
+            return RawValue(payload)
+        [value] = self._for(_mentions_ours(hint)).from_payloads([payload], None if hint is None else [hint])
+        return value
+
+    def _for(self, ours: bool, value: object = None) -> PayloadConverter:
+        return self._ours if ours or isinstance(value, RawValue) else self._own
+
+
+def _mentions_ours(hint: object) -> bool:
+    """Return whether a type is one of the protocol's values, or is made of some."""
+    if isinstance(hint, type) and issubclass(hint, Value):
+        return True
+    return any(map(_mentions_ours, typing.get_args(hint)))
+
+
+def joined_with(converter: DataConverter) -> DataConverter:
+    """Return a client's converter, its codec and storage untouched, that converts our values as well."""
+    own = converter.payload_converter_class
+    if takes_ours(converter):
+        return converter
+    if own is DefaultPayloadConverter:
+        return replace(converter, payload_converter_class=HoldfastPayloads)
+    return replace(converter, payload_converter_class=type("JointPayloads", (JointPayloads,), {"own": own}))
+
+
+def takes_ours(converter: DataConverter) -> bool:
+    """Return whether a converter converts values of the protocol as our workflows expect them."""
+    return issubclass(converter.payload_converter_class, HoldfastPayloads | JointPayloads)

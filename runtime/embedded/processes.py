@@ -1,0 +1,99 @@
+"""Start, find and stop the server and worker processes, which outlive the command that started them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from holdfast.runtime.errors import ServerUnreachable
+
+TICK = 0.02
+"""Seconds between two polls."""
+
+
+MARK = "holdfast="
+"""How the text begins that marks a process as ours; the state folder follows."""
+
+
+def mark(home: Path) -> str:
+    """Return the text in a command line that marks a process as ours.
+
+    It is the server's argv[0], and the value of a `-X` option of the worker, which Python ignores.
+    """
+    return f"{MARK}{home}"
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    log: Path,
+    folder: Path,
+    environment: dict[str, str],
+    executable: str | None = None,
+    pass_fds: Collection[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, so that Ctrl-C in this terminal does not reach it."""
+    # Appending, since `begin` may empty the log under a process that still writes to it.
+    with open(log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as output:
+        return subprocess.Popen(
+            command,
+            executable=executable,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+
+
+async def stop(pids: Collection[int], grace: float) -> None:
+    """Terminate processes; kill those still alive after `grace` seconds. Raises `ServerUnreachable`."""
+    alive = [process for process in _running() if process.pid in pids]
+    for end, patience in ((psutil.Process.terminate, grace), (psutil.Process.kill, 5.0)):
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                end(process)
+        deadline = time.monotonic() + patience
+        while (alive := list(filter(_is_alive, alive))) and time.monotonic() < deadline:
+            await asyncio.sleep(TICK)
+    if alive:
+        raise ServerUnreachable(f"process {alive[0].pid} does not end; kill it, then run this again")
+
+
+def ending(code: int) -> str:
+    """Return how a process ended: a negative code is the signal that killed it, typically for lack of memory.
+
+    >>> ending(1), ending(-9)
+    ('stopped at once with exit code 1', 'was killed at once by SIGKILL')
+    """
+    killed_by = {-int(number): number.name for number in signal.Signals}
+    return f"was killed at once by {killed_by[code]}" if code in killed_by else f"stopped at once with exit code {code}"
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    # Not `psutil.wait_procs`: to it a zombie lives until its parent has waited for it, and ours may be any command.
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def commands() -> Iterator[tuple[int, list[str]]]:
+    """Yield process id and arguments of every process that may be looked at; zombies have none, and are left out."""
+    for process in _running():
+        if arguments := process.info["cmdline"]:
+            yield process.pid, arguments
+
+
+def _running() -> Iterator[psutil.Process]:
+    return psutil.process_iter(["cmdline"])

@@ -1,0 +1,172 @@
+"""The embedded server's worker process: started on demand, replaced when its code or configuration has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from temporalio.client import Client
+
+from holdfast.runtime.config import Config, WorkerVariables
+from holdfast.runtime.embedded import home as state_folder
+from holdfast.runtime.embedded.home import begin, tail
+from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
+from holdfast.runtime.embedded.processes import TICK, commands, ending, mark, spawn, stop
+from holdfast.runtime.embedded.server import NAMESPACE, Server, clean_environment
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.workers import pollers
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKER = ("-P", "-m", "holdfast.worker")
+"""Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
+OUR_CODE = ("activities", "blueprint", "protocol", "runtime", "worker.py", "workflows")
+PATIENCE = 60.0
+"""Seconds a worker may take to import the user's packages."""
+
+
+def find_workers(home: Path) -> list[int]:
+    """Return the process ids of this folder's workers: one or none, more only after a command was killed."""
+    ours = ["-X", mark(home), *WORKER]
+    return [pid for pid, arguments in commands() if arguments[-len(ours) :] == ours]
+
+
+def grace() -> float:
+    """Return the seconds a worker gets to stop: those to finish its activities, and 5 more."""
+    return WorkerVariables.read().grace + 5
+
+
+async def ensure_worker(config: Config, server: Server, client: Client, tell: Callable[[str], None]) -> None:
+    """Keep the running worker if its code and settings are current, else replace it and say so by `tell`."""
+    home = config.home
+    state, running = state_folder.read(home), find_workers(home)
+    salt = state.salt or secrets.token_hex(16)
+    fingerprint, keys = _fingerprint(config, server), _keys(config, salt)
+    # A key that is not set in this terminal does not replace the worker: another terminal has set it.
+    if len(running) == 1 and fingerprint == state.fingerprint and keys.items() <= state.keys.items():
+        return
+    tell("Restarting the worker: its code or configuration has changed …" if running else "Starting its worker …")
+    await stop(running, grace())
+    state_folder.change(home, fingerprint=fingerprint, keys=keys, salt=salt, stopped=False)
+    log = home / "worker.log"
+    start = begin(log)
+    command = [sys.executable, "-X", mark(home), *WORKER]
+    process = spawn(command, log=log, folder=config.folder, environment=_environment(config, server))
+    await _wait_for_poller(process, client, config, start)
+
+
+async def _wait_for_poller(process: subprocess.Popen[bytes], client: Client, config: Config, start: int) -> None:
+    """Wait until the new worker polls the server. Raises `ServerUnreachable`."""
+    log = config.home / "worker.log"
+    deadline = time.monotonic() + PATIENCE
+    while not await _polls(client, config.worker.task_queue, process.pid):
+        if process.poll() is not None:
+            raise ServerUnreachable(f"the worker {ending(process.returncode)}:\n{tail(log, start)}")
+        if time.monotonic() > deadline:
+            raise ServerUnreachable(f"the worker has not started in {PATIENCE:.0f} s; its log is {log}")
+        await asyncio.sleep(TICK)
+
+
+async def _polls(client: Client, queue: str, pid: int) -> bool:
+    return any(poller.identity.startswith(f"{pid}@") for poller in (await pollers(client, queue)).pollers)
+
+
+def _environment(config: Config, server: Server) -> dict[str, str]:
+    """Return the worker's environment: that of `environment_of`, with the user's modules."""
+    environment = environment_of(config, server)
+    path = environment.get("PYTHONPATH")
+    return environment | {"PYTHONPATH": os.pathsep.join([str(config.folder), path] if path else [str(config.folder)])}
+
+
+def environment_of(config: Config, server: Server) -> dict[str, str]:
+    """Return the environment of a process beside the server: this command's, with its address and our stores."""
+    return clean_environment() | {
+        "TEMPORAL_ADDRESS": server.address,
+        "TEMPORAL_NAMESPACE": NAMESPACE,
+        "TEMPORAL_CONFIG_FILE": os.devnull,
+        "HOLDFAST_HOME": str(config.home),
+        "HOLDFAST_TASK_QUEUE": config.worker.task_queue,
+        "HOLDFAST_IMPORTS": ",".join(config.worker.imports),
+        "HOLDFAST_PROCESSES": "1",  # it is found, and replaced, by its one process
+        "HOLDFAST_PAYLOADS": config.place(embedded=True),
+        "HOLDFAST_SECRETS": f"dir:{config.secret_folder(embedded=True)}",
+        "HOLDFAST_INBOX_KEY_FILE": str(inbox_key_file(config.home)),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+PROVIDER_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""Keys that providers read from the environment: a worker that was started before one was set lacks it."""
+
+
+def _fingerprint(config: Config, server: Server) -> str:
+    """Return a digest of the code and settings of a worker; it is replaced when this changes.
+
+    Of the interpreter its environment counts, and not its name: `python` and the `python3.11` of a script are the same.
+    """
+    text = config.path.read_text(encoding="utf-8") if config.path else ""
+    places = [config.place(embedded=True), str(config.secret_folder(embedded=True))]
+    parts = [sys.prefix, sys.version, server.address, str(config.folder), repr(config.worker), *places, text]
+    ours = [file for name in OUR_CODE for file in _python_files(ROOT / name)]
+    theirs = [file for name in config.worker.imports for file in _module_files(name, config.folder)]
+    return digest_of_files(parts, {*ours, *theirs})
+
+
+def digest_of_files(parts: Sequence[str], files: Iterable[Path]) -> str:
+    """Return a digest of these texts, and of the names, times and sizes of the files."""
+    listed = []
+    for file in sorted(files):
+        stat = file.stat()
+        listed.append(f"{file} {stat.st_mtime_ns} {stat.st_size}")
+    return hashlib.sha256("\0".join([*parts, *listed]).encode()).hexdigest()
+
+
+def _keys(config: Config, salt: str) -> dict[str, str]:
+    """Return digests of the keys that the configuration names and that are set here, and of the inbox's own."""
+    inbox = inbox_key(inbox_key_file(config.home))
+    names = {
+        config.answers.key_env,
+        *(key.env for key in config.answers.keys),
+        config.cache.url_env,
+        *PROVIDER_KEYS,
+        *config.secrets.env,
+    }
+    names |= {key.env for key in config.encryption.keys}
+    names |= {model.api_key_env for model in config.models.values()}
+    names |= {name for server in config.mcp.values() for name in (*server.env, *server.headers_env.values())}
+    return key_digests({name for name in names if name}, salt) | {
+        inbox.id: _key_digest(inbox.secret, f"{salt}:{inbox.id}")
+    }
+
+
+def key_digests(names: Iterable[str], salt: str) -> dict[str, str]:
+    """Return salted digests of the variables of these names that are set."""
+    values = {name: os.environ.get(name) for name in names}
+    return {name: _key_digest(value, f"{salt}:{name}") for name, value in values.items() if value}
+
+
+def _key_digest(key: str, salt: str) -> str:
+    """Return a digest from which a weak key is not guessed in a hurry."""
+    # About 10 ms of work: every command does it for each key that is set.
+    return hashlib.scrypt(key.encode(), salt=salt.encode(), n=2**12, r=8, p=1, dklen=32).hex()
+
+
+def _module_files(name: str, folder: Path) -> Iterable[Path]:
+    """Return the files of a module's whole package without importing it; none if it cannot be found."""
+    spec = PathFinder.find_spec(name.partition(".")[0], [str(folder), *sys.path])
+    if spec is None:
+        return []
+    places = spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
+    return [file for place in places for file in _python_files(Path(place))]
+
+
+def _python_files(place: Path) -> Iterable[Path]:
+    """Return a module, or the modules of a folder, without the dangling links that editors leave."""
+    return [file for file in (place.rglob("*.py") if place.is_dir() else [place]) if file.is_file()]

@@ -1,0 +1,230 @@
+"""Encryption of what leaves a process: the keys of `[encryption]`, and the codec of payloads that uses them.
+
+The first key encrypts, all of them decrypt. Clients, workers, the web server and the record have the same keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import DataConverter, PayloadCodec
+
+from holdfast.runtime.config import Config, ConfigError
+from holdfast.runtime.config.sections import EncryptionKeySection
+from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.sealing import (
+    NONCE_BYTES,
+    TAG_BYTES,
+    KeySource,
+    Seal,
+    Unsealable,
+    derived,
+    key_by_command,
+    key_in_environment,
+    key_in_file,
+)
+
+ENCODING = b"binary/encrypted"
+KEY_ID = "encryption-key-id"
+"""The metadata that names the key of a payload."""
+PAYLOAD = b"payload"
+_PURPOSE = b"holdfast encryption"
+_TEXT = "enc:"
+"""The beginning of an encrypted text. No JSON begins so."""
+
+
+class NotDecrypted(ServerUnreachable):
+    """Something encrypted that no key here opens; the message names the key that is missing."""
+
+
+class KeyRing:
+    """The keys of a deployment by their ids, the first of which encrypts; without any nothing is encrypted."""
+
+    def __init__(self, keys: Mapping[str, str] | None = None) -> None:
+        self._keys = dict(keys or {})
+        self._seals = {id_: Seal(key, _PURPOSE) for id_, key in self._keys.items()}
+        self.active = next(iter(self._keys), None)
+
+    @property
+    def ids(self) -> list[str]:
+        """Return the ids of the keys, that of the one that encrypts first."""
+        return list(self._keys)
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._keys
+
+    def seal(self, data: bytes, context: bytes) -> bytes:
+        """Return the data encrypted, with the id of the key; the same context is needed to open it."""
+        assert self.active is not None
+        id_ = self.active.encode()
+        return bytes([len(id_)]) + id_ + self._seals[self.active].seal(data, context + b"\0" + id_)
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        """Return what was sealed. Raises `NotDecrypted`."""
+        length = sealed[0] if sealed else 0
+        id_, rest = sealed[1 : 1 + length], sealed[1 + length :]
+        seal = self._seals.get(id_.decode(errors="replace"))
+        if seal is None:
+            listed = f"the keys here are: {', '.join(self._keys)}" if self._keys else "there is no key here"
+            raise NotDecrypted(
+                f"a value is encrypted with the key '{id_.decode(errors='replace')}', and {listed}; add it to keys in "
+                "[encryption]"
+            )
+        try:
+            return seal.open(rest, context + b"\0" + id_)
+        except Unsealable as error:
+            raise NotDecrypted(
+                f"a value cannot be decrypted with the key '{id_.decode()}' of [encryption]: {error}"
+            ) from None
+
+    @property
+    def overhead(self) -> int:
+        """The bytes by which sealed data is longer."""
+        return 1 + len((self.active or "").encode()) + NONCE_BYTES + TAG_BYTES
+
+    def derived(self, purpose: bytes) -> bytes:
+        """Return a key for another purpose, derived from the one that encrypts."""
+        return next(self.derived_keys(purpose))
+
+    def derived_keys(self, purpose: bytes) -> Iterator[bytes]:
+        """Yield such a key for each of the ring, that of the key that encrypts first."""
+        return (derived(key, purpose) for key in self._keys.values())
+
+    def seal_text(self, text: str, context: str) -> str:
+        """Return a text for a database: encrypted, or as it is where there is no key."""
+        if not self:
+            return text
+        return _TEXT + base64.b64encode(self.seal(text.encode(), context.encode())).decode()
+
+    def open_text(self, text: str, context: str) -> str:
+        """Return what `seal_text` was given. Raises `NotDecrypted`."""
+        if not text.startswith(_TEXT):
+            return text
+        try:
+            sealed = base64.b64decode(text.removeprefix(_TEXT), validate=True)
+        except binascii.Error:
+            raise NotDecrypted("an encrypted text of the database has been changed") from None
+        return self.open(sealed, context.encode()).decode()
+
+
+class EncryptionCodec(PayloadCodec):
+    """The codec of payloads. Those that were not encrypted, as before keys were set, are read as they are."""
+
+    def __init__(self, ring: KeyRing) -> None:
+        self.ring = ring
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """See base class."""
+        return [self.sealed(payload) for payload in payloads] if self.ring else list(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """See base class. Raises NotDecrypted."""
+        return [self.opened(payload) for payload in payloads]
+
+    def sealed(self, payload: Payload) -> Payload:
+        """Return a payload encrypted."""
+        data = self.ring.seal(payload.SerializeToString(), PAYLOAD)
+        return Payload(metadata={"encoding": ENCODING, KEY_ID: (self.ring.active or "").encode()}, data=data)
+
+    def opened(self, payload: Payload) -> Payload:
+        """Return a payload decrypted; one that is not encrypted as it is. Raises `NotDecrypted`."""
+        if payload.metadata.get("encoding") != ENCODING:
+            return payload
+        return Payload.FromString(self.ring.open(payload.data, PAYLOAD))
+
+
+def key_ids(message: Message) -> set[str]:
+    """Return the ids of the keys that the payloads in a message of Temporal's API, such as a history, need."""
+    return {
+        payload.metadata[KEY_ID].decode(errors="replace")
+        for payload in _payloads_in(message)
+        if KEY_ID in payload.metadata
+    }
+
+
+def _payloads_in(message: Message) -> Iterator[Payload]:
+    """Yield the payloads in a message, wherever they stand."""
+    if isinstance(message, Payload):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for inner in _messages_of(value):
+            yield from _payloads_in(inner)
+
+
+def _messages_of(value: object) -> Iterator[Message]:
+    """Yield the messages in the value of a field: itself, those of a list, or the values of a map."""
+    match value:
+        case Message():
+            yield value
+        case Mapping():
+            yield from (inner for inner in value.values() if isinstance(inner, Message))
+        case Sequence():
+            yield from value
+
+
+_LOGGERS = (
+    "temporalio.activity",
+    "temporalio.workflow",
+    "temporalio.worker._activity",
+    "temporalio.worker._workflow",
+    "temporalio.worker._workflow_instance",
+)
+"""The loggers that write exceptions of tools and models with their messages."""
+
+
+def keep_content_out_of_logs(converter: DataConverter) -> None:
+    """Have the SDK's log say only of what kind an exception was, if this converter encrypts: messages are content."""
+    codec = converter.payload_codec
+    if isinstance(codec, EncryptionCodec) and codec.ring:
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_without_content)  # again is no second time
+
+
+def _without_content(record: logging.LogRecord) -> bool:
+    if record.exc_info and record.exc_info[1]:
+        error = record.exc_info[1]
+        text = f"{type(error).__name__} (omitted: [encryption] has keys)"
+        if (unreadable := _unreadable(error)) is not None:
+            text = f"{type(unreadable).__name__}: {unreadable}"
+        record.msg = f"{record.getMessage()}: {text}"
+        record.args, record.exc_info, record.exc_text = (), None, None
+    return True
+
+
+def _unreadable(error: BaseException | None) -> ServerUnreachable | None:
+    """Return the failure to read a value that led to an error; its message is ours, and has no content."""
+    while error is not None and not isinstance(error, ServerUnreachable):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def key_ring(config: Config) -> KeyRing:
+    """Return the keys of a configuration. Raises `ConfigError` if one of them cannot be had."""
+    keys: dict[str, str] = {}
+    for section in config.encryption.keys:
+        setting = f"{config.path or 'holdfast.toml'}: encryption.keys: {section.id}"
+        text = _source(section, config.folder, setting)(False)
+        if text is None:
+            raise ConfigError(f"{setting}: there is no file {section.file}; make a key with: openssl rand -base64 32")
+        keys[section.id] = text
+    return KeyRing(keys)
+
+
+def _source(section: EncryptionKeySection, folder: Path, setting: str) -> KeySource:
+    if section.env is not None:
+        return key_in_environment(section.env, setting)
+    if section.file is not None:
+        return key_in_file(folder / Path(section.file).expanduser(), "this key of [encryption]", makes=False)
+    return key_by_command(section.command or (), setting)

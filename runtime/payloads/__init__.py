@@ -1,0 +1,89 @@
+"""External storage for large payloads, used by client and worker: Temporal keeps only a claim of some hundred bytes.
+
+The place is a setting, the same for clients and workers: `dir:PATH`, `s3://…`, `gs://…`, or "" for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from holdfast.runtime.encryption import KeyRing
+from holdfast.runtime.payloads import buckets
+from holdfast.runtime.payloads.directory import PayloadDirectory
+from holdfast.runtime.payloads.driver import PieceDriver
+from holdfast.runtime.payloads.store import PayloadsUnreachable, Store
+
+__all__ = ["THRESHOLD", "PayloadsUnreachable", "folder_of", "storage"]
+
+THRESHOLD = 16 * 1024
+"""Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""
+NAMES = (PayloadDirectory.name, buckets.S3, buckets.GCS)
+"""Names of the drivers, as histories contain them."""
+
+
+def storage(place: str, *, store: bool = True, ring: KeyRing | None = None) -> ExternalStorage:
+    """Return the storage that reads claims and, with `store`, puts large payloads into the place. Raises `ConfigError`.
+
+    Replay must not store: it would write files for runs that another machine recorded.
+    """
+    chosen = _driver(place, ring)
+    others = [UnconfiguredStore(name, place) for name in NAMES if chosen is None or name != chosen.name()]
+    return ExternalStorage(
+        drivers=[*others, *([chosen] if chosen else [])],
+        driver_selector=lambda _context, _payload: chosen if store else None,
+        payload_size_threshold=THRESHOLD,
+    )
+
+
+def folder_of(place: str) -> Path | None:
+    """Return the folder of a `dir:` place; None for any other."""
+    return Path(place.removeprefix("dir:")) if place.startswith("dir:") else None
+
+
+def _driver(place: str, ring: KeyRing | None) -> StorageDriver | None:
+    store = store_at(place)
+    return PieceDriver(store, ring) if store else None
+
+
+def store_at(place: str) -> Store | None:
+    """Return the store at a place; None for no place. Raises `ConfigError`."""
+    if folder := folder_of(place):
+        return PayloadDirectory(folder)
+    return buckets.bucket_at(place) if place else None
+
+
+class UnconfiguredStore(StorageDriver):
+    """A driver that is not configured: reading a claim of it raises an error with a way out."""
+
+    def __init__(self, name: str, place: str) -> None:
+        self._name, self._place = name, place
+
+    def name(self) -> str:
+        """See base class."""
+        return self._name
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """Raise: the selector never chooses this driver."""
+        raise NotImplementedError
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """Raise `PayloadsUnreachable`, naming the setting that is missing."""
+        bucket = claims[0].claim_data.get("bucket")
+        location = f"bucket '{bucket}'" if bucket else "a folder"
+        setting = f"here it is '{self._place}'" if self._place else "here it is not set"
+        raise PayloadsUnreachable(
+            f"a value of this run lies in {location} ({self._name}), as the setting external in [payloads] said when "
+            f"it was stored; {setting}. Set it in holdfast.toml, or HOLDFAST_PAYLOADS, to what the run's worker has"
+        )

@@ -1,0 +1,207 @@
+"""The stores for answers to `ask: secret`: clients write the values, tools on workers read them.
+
+A history holds references only. `[secrets]` in `holdfast.toml` names the store; the embedded server uses the folder
+`secrets` in its state folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.questions import Asked, InvalidAnswer
+from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
+from holdfast.runtime.config import Config, ConfigError
+from holdfast.runtime.own_files import write_whole
+from holdfast.runtime.sealing import key_in_environment, key_in_file
+from holdfast.runtime.secret_cipher import MARK, SecretCipher, is_sealed
+from holdfast.runtime.secret_keyring import key_in_keyring
+
+UNSET = (
+    "no secret store is set, so the value could not be stored; nothing was sent. Set store in [secrets] of "
+    "holdfast.toml, or HOLDFAST_SECRETS, to dir:PATH, a folder that clients and workers share; or set a variable where "
+    "the worker runs, list it in env of [secrets], and answer with secret:env/NAME"
+)
+
+
+class SecretBackend(Protocol):
+    """A store that tools read values from, by id. A new one needs a row in `stores` and in `protocol.secrets.IDS`."""
+
+    def read(self, id: str) -> str | None:
+        """Return the value; None if there is none. Raises OSError."""
+
+
+class SecretDirectory:
+    """A folder that only its owner may read, with a file for each value, named by 128 random bits.
+
+    Args:
+        folder: The folder.
+        cipher: Encrypts the files. Those that are not encrypted stay readable.
+    """
+
+    def __init__(self, folder: Path, cipher: SecretCipher | None = None) -> None:
+        self.folder = folder
+        self._cipher = cipher or SecretCipher(lambda _: None)
+
+    def put(self, value: str) -> str:
+        """Write a value, whole or not at all, and return its reference. Raises ConfigError."""
+        id_ = secrets.token_hex(16)
+        self._write(id_, value)
+        return str(SecretReference(DIRECTORY, id_))
+
+    def rotate(self, id: str, value: str) -> bool:
+        """Replace a value: every run that refers to it reads the new one. Return whether there was one.
+
+        Raises ConfigError.
+        """
+        if not (self.folder / id).is_file():
+            return False
+        self._write(id, value)
+        return True
+
+    def list(self) -> list[KeptSecret]:
+        """Return what is kept, without the values, oldest first. Raises OSError."""
+        if not self.folder.is_dir():
+            return []
+        files = [path for path in self.folder.iterdir() if reference_in(str(SecretReference(DIRECTORY, path.name)))]
+        return sorted(map(_kept_secret, files), key=lambda kept: kept.since)
+
+    def _write(self, id_: str, value: str) -> None:
+        try:
+            self._make()
+            write_whole(self.folder / id_, self._cipher.seal(value, id_), lasts=True)
+        except OSError as error:
+            text = f"{self.folder}: a secret cannot be kept there: {error.strerror}; nothing was sent. Make it writable"
+            raise ConfigError(f"{text}, or set store in [secrets] to another folder") from None
+
+    def _make(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if stat.S_IMODE(self.folder.stat().st_mode) & 0o077:
+            text = f"{self.folder}: others may look into it, so no secret is kept there; nothing was sent"
+            raise ConfigError(f"{text}. Type: chmod 700 {self.folder}")
+
+    def read(self, id: str) -> str | None:
+        """Return a value; None if there is none. Raises OSError, SecretUnreadable."""
+        try:
+            data = (self.folder / id).read_bytes()
+        except FileNotFoundError:
+            return None
+        return self._cipher.open(data, id)
+
+    def drop(self, id: str) -> bool:
+        """Delete a value; return whether there was one."""
+        try:
+            (self.folder / id).unlink()
+        except OSError:
+            return False
+        return True
+
+
+class KeptSecret(NamedTuple):
+    """A value in the store, described without reading it."""
+
+    reference: SecretReference
+    since: datetime
+    """When it was stored, or replaced."""
+    is_encrypted: bool
+
+
+def _kept_secret(path: Path) -> KeptSecret:
+    with path.open("rb") as file:
+        sealed = is_sealed(file.read(len(MARK)))
+    since = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return KeptSecret(SecretReference(DIRECTORY, path.name), since, sealed)
+
+
+class Environment:
+    """The variables of the worker's environment that the configuration lists; read only."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = names
+
+    def read(self, id: str) -> str | None:
+        """Return the value of a variable; None if it is not set or not listed."""
+        # Only listed ones: whoever answers a question must not choose which variables tools read.
+        return os.environ.get(id) if id in self.names else None
+
+
+KEY_NAME = "the key of the secret store"
+
+
+def stores(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
+    """Return the stores that the tools of a worker read from, by the name that references carry."""
+    backends: dict[str, SecretBackend] = {ENVIRONMENT: Environment(config.secrets.env)}
+    if (store := keeper(config, embedded=embedded)) is not None:
+        backends[DIRECTORY] = store
+    return backends
+
+
+def keeper(config: Config, *, embedded: bool) -> SecretDirectory | None:
+    """Return the store that a client writes values to; None if none is configured."""
+    folder = config.secret_folder(embedded=embedded)
+    if folder is None:
+        return None
+    if config.secrets.key_env is not None:
+        return SecretDirectory(folder, SecretCipher(key_in_environment(config.secrets.key_env, "[secrets] key_env")))
+    if config.secrets.key is not None:
+        return SecretDirectory(folder, SecretCipher(key_in_keyring(folder)))
+    # Only the embedded set makes a key of its own: elsewhere a file beside the store might be on one machine alone.
+    key = key_in_file(folder.with_name(f"{folder.name}.key"), KEY_NAME, makes=embedded)
+    return SecretDirectory(folder, SecretCipher(key))
+
+
+def kept(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
+    """Put the values of an answer into the store; return the answer with references in their place.
+
+    Raises:
+        Refusal: The answer does not fit the question.
+        ConfigError: There is no store, or it cannot be written.
+
+    No message repeats a value.
+    """
+    try:
+        values = asked.secret_values(answer.content)
+    except InvalidAnswer as error:
+        text = f"question {answer.question}: {error}; nothing was sent"
+        raise Refusal("invalid_answer", text) from None
+    if store is None and not all(map(reference_in, values.values())):
+        raise ConfigError(UNSET)
+    references = {name: value if store is None else _stored(value, store) for name, value in values.items()}
+    plain = answer.content if isinstance(answer.content, dict) else {}
+    return answer.model_copy(update={"content": references.get("", {**plain, **references})})
+
+
+def _stored(value: str, store: SecretDirectory) -> str:
+    return value if reference_in(value) else store.put(value)
+
+
+def forget(stored: Answer, original: Answer, store: SecretDirectory | None) -> None:
+    """Delete the values that were stored for an answer that was refused; not those that it referred to itself."""
+    for reference in map(reference_in, _values(stored.content) - _values(original.content)):
+        if store is not None and reference is not None and reference.store == DIRECTORY:
+            store.drop(reference.id)
+
+
+def _values(content: object) -> set[str]:
+    values = content.values() if isinstance(content, dict) else [content]
+    return {value for value in values if isinstance(value, str)}
+
+
+def says_the_same(content: object, before: object, store: SecretDirectory | None) -> bool:
+    """Return whether an answer equals an earlier one: by its references, or by the values that they stand for."""
+    if isinstance(content, dict) and isinstance(before, dict):
+        pairs = [(content[name], before.get(name)) for name in content]
+        return content.keys() == before.keys() and all(says_the_same(new, old, store) for new, old in pairs)
+    reference = reference_in(before)
+    if content == before or reference is None or store is None or reference.store != DIRECTORY:
+        return bool(content == before)
+    try:
+        return bool(content == store.read(reference.id))
+    except OSError:
+        return False

@@ -1,0 +1,322 @@
+"""Find out whether a task queue has workers, and why a workflow does not answer: none, a busy one, a failing task.
+
+A worker makes its version the current one here, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.deployment.v1 import WorkerDeploymentVersion
+from temporalio.api.enums.v1 import TaskQueueType, VersioningBehavior, WorkerVersioningMode
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    DescribeTaskQueueResponse,
+    GetWorkflowExecutionHistoryReverseRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+)
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.protocol.address import run_of
+from holdfast.protocol.runs import HOLD_MARK
+from holdfast.runtime.converters import failure_text
+from holdfast.runtime.errors import ServerUnreachable
+
+ALIVE_SECONDS = 10.0
+"""A worker that polled so recently is alive: an idle one would have answered, and a busy one polls again."""
+GONE_SECONDS = 90.0
+"""An idle worker polls once a minute; the server remembers a killed one for five minutes."""
+RECENT_EVENTS = 20
+NOT_FOLLOWED = "TMPRL1100"
+"""The code of the SDK's message for a history that the code does not follow."""
+VERSION_LOOKS, VERSION_PAUSE = 60, 0.5
+"""Number of attempts to make a version current that the server does not know yet, and seconds between them."""
+
+
+class Version(NamedTuple):
+    """A worker deployment version; both are empty for workers without versions."""
+
+    deployment: str
+    build: str
+
+    def __str__(self) -> str:
+        return f"version {self.deployment}/{self.build}" if self.build else "no version"
+
+
+class NoWorker(RuntimeError):
+    """A task queue on which no worker answers."""
+
+    def __init__(self, task_queue: str) -> None:
+        super().__init__(
+            f"no worker answers on task queue {task_queue!r}; start one with `holdfast worker` (that of the local "
+            "server: with any other command, such as `holdfast runs`). The run waits for it."
+        )
+
+
+class NoCurrentVersion(NoWorker):
+    """Workers that poll under a deployment version while no version is current: the server gives them no work."""
+
+    def __init__(self, task_queue: str, deployment: str, build: str) -> None:
+        command = f"temporal worker deployment set-current-version --deployment-name {deployment} --build-id {build}"
+        RuntimeError.__init__(
+            self,
+            f"the worker on task queue {task_queue!r} is of version {deployment}/{build}, and none is current, "
+            f"so it gets no work; run: {command} (or start it with `holdfast worker --make-current`). "
+            "The run waits for it.",
+        )
+
+
+class OtherVersion(NoWorker):
+    """Workers that poll under other deployment versions than the one that the server gives the work to."""
+
+    def __init__(self, task_queue: str, running: Sequence[Version], wanted: Version, *, is_pinned: bool) -> None:
+        builds = ", ".join(str(version) for version in running)
+        state = f"the run is pinned to {wanted}" if is_pinned else f"{wanted} is current"
+        deployment, build = running[-1]
+        way = f"start a worker of {wanted}"
+        if not is_pinned and build:
+            way += (
+                f", or run: temporal worker deployment set-current-version --deployment-name {deployment} --build-id "
+                f"{build} (or start it with `holdfast worker --make-current`)"
+            )
+        elif not is_pinned:
+            way += ", or start it with HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID and `holdfast worker --make-current`"
+        RuntimeError.__init__(
+            self,
+            f"the worker on task queue {task_queue!r} is of {builds}, but {state}, and no worker of that "
+            f"version polls; {way}. The run waits for it.",
+        )
+
+
+class Busy(NoWorker):
+    """A worker that has polled but does not answer: it is busy, or has stopped since.
+
+    The server tells when a worker polled last. One that waits for work polls once a minute, so what has stopped cannot
+    be told from it for as long.
+    """
+
+    def __init__(self, task_queue: str, seconds: float) -> None:
+        self.is_alive = seconds <= ALIVE_SECONDS
+        RuntimeError.__init__(
+            self,
+            f"the worker on task queue {task_queue!r} does not answer: it polled {seconds:.0f} s ago, and is busy or "
+            "has stopped since. Try again; if it has stopped, start one with `holdfast worker`. The run waits for it.",
+        )
+
+
+class Unanswered(NoWorker):
+    """A workflow that a worker cannot answer for."""
+
+    def __init__(self, workflow: str, reason: str) -> None:
+        RuntimeError.__init__(self, f"{workflow} cannot be asked: {reason}; see its workflow task in Temporal's UI")
+
+
+class Unconfirmed(NoWorker):
+    """An answer that was sent by update and that no worker has confirmed: the server may still deliver it."""
+
+    def __init__(self, run: str, workflow: str) -> None:
+        RuntimeError.__init__(
+            self,
+            f"the answer was sent to {workflow}, but no worker has confirmed it: it may still count. Once a worker is "
+            f"there, look whether it does before you answer otherwise: holdfast history {run}",
+        )
+
+
+class OnHold(NoWorker):
+    """The workers of the task queue call nothing, so nothing is started."""
+
+    def __init__(self, task_queue: str) -> None:
+        RuntimeError.__init__(
+            self,
+            f"the worker on task queue {task_queue!r} is on hold ([worker] hold, HOLDFAST_HOLD): nothing was started. "
+            "Try again once it has been started without it.",
+        )
+
+
+class TaskFailing(Unanswered):
+    """A workflow whose workflow task fails again and again."""
+
+    def __init__(self, workflow: str, attempt: int, failed: FailedTask) -> None:
+        RuntimeError.__init__(
+            self,
+            f"{workflow} makes no progress: its workflow task fails {failed.since} (attempt {attempt}): "
+            f"{failed.message}. {failed.advise(workflow)}",
+        )
+
+
+class FailedTask(NamedTuple):
+    """The last workflow task of a history that failed in another way than the one before."""
+
+    message: str
+    at: datetime
+
+    @property
+    def since(self) -> str:
+        """Return since when, for people."""
+        return f"since {self.at:%Y-%m-%d %H:%M} UTC"
+
+    def advise(self, workflow: str) -> str:
+        """Return the way out: of a history that this build does not follow there is none by waiting."""
+        run = run_of(workflow)
+        if NOT_FOLLOWED not in self.message:
+            return "It is retried until the cause is fixed; the worker's log has the traceback"
+        return (
+            "The workers' code has changed so that it does not follow this history: go back to the build that wrote it "
+            f"(`holdfast replay {run}` tells whether a build follows it), or end the run: holdfast cancel {run} --force"
+        )
+
+
+async def pollers(client: Client, task_queue: str) -> DescribeTaskQueueResponse:
+    """Return what the server knows of a task queue's workflow pollers and their versions."""
+    return await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace,
+            task_queue=TaskQueue(name=task_queue),
+            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        ),
+        retry=True,
+    )
+
+
+def fresh_pollers(reply: DescribeTaskQueueResponse) -> list[PollerInfo]:
+    """Return the pollers that have polled lately: the server remembers for minutes those that have gone."""
+    return [poller for poller in reply.pollers if (_seconds_since([poller]) or 0.0) <= GONE_SECONDS]
+
+
+async def last_poll(client: Client, task_queue: str) -> float | None:
+    """Return how many seconds ago a worker polled; None if the server knows of none."""
+    return _seconds_since((await pollers(client, task_queue)).pollers)
+
+
+async def check_hold(client: Client, task_queue: str) -> None:
+    """Raise `OnHold` if the worker that polled last is on hold.
+
+    The server remembers those that have gone for minutes, so only the last one counts; of no worker nothing is known.
+    """
+    polling = (await pollers(client, task_queue)).pollers
+    last = max(polling, key=lambda poller: poller.last_access_time.ToDatetime(UTC), default=None)
+    if last is not None and last.identity.endswith(HOLD_MARK):
+        raise OnHold(task_queue)
+
+
+async def why_silent(client: Client, workflow: str, described: WorkflowExecutionDescription) -> NoWorker:
+    """Return the error that explains why a workflow does not answer."""
+    queue = described.task_queue
+    reply = await pollers(client, queue)
+    if (reason := why_no_work(queue, reply, _pinned_to(described))) is not None:
+        return reason
+    attempt = described.raw_description.pending_workflow_task.attempt
+    events = await last_events(client, workflow, described.run_id, RECENT_EVENTS) if attempt > 1 else []
+    if (failed := await read_failed_task(client, events)) is not None:
+        return TaskFailing(workflow, attempt, failed)
+    return Busy(queue, _seconds_since(reply.pollers) or 0.0)
+
+
+def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pinned: Version | None = None) -> NoWorker | None:
+    """Return the error that explains why nobody takes work from a queue; None if somebody may.
+
+    Args:
+        task_queue: The name of the queue.
+        reply: What the server knows of it.
+        pinned: The version whose workers alone get the work; None: those of the current version, or the ramping one.
+    """
+    fresh = fresh_pollers(reply)
+    if not fresh:
+        return NoWorker(task_queue)
+    running, routing = list(dict.fromkeys(map(_version_of, fresh))), reply.versioning_info
+    current = _named(routing.current_deployment_version)
+    wanted = pinned or current
+    is_ramping = pinned is None and routing.ramping_version_percentage > 0
+    if wanted in running or (is_ramping and _named(routing.ramping_deployment_version) in running):
+        return None
+    if wanted.build:
+        return OtherVersion(task_queue, running, wanted, is_pinned=pinned is not None)
+    return NoCurrentVersion(task_queue, *running[-1])
+
+
+def current_version(reply: DescribeTaskQueueResponse) -> str:
+    """Return the build of the version that is current for a queue; "" if none is."""
+    return reply.versioning_info.current_deployment_version.build_id
+
+
+def _seconds_since(polling: Sequence[PollerInfo]) -> float | None:
+    last = max((poller.last_access_time.ToDatetime(UTC) for poller in polling), default=None)
+    return None if last is None else max(0.0, (datetime.now(UTC) - last).total_seconds())
+
+
+def _version_of(poller: PollerInfo) -> Version:
+    options = poller.deployment_options
+    if options.worker_versioning_mode != WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
+        return Version("", "")
+    return Version(options.deployment_name, options.build_id)
+
+
+def _named(version: WorkerDeploymentVersion) -> Version:
+    return Version(version.deployment_name, version.build_id)
+
+
+def _pinned_to(described: WorkflowExecutionDescription) -> Version | None:
+    """Return the version whose workers alone may go on with a workflow; None if it moves to the current one."""
+    info = described.raw_description.workflow_execution_info.versioning_info
+    if info.HasField("versioning_override"):
+        override = info.versioning_override
+        return _named(override.pinned.version) if override.HasField("pinned") else None
+    is_pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
+    return _named(info.deployment_version) if is_pinned else None
+
+
+async def last_events(client: Client, workflow: str, run_id: str | None, most: int) -> Sequence[HistoryEvent]:
+    """Return the last events of a workflow's history, the newest first, which needs no worker."""
+    request = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=client.namespace,
+        execution=WorkflowExecution(workflow_id=workflow, run_id=run_id or ""),
+        maximum_page_size=most,
+    )
+    reply = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
+    return reply.history.events
+
+
+async def read_failed_task(client: Client, events: Iterable[HistoryEvent]) -> FailedTask | None:
+    """Return the workflow task that fails, of events that come newest first; None if the last one has not failed.
+
+    Only its first attempt is in the history.
+    """
+    for event in events:
+        if event.HasField("workflow_task_failed_event_attributes"):
+            failure = event.workflow_task_failed_event_attributes.failure
+            message = await failure_text(client.data_converter, failure) or "see it in Temporal's UI"
+            return FailedTask(message, event.event_time.ToDatetime(UTC))
+        if event.HasField("workflow_task_timed_out_event_attributes"):
+            return FailedTask("it timed out", event.event_time.ToDatetime(UTC))
+        if event.HasField("workflow_task_completed_event_attributes"):
+            return None
+    return None
+
+
+async def make_current(client: Client, deployment: str, build: str) -> None:
+    """Make a version the current one: new runs, and those that auto-upgrade, then go to it.
+
+    Raises `ServerUnreachable` if the server does not learn of the version in time.
+    """
+    request = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace, deployment_name=deployment, build_id=build, ignore_missing_task_queues=True
+    )
+    for attempt in range(1, VERSION_LOOKS + 1):
+        try:
+            await client.workflow_service.set_worker_deployment_current_version(request, retry=True)
+        except RPCError as error:
+            # The server learns of a version by its first poll, which may take a moment.
+            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):
+                raise
+            if attempt == VERSION_LOOKS:
+                raise ServerUnreachable(f"{deployment}/{build} was not made current: {error.message}") from error
+            await asyncio.sleep(VERSION_PAUSE)
+        else:
+            return

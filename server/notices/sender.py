@@ -1,0 +1,169 @@
+"""The sender of one channel: empties its part of the outbox as fast as the channel takes it. The notifier runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.server.notices.channels import Channel
+from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.health import Health
+from holdfast.server.notices.notice import Contact, Delivery, Notice
+from holdfast.server.notices.outbox import Attempt, Outbox, Posted
+from holdfast.server.notices.standing import is_open
+from holdfast.server.record.troubles import LastingTrouble
+
+log = logging.getLogger(__name__)
+
+OPEN_KINDS = ("asked", "reminded", "escalated", "unreachable")
+"""Kinds that nobody needs to read once the question is closed."""
+
+LOOK_SECONDS = 1.0
+"""The pause after which a sender looks for what is due, beside deliveries that take longer."""
+
+Links = Callable[[Notice, Contact | None], str]
+"""Makes the link of a notice, as it is sent: for one person, or for whoever opens it."""
+Batch = Sequence[Posted]
+"""Notices that are sent in one message: nearly always one."""
+
+
+@dataclass(frozen=True)
+class Letterhead:
+    """The addresses that messages hold.
+
+    Args:
+        links: Makes links.
+        home: The address of the page with everything that waits.
+    """
+
+    links: Links
+    home: str = ""
+
+
+class ChannelSender:
+    """Delivers what waits for one channel.
+
+    What is being sent, and what was sent and could not be marked yet, outlasts a failure of the database: it is marked
+    before anything else is taken, so that it is not sent twice.
+
+    Args:
+        outbox: The outbox.
+        channel: The channel.
+        letterhead: The addresses that messages hold.
+    """
+
+    def __init__(self, outbox: Outbox, channel: Channel, letterhead: Letterhead) -> None:
+        self.outbox, self.channel, self.letterhead = outbox, channel, letterhead
+        self.health = Health(channel.max_concurrency)
+        self._trouble = LastingTrouble(log, f"sending notices by {channel.name}")
+        self._sending: dict[asyncio.Task[None], Batch] = {}
+        self._finished: list[Attempt] = []
+
+    async def drain(self, may_take: Callable[[], bool] = lambda: True) -> int:
+        """Deliver until nothing is due, the channel rests, or nothing more may be taken; return how many were.
+
+        A delivery that ends makes room for the next one at once, so that a slow one holds up no other.
+        """
+        delivered = 0
+        while True:
+            free = self.health.free(len(self._sending)) if may_take() else 0
+            for batch in await asyncio.to_thread(self._mark_and_take, free):
+                self._sending[asyncio.create_task(self._send(batch))] = batch
+            if not self._sending:
+                return delivered
+            done, _ = await asyncio.wait(self._sending, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            delivered += sum(map(self._finish, done))
+
+    async def close(self) -> None:
+        """Break off what is being sent, and mark what has been."""
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self.channel.way.close()
+        await asyncio.to_thread(self._mark)
+
+    async def _send(self, batch: Batch) -> None:
+        deliveries, way = [self._delivery(posted) for posted in batch], self.channel.way
+        await (way.send(deliveries[0]) if len(batch) == 1 else way.send_digest(deliveries, self.letterhead.home))
+
+    def _delivery(self, posted: Posted) -> Delivery:
+        assert posted.notice is not None, "a notice that waits has a body"
+        link = self.letterhead.links(posted.notice, posted.contact)
+        return Delivery(posted.id, posted.notice, link, posted.contact)
+
+    def _finish(self, task: asyncio.Task[None]) -> int:
+        """Note how a try went; return the number of notices that it delivered."""
+        batch, error = self._sending.pop(task), task.exception()
+        if error is None:
+            self.health.succeed()
+            self._trouble.end()
+            self._finished.append(Attempt(batch))
+            return len(batch)
+        failure = error if isinstance(error, DeliveryFailed) else DeliveryFailed(f"an error: {type(error).__name__}")
+        was_gone = self.health.is_gone
+        self.health.fail(failure)
+        if not (failure.is_gone and was_gone):
+            self._log(batch[0], failure, error)
+        self._finished.append(Attempt(batch, failure))
+        return 0
+
+    def _log(self, posted: Posted, failure: DeliveryFailed, error: BaseException) -> None:
+        """Log a try that did not succeed; of a channel that rests once for all notices. No link and no address."""
+        is_foreseen = failure is error
+        if failure.is_gone:
+            stops = "the receiver wants no more notices; nothing is sent to it until serve is started again"
+            log.error("sending notices by %s stops: %s: %s", self.channel.name, failure, stops)
+            return
+        if self.health.is_failing and is_foreseen:
+            self._trouble.note(str(failure))
+            return
+        text, channel = "notice %s could not be sent by %s: %s", self.channel.name
+        log.warning(text, posted.id, channel, failure, exc_info=None if is_foreseen else error)
+
+    def _mark_and_take(self, free: int) -> list[Batch]:
+        """Mark what was tried, and take what fills the free places. Blocks."""
+        if self.health.has_recovered:
+            self._mark()
+            self.outbox.hasten(self.channel.name)
+            self.health.has_recovered = False
+        if not free:
+            self._mark()
+        while free and (taken := self._take(free)):
+            if batches := self._needed(taken):
+                return batches
+        return []
+
+    def _mark(self) -> None:
+        self.outbox.mark(self._finished)
+        self._finished = []
+
+    def _take(self, free: int) -> Sequence[Batch]:
+        taken = self.outbox.take(
+            self.channel.name,
+            free,
+            digests=self.channel.way.for_people,
+            is_probe=self.health.is_failing,
+            tried=self._finished,
+        )
+        self._finished = []
+        return taken
+
+    def _needed(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Return the batches with those notices that must be sent; drop the others."""
+        needless = {posted.id: reason for batch in batches for posted in batch if (reason := self._needless(posted))}
+        self.outbox.drop(needless)
+        needed = [[posted for posted in batch if posted.id not in needless] for batch in batches]
+        return [batch for batch in needed if batch]
+
+    def _needless(self, posted: Posted) -> str | None:
+        """Return why a notice need not be sent; None if it must. Programs hear of all, people of what is still open."""
+        notice = posted.notice
+        if posted.is_overdue:
+            return "its time is over"
+        is_read = self.channel.way.for_people
+        if not is_read or notice is None or notice.kind not in OPEN_KINDS or notice.question_id is None:
+            return None
+        still_open = is_open(self.outbox.store, posted.first_run, posted.workflow, notice.question_id)
+        return None if still_open else "the question was closed before"

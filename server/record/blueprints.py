@@ -1,0 +1,91 @@
+"""The blueprints of recorded runs: a document is stored once, and each of its runs has an entry with its digest.
+
+The digest stands in the key of that entry, which the chain of the run covers: a document that was changed is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, inspect, select
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.protocol.values import digest_of
+from holdfast.server.record.entries import BLUEPRINT, RecordedRun, RecordEntry
+from holdfast.server.record.tables import BLUEPRINTS, ENTRIES, RUNS
+
+PREFIX = "blueprint:"
+
+
+def blueprint_entry(run: RecordedRun, document: JSONObject, at: datetime) -> RecordEntry:
+    """Return the entry that says which blueprint a run was started with."""
+    digest = digest_of(document)
+    return RecordEntry(run.run, f"{PREFIX}{digest}", BLUEPRINT, "", at, {"data": {"digest": digest}})
+
+
+def keep_document(connection: Connection, document: JSONObject) -> None:
+    """Store a document, unless it is there."""
+    digest = digest_of(document)
+    if connection.execute(select(BLUEPRINTS.c.digest).where(BLUEPRINTS.c.digest == digest)).first() is None:
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        connection.execute(insert(BLUEPRINTS).values(digest=digest, document=text))
+
+
+def document_of(connection: Connection, run: RecordedRun) -> JSONObject | None:
+    """Return the blueprint of a run; None if it was not recorded, is erased, or is not the one that was recorded."""
+    if not _is_there(connection):
+        return None
+    digest = _digest_of(connection, run)
+    query = select(BLUEPRINTS.c.document).where(BLUEPRINTS.c.digest == digest)
+    text = None if digest is None else connection.execute(query).scalar_one_or_none()
+    document: JSONObject | None = None if text is None else json.loads(text)
+    return document if document is not None and digest_of(document) == digest else None
+
+
+def _is_there(connection: Connection) -> bool:
+    """Return whether the table is there: a record of an earlier version that is opened to be read is not migrated."""
+    return inspect(connection).has_table(BLUEPRINTS.name)
+
+
+def _digest_of(connection: Connection, run: RecordedRun) -> str | None:
+    of_run = ENTRIES.c.first_run == run.first_run, ENTRIES.c.type == BLUEPRINT, ENTRIES.c.content.is_not(None)
+    key = connection.execute(select(ENTRIES.c.key).where(*of_run).limit(1)).scalar_one_or_none()
+    return None if key is None else key.removeprefix(PREFIX)
+
+
+def drop_unused(connection: Connection) -> None:
+    """Delete the documents whose runs are all erased."""
+    if not _is_there(connection):
+        return
+    kept = {row.key.removeprefix(PREFIX) for row in _uses(connection)}
+    for digest in connection.execute(select(BLUEPRINTS.c.digest)).scalars().all():
+        if digest not in kept:
+            connection.execute(delete(BLUEPRINTS).where(BLUEPRINTS.c.digest == digest))
+
+
+def changed_documents(connection: Connection) -> Iterator[tuple[str, int]]:
+    """Yield run and place of each entry whose document is gone, or is not the one that was recorded."""
+    if not _is_there(connection):
+        return
+    query = select(BLUEPRINTS.c.digest, BLUEPRINTS.c.document)
+    whole = {row.digest for row in connection.execute(query) if _is_whole(row.digest, row.document)}
+    for row in _uses(connection):
+        if row.key.removeprefix(PREFIX) not in whole:
+            yield row.run, row.n
+
+
+def _is_whole(digest: str, document: str) -> bool:
+    try:
+        return digest_of(json.loads(document)) == digest
+    except json.JSONDecodeError:
+        return False
+
+
+def _uses(connection: Connection) -> Sequence[Row[Any, Any, Any]]:
+    """Return the entries of blueprints, without those that are erased."""
+    joined = ENTRIES.join(RUNS, RUNS.c.first_run == ENTRIES.c.first_run)
+    query = select(RUNS.c.run, ENTRIES.c.n, ENTRIES.c.key).select_from(joined)
+    return connection.execute(query.where(ENTRIES.c.type == BLUEPRINT, ENTRIES.c.content.is_not(None))).all()

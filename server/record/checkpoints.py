@@ -1,0 +1,99 @@
+"""Signed checkpoints of the record: the heads of the chains that have grown since the checkpoint before.
+
+Each covers the one before it by its hash, so the last vouches for all of them, and they together for every chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import insert, select, update
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.protocol.guard import canonical
+from holdfast.server.record.engine import writing
+from holdfast.server.record.entries import text_of_time
+from holdfast.server.record.keys import SigningKey
+from holdfast.server.record.store import RecordStore, lock_counter
+from holdfast.server.record.tables import CHECKPOINTS, RUNS
+
+EVERY = 1_000
+"""Entries after which a checkpoint is due."""
+AGE = timedelta(minutes=10)
+"""Time after which a checkpoint is due if there is a new entry."""
+
+
+@dataclass(frozen=True)
+class RecordCheckpoint:
+    """A checkpoint: the text that is signed, and the signature in hexadecimal."""
+
+    body: str
+    signature: str
+
+    @property
+    def content(self) -> JSONObject:
+        """Return `{number, last, at, key, before, heads}`: `last` is the last entry's number, `heads` are of
+        `[length, hash]` by the run's first run, `before` is the hash of the checkpoint before."""
+        content: JSONObject = json.loads(self.body)
+        return content
+
+    @property
+    def hash(self) -> str:
+        """Return the hash that the next checkpoint carries."""
+        return hashlib.sha256(self.body.encode()).hexdigest()
+
+    def to_json(self) -> JSONObject:
+        """Return the JSON object of an export."""
+        return {"body": self.body, "signature": self.signature}
+
+
+def seal(store: RecordStore, key: SigningKey, at: datetime) -> RecordCheckpoint | None:
+    """Write a checkpoint of every chain that has grown, and return it; None if none has."""
+    with writing(store.engine) as connection:
+        last = lock_counter(connection)
+        grown = connection.execute(select(RUNS).where(RUNS.c.entries > RUNS.c.sealed).order_by(RUNS.c.first_run)).all()
+        if not grown:
+            return None
+        before = connection.execute(select(CHECKPOINTS).order_by(CHECKPOINTS.c.number.desc()).limit(1)).first()
+        number = 1 if before is None else before.number + 1
+        document = {
+            "number": number,
+            "last": last,
+            "at": text_of_time(at),
+            "key": key.public,
+            "before": "" if before is None else RecordCheckpoint(before.body, before.signature).hash,
+            "heads": {run.first_run: [run.entries, run.head] for run in grown},
+        }
+        body = canonical(document)
+        checkpoint = RecordCheckpoint(body, key.sign(body))
+        connection.execute(insert(CHECKPOINTS).values(number=number, **checkpoint.to_json()))
+        connection.execute(update(RUNS).where(RUNS.c.entries > RUNS.c.sealed).values(sealed=RUNS.c.entries))
+    return checkpoint
+
+
+def checkpoints(store: RecordStore) -> list[RecordCheckpoint]:
+    """Return the checkpoints in the order of writing."""
+    with store.engine.connect() as connection:
+        rows = connection.execute(select(CHECKPOINTS).order_by(CHECKPOINTS.c.number)).all()
+    return [RecordCheckpoint(row.body, row.signature) for row in rows]
+
+
+def last_checkpoint(store: RecordStore) -> RecordCheckpoint | None:
+    """Return the newest checkpoint; None if there is none."""
+    with store.engine.connect() as connection:
+        row = connection.execute(select(CHECKPOINTS).order_by(CHECKPOINTS.c.number.desc()).limit(1)).first()
+    return None if row is None else RecordCheckpoint(row.body, row.signature)
+
+
+def is_due(store: RecordStore, now: datetime) -> bool:
+    """Return whether a checkpoint is due by number or by age of the entries that none covers."""
+    checkpoint = last_checkpoint(store)
+    last = 0 if checkpoint is None else checkpoint.content["last"]
+    first_open = next(store.entries(after=last, limit=1), None)
+    if first_open is None:
+        return False
+    since = None if checkpoint is None else datetime.fromisoformat(checkpoint.content["at"])
+    return store.last() - last >= EVERY or since is None or now - since > AGE

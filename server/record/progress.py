@@ -1,0 +1,128 @@
+"""Progress of the recorder: up to which event each workflow has been read. The recorder keeps it in the store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+from sqlalchemy import Row, and_, func, insert, select, update
+
+from holdfast.protocol.events import AnyChildStarted
+from holdfast.server.record.engine import writing
+from holdfast.server.record.entries import RecordedRun, text_of_time
+from holdfast.server.record.store import RecordStore, set_mark
+from holdfast.server.record.tables import ENTRIES, RUNS, WORKFLOWS
+
+
+@dataclass(frozen=True)
+class WorkflowProgress:
+    """The progress in one workflow."""
+
+    run: RecordedRun
+    workflow: str
+    next_offset: int
+    temporal_run: str
+    """Temporal's id of the run of its chain that was seen last."""
+    closed: datetime | None
+    """When it was closed; None while it is open."""
+    complete: bool
+    """True once it is closed and every event has been read."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The part of a store that the recorder keeps for itself. Its functions block; see `RecordStore`."""
+
+    store: RecordStore
+    namespace: str
+    scope: str = ""
+    """The runs that a recorder lists, such as those of a task queue: each has a watermark of its own."""
+
+    @property
+    def watermark(self) -> datetime | None:
+        """Return the time up to which closed workflows were listed; None at first."""
+        value = self.store.mark(f"closed:{self.scope or self.namespace}")
+        return None if value is None else datetime.fromisoformat(value)
+
+    def list_closed(self, upto: datetime) -> None:
+        """Note that every workflow that was closed before this time is known."""
+        with writing(self.store.engine) as connection:
+            set_mark(connection, f"closed:{self.scope or self.namespace}", text_of_time(upto))
+
+    def of(self, run: RecordedRun, workflow: str) -> WorkflowProgress | None:
+        """Return the progress of a workflow; None if it is new."""
+        return self._first(and_(WORKFLOWS.c.first_run == run.first_run, WORKFLOWS.c.workflow == workflow))
+
+    def by_temporal_run(self, temporal_run: str) -> WorkflowProgress | None:
+        """Return the progress of the workflow whose latest run this is; None if that is not known."""
+        return self._first(WORKFLOWS.c.temporal_run == temporal_run)
+
+    def children_of(self, run: str, workflow: str) -> list[str]:
+        """Return the workflows whose start a workflow of the latest run of this id has recorded."""
+        recorded = self.store.run(self.namespace, run)
+        if recorded is None:
+            return []
+        of_workflow = and_(ENTRIES.c.first_run == recorded.first_run, ENTRIES.c.workflow == workflow)
+        query = select(ENTRIES.c.content).where(of_workflow, ENTRIES.c.type.in_(_CHILD_STARTED))
+        with self.store.engine.connect() as connection:
+            contents = connection.execute(query.order_by(ENTRIES.c.id)).scalars().all()
+        return [json.loads(content)["data"]["workflow"] for content in contents if content is not None]
+
+    def unread(self, limit: int) -> list[WorkflowProgress]:
+        """Return the closed workflows that still have something to read, the longest closed first."""
+        of_ours = and_(RUNS.c.namespace == self.namespace, WORKFLOWS.c.complete.is_(False))
+        query = _SELECT.where(of_ours, WORKFLOWS.c.closed.is_not(None)).order_by(WORKFLOWS.c.closed).limit(limit)
+        with self.store.engine.connect() as connection:
+            return [_progress(row) for row in connection.execute(query)]
+
+    def longest_unread(self) -> datetime | None:
+        """Return when the workflow was closed that has waited longest to be read; None if none waits."""
+        of_ours = and_(RUNS.c.namespace == self.namespace, WORKFLOWS.c.complete.is_(False))
+        query = select(func.min(WORKFLOWS.c.closed)).join(RUNS, _SAME_RUN).where(of_ours)
+        with self.store.engine.connect() as connection:
+            closed = connection.execute(query).scalar_one()
+        return None if closed is None else datetime.fromisoformat(closed)
+
+    def behind(self) -> timedelta:
+        """Return the time since that workflow was closed; zero if none waits."""
+        since = self.longest_unread()
+        return timedelta() if since is None else max(datetime.now(UTC) - since, timedelta())
+
+    def is_unread(self, first_run: str) -> bool:
+        """Return whether a workflow of this run still has something to read."""
+        query = select(WORKFLOWS.c.workflow).where(WORKFLOWS.c.first_run == first_run, WORKFLOWS.c.complete.is_(False))
+        with self.store.engine.connect() as connection:
+            return connection.execute(query.limit(1)).first() is not None
+
+    def keep(self, progress: WorkflowProgress) -> None:
+        """Store the progress of a workflow."""
+        self.store.enter(progress.run)
+        which = and_(WORKFLOWS.c.first_run == progress.run.first_run, WORKFLOWS.c.workflow == progress.workflow)
+        values = {
+            "next_offset": progress.next_offset,
+            "temporal_run": progress.temporal_run,
+            "closed": None if progress.closed is None else text_of_time(progress.closed),
+            "complete": progress.complete,
+        }
+        with writing(self.store.engine) as connection:
+            if connection.execute(update(WORKFLOWS).where(which).values(**values)).rowcount == 0:
+                names = {"first_run": progress.run.first_run, "workflow": progress.workflow}
+                connection.execute(insert(WORKFLOWS).values(**names, **values))
+
+    def _first(self, which: Any) -> WorkflowProgress | None:
+        with self.store.engine.connect() as connection:
+            row = connection.execute(_SELECT.where(which)).first()
+        return None if row is None else _progress(row)
+
+
+_CHILD_STARTED = [kind.type for kind in get_args(AnyChildStarted)]
+_SAME_RUN = RUNS.c.first_run == WORKFLOWS.c.first_run
+_SELECT = select(WORKFLOWS, RUNS.c.namespace, RUNS.c.run, RUNS.c.blueprint).join(RUNS, _SAME_RUN)
+
+
+def _progress(row: Row[Any]) -> WorkflowProgress:
+    run = RecordedRun(row.namespace, row.run, row.first_run, row.blueprint)
+    closed = None if row.closed is None else datetime.fromisoformat(row.closed)
+    return WorkflowProgress(run, row.workflow, row.next_offset, row.temporal_run, closed, row.complete)

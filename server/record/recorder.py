@@ -1,0 +1,278 @@
+"""The recorder: reads what is new in the runs of a deployment into the record. `serve` and the embedded set run one.
+
+It asks visibility for what may have changed, and the workflows themselves by query: it costs no event in any history,
+and works for runs that were parked before it was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from sqlalchemy.exc import SQLAlchemyError
+from temporalio.client import WorkflowExecutionDescription
+from temporalio.service import RPCError
+
+from holdfast.client.obstacles import find_obstacles
+from holdfast.client.states import STATUSES
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.record.checkpoints import is_due, seal
+from holdfast.server.record.discovery import FirstRuns, Sighting, closed_workflows, open_workflows, sighting_of
+from holdfast.server.record.keys import SigningKey
+from holdfast.server.record.lease import Lease
+from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.reader import Reader
+from holdfast.server.record.store import RecordStore
+from holdfast.server.record.troubles import LastingTrouble
+
+log = logging.getLogger(__name__)
+
+PACE_SECONDS = 1.0
+"""The shortest pause between two rounds; after a long round it is ten times as long as that, at most a minute."""
+LONGEST_PAUSE = 60.0
+AT_ONCE = 8
+"""Workflows that are read at the same time."""
+A_ROUND = 200
+"""Workflows that are read in one round: what has changed comes before what may have."""
+STUCK_AFTER = timedelta(hours=1)
+"""The end of a run is recorded without its last events once they could not be read for so long."""
+
+
+@dataclass
+class _Watch:
+    """An open workflow between two looks at it."""
+
+    signature: str
+    due: float = 0.0
+    """On the monotonic clock."""
+    pause: float = PACE_SECONDS
+    length: int = -1
+    """The number of events in its history at the last look."""
+
+    def put_off(self, *, moved: bool) -> None:
+        """Set the next look: soon after something new, ever later while nothing is."""
+        self.pause = PACE_SECONDS if moved else min(self.pause * 2, LONGEST_PAUSE)
+        self.due = time.monotonic() + self.pause
+
+
+class Recorder:
+    """Records the runs of a namespace, if no other process does.
+
+    Args:
+        tree: Access to the workflows.
+        store: The record.
+        key: Signs the checkpoints; None writes none.
+        task_queue: Record only the workflows on this queue.
+    """
+
+    def __init__(
+        self, tree: Tree, store: RecordStore, key: SigningKey | None = None, task_queue: str | None = None
+    ) -> None:
+        self.tree, self.store, self._key = tree, store, key
+        self._queue = task_queue
+        namespace = tree.client.namespace
+        scope = namespace if task_queue is None else f"{namespace}/{task_queue}"
+        self.progress = Progress(store, namespace, scope)
+        self.lease = Lease(store, f"recorder:{scope}")
+        self._reader = Reader(tree, store)
+        self._trouble = LastingTrouble(log, "bringing the record up to date")
+        self._runs = FirstRuns(tree.client)
+        self._watches: dict[str, _Watch] = {}
+        self._listed: set[str] = set()
+        self._has_closed = False
+        self._put_off: dict[str, _Watch] = {}
+        """Closed workflows that could not be read yet."""
+
+    async def run(self) -> None:
+        """Record until cancelled; what fails is logged and tried again."""
+        try:
+            while True:
+                began = time.monotonic()
+                await self._round_if_ours()
+                took = time.monotonic() - began
+                await asyncio.sleep(min(max(PACE_SECONDS, took * 10), LONGEST_PAUSE))
+        finally:
+            with suppress(SQLAlchemyError):  # then the lease ends by itself
+                await asyncio.to_thread(self.lease.release)
+
+    async def _round_if_ours(self) -> None:
+        with self._trouble.noted(RPCError, NoWorker, SQLAlchemyError):
+            if await asyncio.to_thread(self.lease.hold):
+                await self.round()
+
+    async def round(self) -> int:
+        """Read what has changed, then some of what may have; return the number of new entries."""
+        await self._list_closed()
+        jobs = [partial(self._read_open, sighting) for sighting in await self._due()]
+        jobs += [partial(self._read_closed, progress) for progress in await self._unread()]
+        recorded = 0
+        for start in range(0, len(jobs), AT_ONCE):
+            recorded += sum(await asyncio.gather(*(job() for job in jobs[start : start + AT_ONCE])))
+            # A round may last longer than the lease is good for, and the end of a run waits for no other run.
+            await asyncio.to_thread(self.lease.hold)
+            await self._seal()
+        if not jobs:
+            await self._seal()
+        return recorded
+
+    async def _seal(self) -> None:
+        """Write a checkpoint if one is due."""
+        now = datetime.now(UTC)
+        if self._key is not None and (self._has_closed or await asyncio.to_thread(is_due, self.store, now)):
+            await asyncio.to_thread(seal, self.store, self._key, now)
+        self._has_closed = False
+
+    async def catch_up(self, run: str) -> int:
+        """Read one run with all of its workflows, now; return the number of new entries.
+
+        It needs no lease, as an entry is recorded once whoever reads it. Raises `UnknownRun` or `NoWorker`.
+        """
+        recorded, workflows, seen = 0, [run], set[str]()
+        while workflows:
+            workflow = workflows.pop()
+            seen.add(workflow)
+            recorded += await self._read_now(run, workflow)
+            children = await asyncio.to_thread(self.progress.children_of, run, workflow)
+            workflows += [child for child in children if child not in seen]
+        await self._seal()
+        return recorded
+
+    async def _read_now(self, run: str, workflow: str) -> int:
+        """Read one workflow, unless there is nothing more to read of it."""
+        try:
+            described = await self.tree.describe(workflow)
+        except UnknownRun:
+            if workflow == run:
+                raise
+            return 0  # its retention has ended: what was recorded of it is all there is
+        sighting = sighting_of(described)
+        progress = await self._progress_of(sighting)
+        if progress.complete:
+            return 0
+        if sighting.closed is None or described.status not in STATUSES:
+            return (await self._reader.read(progress)).recorded
+        return await self._finish(replace(progress, closed=sighting.closed), sighting.closed)
+
+    async def _list_closed(self) -> None:
+        """Note the workflows that were closed since the last round, so that they are read however long that takes."""
+        since = await asyncio.to_thread(lambda: self.progress.watermark)
+        latest, listed = since, set()
+        async for sighting in closed_workflows(self.tree.client, since, self._queue):
+            listed.add(sighting.temporal_run)
+            if sighting.temporal_run not in self._listed:
+                await self._note_closed(sighting)
+            latest = max(filter(None, (latest, sighting.closed)), default=None)
+        self._listed = listed
+        if latest is not None and latest != since:
+            await asyncio.to_thread(self.progress.list_closed, latest)
+
+    async def _note_closed(self, sighting: Sighting) -> None:
+        stored = await asyncio.to_thread(self.progress.by_temporal_run, sighting.temporal_run)
+        if stored is None or stored.closed is None:
+            progress = replace(await self._progress_of(sighting), closed=sighting.closed, complete=False)
+            await asyncio.to_thread(self.progress.keep, progress)
+
+    async def _progress_of(self, sighting: Sighting) -> WorkflowProgress:
+        run = await self._runs.of(sighting)
+        stored = await asyncio.to_thread(self.progress.of, run, sighting.workflow)
+        if stored is None:
+            return WorkflowProgress(run, sighting.workflow, 0, sighting.temporal_run, None, complete=False)
+        return replace(stored, run=run, temporal_run=sighting.temporal_run)
+
+    async def _due(self) -> list[Sighting]:
+        """Return the open workflows to look at: new and changed ones, then those whose time has come."""
+        watches: dict[str, _Watch] = {}
+        ready: list[Sighting] = []
+        async for sighting in open_workflows(self.tree.client, self._queue):
+            watch = self._watches.get(sighting.temporal_run)
+            if watch is None or watch.signature != sighting.signature:
+                watch = _Watch(sighting.signature)
+            watches[sighting.temporal_run] = watch
+            if watch.due <= time.monotonic():
+                ready.append(sighting)
+        self._watches = watches
+        ready.sort(key=lambda sighting: watches[sighting.temporal_run].due)
+        return ready[:A_ROUND]
+
+    async def _read_open(self, sighting: Sighting) -> int:
+        """Read an open workflow if its history has grown; return the number of new entries."""
+        watch = self._watches[sighting.temporal_run]
+        described = await self._describe(sighting)
+        length = 0 if described is None else described.history_length
+        recorded = 0 if described is None else await self._note_obstacles(sighting, described)
+        if length == watch.length:
+            watch.put_off(moved=False)
+            return recorded
+        try:
+            recorded += (await self._reader.read(await self._progress_of(sighting))).recorded
+        except (UnknownRun, NoWorker, RPCError) as error:
+            log.info("workflow %s could not be read into the record yet: %s", sighting.workflow, error)
+            watch.put_off(moved=False)
+            return recorded
+        watch.length = length
+        watch.put_off(moved=recorded > 0)
+        return recorded
+
+    async def _note_obstacles(self, sighting: Sighting, described: WorkflowExecutionDescription) -> int:
+        """Record what keeps a workflow from going on, each obstacle once; return the number of new entries."""
+        obstacles = await find_obstacles(self.tree.client, described)
+        if not obstacles:
+            return 0
+        return await self._reader.note_obstacles(await self._progress_of(sighting), obstacles)
+
+    async def _describe(self, sighting: Sighting) -> WorkflowExecutionDescription | None:
+        """Return the server's description of an open workflow; None if it is forgotten."""
+        handle = self.tree.client.get_workflow_handle(sighting.workflow, run_id=sighting.temporal_run)
+        try:
+            return await handle.describe()
+        except RPCError as error:
+            if not is_missing(error):
+                raise
+            return None
+
+    async def _unread(self) -> list[WorkflowProgress]:
+        """Return the closed workflows that can be read now."""
+        unread = await asyncio.to_thread(self.progress.unread, A_ROUND)
+        self._put_off = {
+            progress.temporal_run: self._put_off.get(progress.temporal_run, _Watch("")) for progress in unread
+        }
+        return [progress for progress in unread if self._put_off[progress.temporal_run].due <= time.monotonic()]
+
+    async def _read_closed(self, progress: WorkflowProgress) -> int:
+        """Read the rest of a closed workflow, and the end of its run; return the number of new entries."""
+        closed = progress.closed or datetime.now(UTC)
+        try:
+            recorded = await self._finish(progress, closed)
+        except UnknownRun:
+            recorded = await self._reader.note_loss(progress, closed)
+            await self._reader.finish(progress)
+        except (NoWorker, RPCError) as error:
+            log.info("closed workflow %s could not be read into the record yet: %s", progress.workflow, error)
+            self._put_off[progress.temporal_run].put_off(moved=False)
+            return await self._end_if_stuck(progress, closed)
+        return recorded
+
+    async def _finish(self, progress: WorkflowProgress, closed: datetime) -> int:
+        read = await self._reader.read(progress)
+        recorded = read.recorded
+        if progress.workflow == progress.run.run:
+            recorded += await self._reader.end(progress, closed, read.view)
+            self._has_closed = True
+        await self._reader.finish(read.progress)
+        return recorded
+
+    async def _end_if_stuck(self, progress: WorkflowProgress, closed: datetime) -> int:
+        """Record that a run has ended though its last events cannot be read, after a while."""
+        if progress.workflow != progress.run.run or datetime.now(UTC) - closed < STUCK_AFTER:
+            return 0
+        try:
+            return await self._reader.end(progress, closed)
+        except (UnknownRun, RPCError):
+            return 0

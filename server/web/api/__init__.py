@@ -1,0 +1,45 @@
+"""The JSON API, `/api/v1`: what the commands print with `--json`. See docs/api.md."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from starlette.routing import BaseRoute
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.server.web.api.answers import ANSWER_CALLS
+from holdfast.server.web.api.calls import ApiCall, Exchange, routes_of
+from holdfast.server.web.api.comments import COMMENT_CALLS
+from holdfast.server.web.api.events import EVENT_CALLS
+from holdfast.server.web.api.incoming import INCOMING_CALLS
+from holdfast.server.web.api.openapi import document
+from holdfast.server.web.api.questions import QUESTION_CALLS
+from holdfast.server.web.api.runs import RUN_CALLS
+from holdfast.server.web.api.starting import START_CALLS
+from holdfast.server.web.api.steering import STEERING_CALLS
+
+
+async def show_openapi(exchange: Exchange) -> JSONObject:
+    """Return this document."""
+    return openapi()
+
+
+CALLS = [
+    *QUESTION_CALLS,
+    *COMMENT_CALLS,
+    *RUN_CALLS,
+    *START_CALLS,
+    *EVENT_CALLS,
+    *ANSWER_CALLS,
+    *STEERING_CALLS,
+    *INCOMING_CALLS,
+    ApiCall("GET", "/openapi.json", show_openapi, dict[str, Any]),
+]
+API: list[BaseRoute] = routes_of(CALLS)
+
+
+@cache
+def openapi() -> JSONObject:
+    """Return the OpenAPI document of these calls."""
+    return document(CALLS)

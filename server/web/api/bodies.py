@@ -1,0 +1,84 @@
+"""Read the body and the query of a request: measured, then parsed, then validated. Every call of the API uses it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.jsonschemas import shown_path
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.door import SizeLimit, check_bytes, check_value, read_json
+from holdfast.server.web.problems import Unfit
+from holdfast.server.web.request_body import read_body
+
+Read = TypeVar("Read", bound=BaseModel)
+
+
+class WebInput(BaseModel):
+    """The base class of what a request carries: unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+async def measured(request: Request, limit: SizeLimit) -> bytes:
+    """Return the body of a request. Raises `Refusal` (`too_large`) as soon as it exceeds the limit."""
+    length = request.headers.get("content-length", "")
+    check_bytes(int(length) if length.isdecimal() else 0, limit)
+    return await read_body(request.receive, lambda count: check_bytes(count, limit))
+
+
+async def body_of(request: Request, model: type[Read], limit: SizeLimit) -> Read:
+    """Return the JSON body of a request as a model; no body at all is an empty object.
+
+    Raises:
+        Refusal: It is too large.
+        Unfit: It is no JSON, or does not fit the model.
+        HTTPException: 415, it is not sent as JSON.
+    """
+    data = await measured(request, limit)
+    if not data and all(not field.is_required() for field in model.model_fields.values()):
+        return fitting(model, {})
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
+    return fitting(model, json_of(data, limit))
+
+
+def json_of(data: bytes, limit: SizeLimit) -> JSON:
+    """Return the value of a JSON text: finite numbers, whole Unicode, no key twice. Raises `Refusal` or `Unfit`."""
+    try:
+        value = read_json(data, limit)
+        check_value(value, limit, "the body")
+    except Refusal as refusal:
+        if refusal.code != "invalid_answer":
+            raise
+        raise Unfit([("", refusal.message)]) from None
+    return value
+
+
+def query_of(request: Request, model: type[Read]) -> Read:
+    """Return the query of a request as a model. Raises `Unfit`, also for a name that stands twice."""
+    items = request.query_params.multi_items()
+    names = [name for name, _ in items]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Unfit([(name, "appears twice in the query") for name in twice])
+    return fitting(model, dict(items))
+
+
+def fitting(model: type[Read], value: object) -> Read:
+    """Return a value as a model. Raises `Unfit` with every problem."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False, include_context=False)
+        raise Unfit((shown_path(detail["loc"]), _message(detail, model)) for detail in details) from None
+
+
+def _message(detail: Any, model: type[BaseModel]) -> str:
+    if detail["type"] != "extra_forbidden":
+        return str(detail["msg"])
+    names = ", ".join(field.alias or name for name, field in model.model_fields.items())
+    return f"unknown name; there are: {names}" if len(detail["loc"]) == 1 else "unknown name"

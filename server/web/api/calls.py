@@ -1,0 +1,157 @@
+"""A call of the API as a value: routes and OpenAPI document are both made of the table of calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from holdfast.client.runs import Runs
+from holdfast.protocol.access import Capability
+from holdfast.server.web.api.bodies import WebInput, body_of, query_of
+from holdfast.server.web.identity import Identity, WebScope, identity_of
+from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, WebProblem, problem_of
+from holdfast.server.web.site import Site, site_of
+
+PREFIX = "/api/v1"
+KEY_HEADER = "Idempotency-Key"
+KEY_PATTERN = "^[!-~]+$"
+LONGEST_KEY = 200
+
+
+class NoQuery(WebInput):
+    """The query of a call that takes none."""
+
+
+@dataclass
+class Exchange:
+    """A request that has been read, and the headers of its response."""
+
+    request: Request
+    site: Site
+    identity: Identity
+    query: Any
+    """An instance of the call's `query`."""
+    body: Any = None
+    """An instance of the call's `body`, or None."""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs as the person of the request sees and commands them."""
+        return self.site.runs_of(self.identity)
+
+    def key(self, in_body: str | None = None) -> str | None:
+        """Return the idempotency key of the request, from its header or its body. Raises `Unfit` if they differ."""
+        header = self.request.headers.get(KEY_HEADER)
+        if header is not None and not (len(header) <= LONGEST_KEY and re.fullmatch(KEY_PATTERN, header)):
+            raise Unfit([(KEY_HEADER, f"must have 1 to {LONGEST_KEY} characters of ASCII, without spaces")])
+        if None not in (header, in_body) and header != in_body:
+            raise Unfit([("key", f"differs from the header {KEY_HEADER}")])
+        return header or in_body
+
+    def path(self, name: str) -> str:
+        """Return the part of the path that the route calls `name`."""
+        return str(self.request.path_params[name])
+
+
+Answerer = Callable[[Exchange], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One call: its address, what it takes and gives, and what answers it."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    """Below `PREFIX`, such as `/runs/{run}`."""
+    answer: Answerer
+    """Returns the value of the response, as JSON has it, or a `Response`."""
+    gives: Any
+    """The type of that value; its schema stands in the OpenAPI document."""
+    scope: WebScope = "read"
+    needs: Capability | None = None
+    """What the person must be allowed to do with the run that the path names; None where it names none, or where the
+    call looks at its questions one by one."""
+    status: int = 200
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    size: Literal["answer", "input"] = "answer"
+    """Which of the deployment's size limits holds for the body."""
+    media_type: str = "application/json"
+    problems: Sequence[int] = ()
+    """Statuses of its errors, beside those that every call may give."""
+    others: Mapping[int, str] = field(default_factory=dict)
+    """Other statuses of success, with what they mean."""
+    takes_key: bool = False
+    """True if the header `Idempotency-Key` has a meaning."""
+
+    @property
+    def name(self) -> str:
+        """The name of the operation."""
+        return self.answer.__name__
+
+    async def response(self, request: Request) -> Response:
+        """Return the response to a request. Raises one of `EXPECTED_ERRORS`."""
+        site, identity = site_of(request), identity_of(request, self.scope)
+        exchange = Exchange(request, site, identity, query_of(request, self.query), status=self.status)
+        if self.body is not None:
+            limits = site.runs.answering.limits
+            limit = limits.input if self.size == "input" else limits.answer
+            exchange.body = await body_of(request, self.body, limit)
+        if self.needs is not None:
+            await exchange.runs.require(self.needs, exchange.path("run"))
+        value = await self.answer(exchange)
+        if isinstance(value, Response):
+            return value
+        content = TypeAdapter(Any).dump_json(value)
+        return Response(content, exchange.status, exchange.headers, self.media_type)
+
+
+class _Place:
+    """The calls of one path, by method."""
+
+    def __init__(self, calls: Sequence[ApiCall]) -> None:
+        self._calls: Mapping[str, ApiCall] = {call.method: call for call in calls}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._call(request.method).response(request)
+        except EXPECTED_ERRORS as error:
+            response = problem_of(error).response()
+        await response(scope, receive, send)
+
+    def _call(self, method: str) -> ApiCall:
+        call = self._calls.get("GET" if method == "HEAD" else method)
+        if call is None:
+            allowed = ", ".join(sorted(self._calls))
+            raise HTTPException(405, f"this address takes {allowed}", {"Allow": allowed})
+        return call
+
+
+async def _nowhere(request: Request) -> Response:
+    detail = f"there is no {request.url.path}; see {PREFIX}/openapi.json"
+    return WebProblem(404, "not_found", detail).response()
+
+
+def routes_of(calls: Sequence[ApiCall]) -> list[BaseRoute]:
+    """Return the routes for a table of calls; other addresses below `PREFIX` give a problem document."""
+    places: dict[str, list[ApiCall]] = {}
+    for call in calls:
+        places.setdefault(call.path, []).append(call)
+    methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    return [
+        *(Route(PREFIX + path, _Place(calls_of_path)) for path, calls_of_path in places.items()),
+        Route(PREFIX + "/{rest:path}", _nowhere, methods=methods, include_in_schema=False),
+    ]

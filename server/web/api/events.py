@@ -1,0 +1,112 @@
+"""The events of a run as server-sent events: `id:` is a cursor, so that a reader who reconnects rereads nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+from temporalio.service import RPCError
+
+from holdfast.client.events import Cursor
+from holdfast.client.runs import Runs
+from holdfast.protocol.display import one_line
+from holdfast.protocol.events import Event
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.web.api.bodies import WebInput
+from holdfast.server.web.api.calls import ApiCall, Exchange
+
+EVENT_STREAM = "text/event-stream"
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at a run."""
+SILENT_SECONDS = 15.0
+"""Seconds without an event after which a comment is sent: proxies close connections that are silent."""
+RETRY_SECONDS = 2.0
+"""Seconds after which a reader reconnects, and after which a worker that is gone is asked again."""
+
+STREAM_SECONDS = 600.0
+"""Seconds after which a stream ends, between two events. The reader reconnects, and is asked again who it is."""
+
+Placed = tuple[Event, Cursor]
+
+
+class EventsQuery(WebInput):
+    """The position to go on from, for readers that cannot send `Last-Event-ID`."""
+
+    after: str | None = Field(None, min_length=1, max_length=100_000)
+
+
+async def stream_events(exchange: Exchange) -> Response:
+    """Stream the events of a run until it has ended; the header `Last-Event-ID` goes on behind an event.
+
+    204: the run has ended, and there are no more events. A browser then stops reconnecting.
+    """
+    runs, run = exchange.runs, exchange.path("run")
+    word = exchange.request.headers.get("last-event-id") or exchange.query.after
+    cursor = None if word is None else Cursor.read(run, word)
+    # An error before the response begins can still be a problem document.
+    has_ended = await runs.has_ended(run)
+    if has_ended and await anext(runs.follow_from(run, cursor), None) is None:
+        return Response(status_code=204)
+    if exchange.request.method == "HEAD":
+        return Response(media_type=EVENT_STREAM)
+    # The second is for nginx, which else gathers a stream before it passes it on.
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    lines = exchange.site.streams.open(exchange.identity.user, _lines(runs, run, cursor))
+    return StreamingResponse(lines, 200, headers, EVENT_STREAM)
+
+
+async def _lines(runs: Runs, run: str, cursor: Cursor | None) -> AsyncIterator[str]:
+    """Yield the stream as text. While no worker answers it says so in comments and asks again."""
+    over = asyncio.get_running_loop().time() + STREAM_SECONDS
+    yield f"retry: {RETRY_SECONDS * 1000:.0f}\n\n"
+    while True:
+        try:
+            async for placed in _or_silence(runs.follow_from(run, cursor, LOOK_SECONDS)):
+                if placed is None:
+                    yield ": nothing new\n\n"
+                else:
+                    event, cursor = placed
+                    yield f"id: {cursor}\ndata: {json.dumps(event.to_json(), separators=(',', ':'))}\n\n"
+                if asyncio.get_running_loop().time() > over:
+                    return
+            return
+        except (NoWorker, RPCError) as error:
+            yield f": {one_line(str(error))}\n\n"
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _or_silence(events: AsyncGenerator[Placed, None]) -> AsyncIterator[Placed | None]:
+    """Yield the events, and None where none came for a while."""
+    waiting: asyncio.Future[Placed | None] | None = None
+    try:
+        while True:
+            waiting = waiting or asyncio.ensure_future(anext(events, None))
+            # Not `wait_for`: it would cancel the reading of the next event, and with it the generator.
+            if not (await asyncio.wait([waiting], timeout=SILENT_SECONDS))[0]:
+                yield None
+            elif (placed := waiting.result()) is not None:
+                waiting = None
+                yield placed
+            else:
+                return
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+
+
+EVENT_CALLS = [
+    ApiCall(
+        "GET",
+        "/runs/{run}/events",
+        stream_events,
+        str,
+        needs="see",
+        query=EventsQuery,
+        media_type=EVENT_STREAM,
+        others={204: "The run has ended, and there are no more events."},
+        problems=(404, 422, 503),
+    ),
+]

@@ -1,0 +1,248 @@
+"""Webhooks that start runs and bring events: `POST /hooks/{name}`, as `[hooks.NAME]` of the configuration says.
+
+Each is signed by its sender and names nobody: it acts as a service of its own, which may not consent to anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.blueprint import Blueprint
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.expressions import ExpressionError, names_in, render, text_of
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.client.answering import Sender
+from holdfast.client.catalogue import find_offered
+from holdfast.client.history import input_of
+from holdfast.client.runs import Runs
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.incoming import SystemEvent, read_event
+from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.protocol.values import digest_of
+from holdfast.runtime.config import Config, ConfigError, HookSection
+from holdfast.runtime.errors import BadInput, RunExists
+from holdfast.server.notices.signing import BadSecret
+from holdfast.server.web.api.bodies import json_of, measured
+from holdfast.server.web.gate import gate_of, peer_of
+from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, problem_of
+from holdfast.server.web.rates import Rate
+from holdfast.server.web.signatures import check_hmac, check_standard, read_secrets
+from holdfast.server.web.site import Site, site_of
+
+NAMES = ("body", "headers")
+"""What templates of a hook see; the names of headers are in small letters."""
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A configured hook, ready to receive."""
+
+    name: str
+    settings: HookSection
+    secrets: list[bytes]
+    rate: Rate
+
+    @property
+    def sender(self) -> Sender:
+        """The service that it acts as."""
+        return Sender(f"user:hook-{self.name}", proof="service")
+
+    def check_signature(self, headers: Mapping[str, str], body: bytes) -> str | None:
+        """Return the id that the signature covers, if it covers one. Raises `HTTPException` 401."""
+        if self.settings.signature == "standard":
+            return check_standard(self.secrets, headers, body, self.settings.tolerance)
+        check_hmac(self.secrets, self.settings.signature_header or "", headers, body)
+        return None
+
+    def id_of(self, signed: str | None, names: JSONObject) -> str:
+        """Return the id of what was sent: the same each time that it is sent. Raises `Unfit`."""
+        id_ = signed if self.settings.id is None else text_of(self.rendered("id", self.settings.id, names))
+        if not id_ or len(id_) > 200:
+            raise Unfit([("id", "must be a text of 1 to 200 characters, the same each time that this is sent")])
+        return id_
+
+    def rendered(self, key: str, template: object, names: JSONObject) -> JSON:
+        """Return a template of the hook filled in. Raises `Unfit` with its key."""
+        try:
+            return render(template, names)
+        except ExpressionError as error:
+            raise Unfit([(f"hooks.{self.name}.{key}", str(error))], "invalid_answer") from None
+
+
+def hooks_of(config: Config) -> dict[str, Hook]:
+    """Return the hooks of a configuration, each checked. Raises `ConfigError` with every problem, its key and place."""
+    problems = [
+        problem
+        for name, settings in config.hooks.items()
+        for problem in (*problems_of(config, name, settings), *_problems_of_secret(config, name, settings))
+    ]
+    if problems:
+        file = config.path or "holdfast.toml"
+        raise ConfigError("\n".join(f"{file}: hooks.{problem}" for problem in problems))
+    return {name: _hook(config, name, settings) for name, settings in config.hooks.items()}
+
+
+def _hook(config: Config, name: str, settings: HookSection) -> Hook:
+    secret = config.variable(f"hooks.{name}.secret_env", settings.secret_env)
+    rate = Rate(max(10, settings.per_minute // 6), settings.per_minute)
+    return Hook(name, settings, read_secrets(secret, settings.signature), rate)
+
+
+def problems_of(config: Config, name: str, settings: HookSection) -> Iterator[str]:
+    """Yield what is wrong with a hook beside its own keys and its secret: its templates, its blueprint, its input."""
+    for key, template in settings.templates.items():
+        try:
+            unknown = sorted({chain[0] for chain in names_in(template)} - {*NAMES})
+        except ExpressionError as error:
+            yield f"{name}.{key}: {error}"
+            continue
+        if unknown:
+            yield f"{name}.{key}: unknown name {unknown[0]!r}; there are: {', '.join(NAMES)}"
+    try:
+        if settings.blueprint is not None:
+            yield from _problems_of_input(name, settings, find_offered(config, settings.blueprint).read())
+    except (BadInput, BlueprintError) as error:
+        yield f"{name}.blueprint: {error}"
+
+
+def _problems_of_input(name: str, settings: HookSection, blueprint: Blueprint) -> Iterator[str]:
+    """Yield the keys that the hook's input lacks or has too many, for a blueprint whose input is an object."""
+    schema = blueprint.inputs or {}
+    if not isinstance(settings.input, dict):  # what a template gives is known when a webhook comes
+        return
+    for key in schema.get("required", []):
+        if key not in settings.input:
+            yield f"{name}.input: {key!r} is missing, which the inputs of {blueprint.name} require"
+    if schema.get("additionalProperties") is False:
+        inputs = list(schema.get("properties", {}))
+        for key in settings.input:
+            if key not in inputs:
+                hint = did_you_mean(key, inputs) or f"there are: {', '.join(inputs) or 'none'}"
+                yield f"{name}.input: {key!r} is not one of the inputs of {blueprint.name} ({hint})"
+
+
+def _problems_of_secret(config: Config, name: str, settings: HookSection) -> Iterator[str]:
+    try:
+        _hook(config, name, settings)
+    except BadSecret as error:
+        yield f"{name}.secret_env: {settings.secret_env} {error}"
+    except ConfigError as error:
+        yield str(error).partition("hooks.")[2]
+
+
+def problems_here(config: Config) -> list[str]:
+    """Return what is wrong with the hooks of a configuration; their secrets only as far as this machine has them."""
+    return [
+        problem
+        for name, settings in config.hooks.items()
+        for problem in (
+            *problems_of(config, name, settings),
+            *(_problems_of_secret(config, name, settings) if os.environ.get(settings.secret_env) else ()),
+        )
+    ]
+
+
+def problems_with(config: Config, file: Path) -> list[str]:
+    """Return what is wrong with the hooks that start the blueprint in a file, beside their secrets."""
+    problems: list[str] = []
+    for name, settings in config.hooks.items():
+        if settings.blueprint is not None and _starts(config, settings.blueprint, file):
+            problems += problems_of(config, name, settings)
+    return problems
+
+
+def _starts(config: Config, name: str, file: Path) -> bool:
+    """Return whether a blueprint that a hook names is the one in a file; False if there is none of this name."""
+    try:
+        return find_offered(config, name).path.resolve() == file.resolve()
+    except BadInput:
+        return False
+
+
+async def look_up_hooks(site: Site) -> list[str]:
+    """Return what the blueprints of the hooks name and no worker has. Raises `ConfigError` for hooks with problems."""
+    problems: list[str] = []
+    for name, hook in hooks_of(site.config).items():
+        if hook.settings.blueprint is not None:
+            blueprint = (await asyncio.to_thread(find_offered, site.config, hook.settings.blueprint)).read()
+            checked = await site.runs.look_up(blueprint)
+            problems += [f"hooks.{name}.blueprint: {problem}" for problem in checked.problems]
+    return problems
+
+
+async def receive(request: Request) -> Response:
+    """Take a webhook: start a run, or send an event. Its sender repeats it until it gets a status below 300."""
+    try:
+        return await _received(request)
+    except EXPECTED_ERRORS as error:
+        return problem_of(error).response()
+
+
+async def _received(request: Request) -> Response:
+    site, name = site_of(request), request.path_params["name"]
+    hook = request.app.state.hooks.get(name)
+    if hook is None:
+        gate_of(request).attempts.check(peer_of(request))
+        raise HTTPException(404, f"there is no hook {name[:60]!r}")
+    limits = site.runs.answering.limits
+    limit = limits.input if hook.settings.blueprint is not None else limits.answer
+    data = await measured(request, limit)
+    try:
+        signed = hook.check_signature(request.headers, data)
+    except HTTPException:
+        gate_of(request).attempts.check(peer_of(request))
+        raise
+    hook.rate.check("")
+    names: JSONObject = {"body": json_of(data, limit), "headers": dict(request.headers)}
+    id_ = hook.id_of(signed, names)
+    runs = site.runs.acting_as(hook.sender)
+    return await (_start if hook.settings.blueprint is not None else _bring)(site, runs, hook, id_, names)
+
+
+async def _start(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject) -> Response:
+    """Start a run whose id follows from that of the webhook: one that is repeated finds it there."""
+    blueprint = await asyncio.to_thread(lambda: find_offered(site.config, hook.settings.blueprint or "").read())
+    value = hook.rendered("input", hook.settings.input, names)
+    prefix = hook.name[: LONGEST_RUN_ID - 17]
+    run = f"{prefix}-{digest_of(hook.name, id_)}"
+    try:
+        await runs.start(blueprint, value, run=run, started_by=hook.sender.user, check=True)
+    except RunExists:
+        before = await input_of(runs.client, run)
+        if (before.input, before.started_by) != (value, hook.sender.user):
+            message = f"another webhook came under the id {id_[:60]!r}, and started run {run}"
+            raise Refusal("key_conflict", message) from None
+        return JSONResponse({"run": run}, 200)
+    return JSONResponse({"run": run}, 201)
+
+
+async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject) -> Response:
+    """Send an event to the run that the hook names, or to those that wait for it."""
+    filled = partial(hook.rendered, names=names)
+    settings = hook.settings
+    event = _event(hook, id_, text_of(filled("key", settings.key)), filled("payload", settings.payload))
+    if settings.run is not None:
+        run = text_of(filled("run", settings.run))
+        receipts = [await runs.send_event(run, event.name, event.key, event.payload, id=event.id)]
+    else:
+        receipts = await site.delivery.deliver(runs, event)
+    return JSONResponse([receipt.model_dump(mode="json") for receipt in receipts])
+
+
+def _event(hook: Hook, id_: str, key: str, payload: JSON) -> SystemEvent:
+    id_ = digest_of(hook.name, id_) if len(hook.name) + len(id_) > 140 else id_
+    return read_event({"name": hook.settings.event, "key": key, "payload": payload, "id": f"{hook.name}:{id_}"})
+
+
+HOOK_ROUTES: list[BaseRoute] = [Route("/hooks/{name}", receive, methods=["POST"])]

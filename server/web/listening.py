@@ -1,0 +1,120 @@
+"""Listen: bind the address, run the application under uvicorn, log requests without what signs anybody in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.config
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from holdfast.client.reading import BadUsage
+from holdfast.server.web.connections import BoundedConnection
+
+GRACE = 3
+"""Seconds that requests get to end when the server stops; live pages never end by themselves."""
+QUEUE = 128
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on this address; port 0 takes a free one. Raises `BadUsage`."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(QUEUE)
+    except OSError as error:
+        raise BadUsage(
+            f"--host {host} --port {port}: cannot listen there: {error.strerror}; choose another, or stop what uses it"
+        ) from None
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the address of a listening socket, as somebody on this machine opens it."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nothing is bound here  # nosec B104
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def listen(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve an application until SIGINT or SIGTERM; `ready` is called once it takes requests."""
+    config = uvicorn.Config(
+        app,
+        log_config=log_config(),
+        # Both rewrite where a request comes from, for whoever connects from this machine. The gate knows its proxies.
+        proxy_headers=False,
+        forwarded_allow_ips=[],
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        http=BoundedConnection,
+        ws="none",
+        lifespan="on",
+    )
+    await _Server(config, ready).serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and ends on signals without passing them on."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See base class."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """See base class, which raises a signal again: Ctrl-C is how this server is stopped, and no failure."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+class WithoutTokens(logging.Filter):
+    """Keep what signs somebody in out of the log of requests: queries, and the tokens of links in messages."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record; see base class."""
+        match record.args:
+            case (client, method, str() as path, *rest):
+                record.args = (client, method, shown_path(path), *rest)
+        return True
+
+
+def shown_path(path: str) -> str:
+    """Return the path of a request as the log shows it.
+
+    >>> shown_path("/runs?once=abc"), shown_path("/l/abc")
+    ('/runs', '/l/…')
+    """
+    path = path.partition("?")[0]
+    return "/l/…" if path.startswith("/l/") else path
+
+
+def log_config() -> dict[str, Any]:
+    """Return the configuration of uvicorn's logs, for the log of this process: requests without tokens."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"without_tokens": {"()": WithoutTokens}},
+        "loggers": {
+            "uvicorn.error": {"level": "WARNING"},
+            "uvicorn.access": {"level": "INFO", "filters": ["without_tokens"]},
+        },
+    }

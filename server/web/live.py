@@ -1,0 +1,150 @@
+"""News for the browsers that look at something: one watch for each thing, however many look at it.
+
+What is watched is read at a pace while somebody looks: the open questions from visibility, a run by query. Browsers get
+server-sent events and fetch what has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import SQLAlchemyError
+from temporalio.service import RPCError
+
+from holdfast.client.listing import waiting_workflows
+from holdfast.client.runs import Runs
+from holdfast.client.states import RunState
+from holdfast.client.tree import CLOSED, UnknownRun
+from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.values import digest_of
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.record.record import Record
+
+QUESTIONS_PACE = 2.0
+RUN_PACE = 1.0
+"""Seconds between two looks."""
+SHARE = 4
+"""A look is followed by a rest of at least this many times its length, so that large runs are read less often."""
+MOST_POLLED = 1_000
+"""The newest workflows with questions that are compared; of older ones a page learns when it is loaded."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The result of a look."""
+
+    seen: str
+    """A fingerprint: it changes when what is looked at has changed."""
+    has_ended: bool = False
+    """True if it changes no more."""
+
+
+@dataclass
+class _Watched:
+    """Something that is watched, what was seen of it last, and who waits for a change."""
+
+    look: Callable[[], Awaitable[Sight]]
+    pace: float
+    last: Sight | None = None
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    readers: int = 0
+    task: asyncio.Task[None] | None = None
+
+    async def after(self, seen: str | None) -> Sight:
+        """Wait until something else than this is seen, or the end; return what is seen then."""
+        async with self.changed:
+            await self.changed.wait_for(
+                lambda: self.last is not None and (self.last.has_ended or self.last.seen != seen)
+            )
+        assert self.last is not None
+        return self.last
+
+    async def watch(self) -> None:
+        """Look until the end."""
+        while self.last is None or not self.last.has_ended:
+            began = time.monotonic()
+            # A look that fails is followed by the next one, which shows what has happened meanwhile.
+            with suppress(NoWorker, RPCError, SQLAlchemyError):
+                sight = await self.look()
+                async with self.changed:
+                    self.last = sight
+                    self.changed.notify_all()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.wake.wait(), max(self.pace, SHARE * (time.monotonic() - began)))
+            self.wake.clear()
+
+
+class Live:
+    """The runs and lists that browsers look at now.
+
+    Args:
+        runs: The runs of the site.
+        record: The record, which has the comments.
+    """
+
+    def __init__(self, runs: Runs, record: Record | None = None) -> None:
+        self.runs, self.record = runs, record
+        self._watched: dict[str | None, _Watched] = {}
+
+    async def changes(self, run: str | None = None, seen: str | None = None) -> AsyncIterator[Sight]:
+        """Yield what is seen of a run, or of the open questions, each time that it differs from the time before.
+
+        It ends with the run.
+
+        Args:
+            run: The id of the run; None: the open questions.
+            seen: The fingerprint of what the reader has; None: what is seen first, which is not yielded.
+        """
+        watched = self._watched.setdefault(run, self._new(run))
+        watched.readers += 1
+        if watched.task is None:
+            watched.task = asyncio.create_task(watched.watch())
+        try:
+            sight = Sight(seen) if seen is not None else await watched.after(None)
+            while not sight.has_ended:
+                sight = await watched.after(sight.seen)
+                yield sight
+        finally:
+            watched.readers -= 1
+            if not watched.readers:
+                self._watched.pop(run, None)
+                watched.task.cancel()
+
+    def nudge(self) -> None:
+        """Look now: something was sent from here."""
+        for watched in self._watched.values():
+            watched.wake.set()
+
+    async def fingerprint(self, state: RunState) -> str:
+        """Return a text that changes when something of a run has happened, or was said of it."""
+        comments = 0 if self.record is None else await self.record.count_comments(state.run)
+        return digest_of(state.status, comments, *map(_fingerprint, state.views))
+
+    def _new(self, run: str | None) -> _Watched:
+        if run is None:
+            return _Watched(self._open_questions, QUESTIONS_PACE)
+        return _Watched(lambda: self._state_of(run), RUN_PACE)
+
+    async def _open_questions(self) -> Sight:
+        rows = [
+            f"{row.owner} {row.questions} {row.waiting_for} {row.since} {row.deadline}"
+            async for row in waiting_workflows(self.runs.client, MOST_POLLED)
+        ]
+        return Sight(digest_of(*rows))
+
+    async def _state_of(self, run: str) -> Sight:
+        try:
+            state = await self.runs.standing(run)
+        except UnknownRun:
+            return Sight("", has_ended=True)
+        return Sight(await self.fingerprint(state), state.status in CLOSED)
+
+
+def _fingerprint(view: WorkflowView) -> str:
+    asked = [f"{question.id}{question.answers_so_far}{question.claimed_by}" for question in view.questions]
+    return f"{view.workflow} {view.next_offset} {view.status} {asked}"

@@ -1,0 +1,165 @@
+"""`/metrics` in OpenMetrics: what waits for people, from visibility; what they and the runs did, from the record.
+
+Every replica counts the same rows and workflows, so of several the largest value counts, and a restart loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy import and_, func, select
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.client.listing import waiting_workflows
+from holdfast.protocol.events import CLOSING_TYPES, LoopIteration
+from holdfast.protocol.people import MANY, MOST_AWAITED
+from holdfast.server.record.entries import ENDED, REFUSED
+from holdfast.server.record.store import RecordStore
+from holdfast.server.record.tables import ENTRIES, RUNS
+from holdfast.server.web.identity import Identity
+from holdfast.server.web.site import Site, site_of
+
+PATH = "/metrics"
+FRESH_SECONDS = 10.0
+"""A scrape within these seconds of another one gets the same figures of visibility."""
+
+
+@dataclass(eq=False)
+class Happened:
+    """The counts of the record up to an entry. Its functions block; see `RecordStore`."""
+
+    store: RecordStore
+    namespace: str
+    last: int = 0
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    iterations: Counter[str] = field(default_factory=Counter)
+    runs: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def catch_up(self) -> None:
+        """Count the entries since the last time."""
+        until = self.store.last()
+        new = and_(ENTRIES.c.id > self.last, ENTRIES.c.id <= until, RUNS.c.namespace == self.namespace)
+        joined = ENTRIES.join(RUNS, RUNS.c.first_run == ENTRIES.c.first_run)
+        grouped = (
+            select(RUNS.c.blueprint, ENTRIES.c.type, func.count())
+            .select_from(joined)
+            .where(new, ENTRIES.c.type.in_([*CLOSING_TYPES, LoopIteration.type]))
+            .group_by(RUNS.c.blueprint, ENTRIES.c.type)
+        )
+        whole = select(RUNS.c.blueprint, ENTRIES.c.type, ENTRIES.c.content).select_from(joined)
+        # All is read before any is counted: what was counted up to a failure would be counted again the next time.
+        with self.store.engine.connect() as connection:
+            counts = connection.execute(grouped).all()
+            entries = connection.execute(whole.where(new, ENTRIES.c.type.in_([ENDED, REFUSED]))).all()
+        for blueprint, type_, count in counts:
+            if type_ == LoopIteration.type:
+                self.iterations[blueprint] += count
+            else:
+                self.answers[blueprint, type_.partition(".")[2]] += count
+        for blueprint, type_, content in entries:
+            self._count(blueprint, type_, content)
+        self.last = until
+
+    def _count(self, blueprint: str, type_: str, content: str | None) -> None:
+        data = {} if content is None else json.loads(content).get("data", {})
+        if type_ == ENDED:
+            self.runs[blueprint, str(data.get("status", "erased"))] += 1
+        else:
+            self.refusals[str(data.get("code", "erased"))] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        answers = CounterMetricFamily("holdfast_answers", "Questions that were closed", labels=["blueprint", "status"])
+        refusals = CounterMetricFamily("holdfast_refusals", "Answers that were refused", labels=["code"])
+        rounds = CounterMetricFamily("holdfast_iterations", "Iterations of loops", labels=["blueprint"])
+        runs = CounterMetricFamily("holdfast_runs", "Runs that ended", labels=["blueprint", "status"])
+        for family, counts in ((answers, self.answers), (refusals, self.refusals), (rounds, self.iterations)):
+            _add(family, counts)
+        _add(runs, self.runs)
+        yield from (answers, refusals, rounds, runs)
+
+
+def _add(family: CounterMetricFamily, counts: Counter[str] | Counter[tuple[str, str]]) -> None:
+    for labels, count in sorted(counts.items()):
+        family.add_metric([labels] if isinstance(labels, str) else list(labels), count)
+
+
+@dataclass(eq=False)
+class Awaited:
+    """The questions that are open now, by blueprint."""
+
+    count: Counter[str] = field(default_factory=Counter)
+    since: dict[str, datetime] = field(default_factory=dict)
+
+    @staticmethod
+    async def read(site: Site) -> Awaited:
+        """Return them from visibility. A workflow with more than are listed counts as one more than those."""
+        awaited = Awaited(since=defaultdict(lambda: datetime.max.replace(tzinfo=UTC)))
+        async for row in waiting_workflows(site.runs.client):
+            awaited.count[row.blueprint] += MOST_AWAITED + 1 if MANY in row.questions else max(1, len(row.questions))
+            awaited.since[row.blueprint] = min(awaited.since[row.blueprint], row.since)
+        return awaited
+
+    def collect(self) -> Iterable[Metric]:
+        """See prometheus_client."""
+        open_ = GaugeMetricFamily("holdfast_open_questions", "Questions that wait for people", labels=["blueprint"])
+        oldest = GaugeMetricFamily(
+            "holdfast_oldest_question_seconds", "Age of the oldest of them", labels=["blueprint"], unit="seconds"
+        )
+        now = datetime.now(UTC)
+        for blueprint, count in sorted(self.count.items()):
+            open_.add_metric([blueprint], count)
+            oldest.add_metric([blueprint], max(0.0, (now - self.since[blueprint]).total_seconds()))
+        return [open_, oldest]
+
+
+class Metrics:
+    """The metrics of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._awaited, self._read_at = Awaited(), -FRESH_SECONDS
+        self._happened = Happened(site.record.store, site.runs.client.namespace) if site.record else None
+        self._lock = asyncio.Lock()
+
+    async def text(self) -> bytes:
+        """Return the figures in OpenMetrics. Raises as visibility and the record do."""
+        registry = CollectorRegistry()
+        async with self._lock:
+            if time.monotonic() - self._read_at > FRESH_SECONDS:
+                self._awaited, self._read_at = await Awaited.read(self._site), time.monotonic()
+            registry.register(self._awaited)
+            if self._happened is not None:
+                await asyncio.to_thread(self._happened.catch_up)
+                registry.register(self._happened)
+            return _exposed(registry)
+
+
+def _exposed(registry: CollectorRegistry) -> bytes:
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text
+
+
+async def metrics(request: Request) -> Response:
+    """Answer with the metrics of the site: to a scraper on this machine, or to who may see every run."""
+    identity = request.scope.get("identity")
+    if isinstance(identity, Identity) and not site_of(request).runs_of(identity).sees_all:
+        raise HTTPException(403, "the metrics count all runs: they are for who may see all of them, by [access]")
+    text = await request.app.state.metrics.text()
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+METRICS: list[BaseRoute] = [Route(PATH, metrics)]

@@ -1,0 +1,257 @@
+"""The answer to a question as a form: its controls by the traits of the question's kind, and back to content."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.client.answering import content_problems
+from holdfast.client.forms import (
+    ABSENT,
+    HIDDEN_PREFIX,
+    FormControl,
+    Texts,
+    change_list,
+    check_typed,
+    control_of,
+    first_text,
+    group_of,
+    read_control,
+    shows,
+    texts_of_value,
+)
+from holdfast.client.reading import value_of
+from holdfast.protocol.questions import InvalidAnswer, Question
+from holdfast.protocol.values import digest_of
+from holdfast.server.web.pages.filled_form import FilledForm
+
+TOP = "f:"
+"""The name of the whole value: problems that belong to no control stand there."""
+CHOICE, OWN_WORDS, REASON = "choice", "own", "reason"
+"""The names of controls that are no part of a value: options, own words, a reason."""
+LONG_TEXT: JSONObject = {"type": "string", "format": "long"}
+EDITED = "edited"
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """The form that answers a question, as it is shown."""
+
+    question: Question
+    filled: FilledForm
+    """The value: of a review the payload, of a breakpoint the context; without meaning where the kind has no value."""
+    key: str = field(default_factory=lambda: secrets.token_hex(8))
+    """The idempotency key: the form counts once, however often it is sent."""
+    changes: Sequence[tuple[str, str]] = ()
+    """Of an edited payload the lines, each with `+`, `-` or a blank."""
+    message: str = ""
+    """Why the answer was refused, as a whole."""
+    is_sent: bool = False
+    """True of an answer that was sent by signal, and that no worker has received yet."""
+
+    @property
+    def takes_value(self) -> bool:
+        """Return whether the value is asked for by controls: neither options, a consent nor a pause."""
+        asked = self.question.asked
+        return not (asked.choices or asked.scopes or asked.verdicts or asked.is_pause)
+
+    @property
+    def has_plain_fields(self) -> bool:
+        """True of a form in which not everything is secret: what is typed there is shown, and kept."""
+        return any(part.widget != "secret" for part in self.filled.control.parts)
+
+    @property
+    def problems(self) -> Mapping[str, Sequence[str]]:
+        return self.filled.problems
+
+
+def new_form(question: Question) -> AnswerForm:
+    """Return the form of a question before anything is typed."""
+    control, value = _control_of(question)
+    return AnswerForm(question, FilledForm(control, texts_of_value(control, value)))
+
+
+def typed_form(question: Question, texts: Texts, problems: Mapping[str, Sequence[str]] | None = None) -> AnswerForm:
+    """Return the form with what is typed in it; secret values are never shown again."""
+    control, _ = _control_of(question)
+    visible = {name: value for name, value in texts.items() if not name.startswith(HIDDEN_PREFIX)}
+    key = next(iter(texts.get("key", ())), "") or secrets.token_hex(8)
+    return AnswerForm(question, FilledForm(control, visible, problems or {}), key[:200])
+
+
+def changed_form(question: Question, texts: Texts, change: str) -> AnswerForm:
+    """Return the form after an item was added to one of its lists, or removed."""
+    control, _ = _control_of(question)
+    return typed_form(question, change_list(control, texts, change))
+
+
+def form_key(question: Question) -> str:
+    """Return a text that is the same for questions that the same answer may fit."""
+    options = [option.model_dump(mode="json") for option in question.options]
+    return digest_of(question.kind, question.requestedSchema, options)
+
+
+@dataclass(frozen=True)
+class ReadAnswer:
+    """The content that a form holds, or what is wrong in it."""
+
+    content: JSON = None
+    problems: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_answer: bool = True
+    """False where no button of this question was pressed."""
+
+
+def read_answer(question: Question, do: str, texts: Texts) -> ReadAnswer:
+    """Return the content of an accepted answer.
+
+    Args:
+        question: The question.
+        do: The button: `answer`, `go_on` (without a value), `no`, `grant:SCOPE`, or `verdict:VERDICT`.
+        texts: What is typed.
+    """
+    verb, _, which = do.partition(":")
+    reason = first_text(texts, REASON).strip()
+    match verb:
+        case "go_on" if question.asked.needs_no_data:
+            return ReadAnswer()
+        case "no":
+            return _checked(question, question.asked.no(reason))
+        case "grant" if which in question.asked.scopes:
+            return _checked(question, {"granted": True, "scope": which, **({"reason": reason} if reason else {})})
+        case "verdict" if which in question.asked.verdicts:
+            return _read_verdict(question, which, reason, texts)
+    if verb != "answer" or question.asked.scopes or question.asked.verdicts:
+        return ReadAnswer(is_answer=False)
+    if question.asked.choices:
+        return _read_choice(question, texts)
+    return _read_value(question, texts)
+
+
+def changes_of(question: Question, texts: Texts) -> list[tuple[str, str]]:
+    """Return the lines in which the payload that is typed differs from the one that was shown, as a diff has them."""
+    control, payload = _control_of(question)
+    edited = read_control(control, texts).value
+    before, after = (_lines(value) for value in (payload, edited))
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return [(line[:1], line[1:]) for line in lines]
+
+
+def _lines(value: object) -> list[str]:
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return text.splitlines()
+
+
+# The controls
+
+
+def _control_of(question: Question) -> tuple[FormControl, object]:
+    """Return the control of the value that a question asks for, and the value that it begins with."""
+    asked = question.asked
+    if asked.hidden:
+        if not asked.fields:
+            return control_of({"type": "string", "writeOnly": True}), ABSENT
+        return group_of(asked.fields, question.requestedSchema.get("required", [])), ABSENT
+    if asked.is_breakpoint:
+        return control_of({}), question.info
+    if asked.verdicts:
+        return _control_of_payload(question)
+    schema = asked.value_schema
+    if _is_free_text(schema):
+        return control_of(LONG_TEXT), ABSENT
+    return control_of(schema), ABSENT
+
+
+def _is_free_text(schema: JSONObject) -> bool:
+    """Return whether a schema asks for any text, or for anything: then a person writes in a field of many lines."""
+    return not schema or (
+        schema.get("type") == "string" and schema.keys() <= {"type", "title", "minLength", "maxLength"}
+    )
+
+
+def _control_of_payload(question: Question) -> tuple[FormControl, object]:
+    """Return the control of a payload: a form if that shows all of it, text for text, else JSON."""
+    payload = _payload_of(question)
+    schema = _payload_schema(question)
+    if schema.keys() - {"$defs"}:
+        control = control_of(schema)
+        if control.widget in ("group", "list", "lines", "choice", "choices") and shows(control, payload):
+            return control, payload
+    return control_of(LONG_TEXT if isinstance(payload, str) else {}), payload
+
+
+def _payload_of(question: Question) -> JSON:
+    return (question.info or {}).get("payload")
+
+
+def _payload_schema(question: Question) -> JSONObject:
+    schema = question.requestedSchema
+    payload = schema.get("properties", {}).get("payload", {})
+    return {**payload, "$defs": schema["$defs"]} if "$defs" in schema else payload
+
+
+# From what is typed to content
+
+
+def _read_choice(question: Question, texts: Texts) -> ReadAnswer:
+    chosen = [code for code in texts.get(CHOICE, ()) if code]
+    own = first_text(texts, OWN_WORDS)
+    if own.strip() and question.asked.takes_own_words:
+        chosen.append(own)
+    if question.asked.most_choices > 1:
+        return _checked(question, chosen, CHOICE)
+    if len(chosen) != 1:
+        problem = "choose one" if not chosen else "choose an option, or write your own words: not both"
+        return ReadAnswer(problems={CHOICE: [problem]})
+    return _checked(question, chosen[0], CHOICE)
+
+
+def _read_value(question: Question, texts: Texts) -> ReadAnswer:
+    control, _ = _control_of(question)
+    if question.asked.is_breakpoint and not first_text(texts, TOP).strip():
+        return ReadAnswer()
+    submission = read_control(control, texts)
+    value = submission.value
+    if isinstance(value, str) and not question.asked.value_schema:
+        value = value_of(value, None)  # anything is asked for: JSON is taken as its value, as on the command line
+    if value is not ABSENT:
+        check_typed(control, texts, submission, content_problems(question, value))
+    return ReadAnswer(value, submission.problems)
+
+
+def _read_verdict(question: Question, verdict: str, reason: str, texts: Texts) -> ReadAnswer:
+    content: JSONObject = {"verdict": verdict, **({"reason": reason} if reason else {})}
+    if verdict != EDITED:
+        return _checked(question, content, REASON)
+    control, _ = _control_of(question)
+    submission = read_control(control, texts)
+    if submission.value is not ABSENT:
+        check_typed(control, texts, submission, _payload_problems(question, submission.value))
+    if submission.problems:
+        return ReadAnswer(problems=submission.problems)
+    return _checked(question, {**content, "payload": submission.value})
+
+
+def _payload_problems(question: Question, payload: object) -> Sequence[tuple[str, str]]:
+    try:
+        return problems_of(_payload_schema(question), payload)
+    except BadSchema:  # the question itself reports what does not fit
+        return []
+
+
+def _checked(question: Question, content: object, place: str = TOP) -> ReadAnswer:
+    """Return the content, or the reason why the question would refuse it."""
+    try:
+        question.accept(content)
+    except (InvalidAnswer, BadSchema) as error:
+        return ReadAnswer(problems={place: [str(error)]})
+    return ReadAnswer(content)
+
+
+def with_changes(form: AnswerForm, texts: Texts) -> AnswerForm:
+    """Return the form with the changes of its payload."""
+    return replace(form, changes=changes_of(form.question, texts))

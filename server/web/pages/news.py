@@ -1,0 +1,70 @@
+"""The streams that tell a page to fetch what has changed: server-sent events, one for each change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from holdfast.server.web.identity import identity_of
+from holdfast.server.web.live import Sight
+from holdfast.server.web.site import permit, site_of
+
+QUIET_SECONDS = 15.0
+"""Silence after which a comment is sent, so that a connection that is gone is noticed."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def stream_news(request: Request) -> Response:
+    """Tell of changes of the open questions, and of the run that the reader looks at."""
+    user, site = identity_of(request).user, site_of(request)
+    live, run = site.live, request.query_params.get("run")
+    if run is not None and not await site.runs_of(identity_of(request)).sees_part(run):
+        run = None
+    watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run)})
+    lines = site.streams.open(user, _events(watches))
+    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
+
+
+async def stream_run(request: Request) -> Response:
+    """Tell of the changes of a run, from what the reader has seen on, until the run has ended."""
+    site, run = site_of(request), str(request.path_params["run"])
+    await permit(request, "see")
+    user = identity_of(request).user
+    seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+    watches = {"run": site.live.changes(run, seen)}
+    lines = site.streams.open(user, _events(watches))
+    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
+
+
+async def _events(watches: Mapping[str, AsyncIterator[Sight]]) -> AsyncIterator[str]:
+    """Yield the events of several watches as they come, until each of them has ended."""
+    yield "retry: 3000\n\n"
+    coming = {_next(watch): name for name, watch in watches.items()}
+    try:
+        while coming:
+            done, _ = await asyncio.wait(coming, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                yield ": still here\n\n"
+            for task in done:
+                name, sight = coming.pop(task), task.result()
+                if sight is not None:
+                    yield f"id: {sight.seen}\nevent: {name}\ndata: {json.dumps({'ended': sight.has_ended})}\n\n"
+                    coming[_next(watches[name])] = name
+    finally:
+        for task in coming:
+            task.cancel()
+        await asyncio.gather(*coming, return_exceptions=True)
+        for watch in watches.values():
+            await watch.aclose()  # type: ignore[attr-defined]
+
+
+def _next(watch: AsyncIterator[Sight]) -> asyncio.Future[Sight | None]:
+    return asyncio.ensure_future(anext(watch, None))
+
+
+NEWS: Sequence[BaseRoute] = [Route("/live", stream_news), Route("/runs/{run}/changes", stream_run)]

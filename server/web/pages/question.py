@@ -1,0 +1,565 @@
+"""A question: what is asked, the form that answers it, the run's story beside it, and what happened after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from temporalio.service import RPCError
+
+from holdfast.client.answering import OpenQuestions, Sent
+from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
+from holdfast.client.proposals import describe_proposal, details_beside
+from holdfast.client.reading import name_of
+from holdfast.client.replies import EarlierReply, closes, find_reply
+from holdfast.client.runs import Runs
+from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.events import QuestionClosed
+from holdfast.protocol.people import names_of
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.values import digest_of
+from holdfast.runtime.config import ConfigError
+from holdfast.runtime.errors import BadInput, NothingSent
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.record.record import LONGEST_COMMENT
+from holdfast.server.web.attached import IMAGES, attachment_response
+from holdfast.server.web.dispatches import PATIENCE_SECONDS, SOON_SECONDS, dispatch_place, has_ended
+from holdfast.server.web.identity import Identity, identity_of
+from holdfast.server.web.markdown import html_of, plain_of
+from holdfast.server.web.pages.answer_form import (
+    AnswerForm,
+    changed_form,
+    changes_of,
+    new_form,
+    read_answer,
+    typed_form,
+    with_changes,
+)
+from holdfast.server.web.pages.comments import CommentBox, comment_box
+from holdfast.server.web.pages.errors import server_message
+from holdfast.server.web.pages.filled_form import texts_of_form, typed_texts
+from holdfast.server.web.pages.inbox import ListView, is_near, list_beside, list_from_start
+from holdfast.server.web.pages.story import StoryLine, story_of
+from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
+from holdfast.server.web.questions import ListedQuestion
+from holdfast.server.web.site import Site, site_of
+
+MOST_FIELDS = 5_000
+LOOK_SECONDS = 2.0
+"""Seconds after which a question is shown as it was seen last: its worker may be busy, or frozen."""
+Sending = Coroutine[Any, Any, bool]
+"""The sending of an answer or a command; its result is whether a worker has received it."""
+ANSWER_DO = {"decline": "decline", "cancel": "cancel"}
+MOVES = ("claim", "release", "delegate")
+UNTYPED = ("csrf", "digest", "key", "to")
+"""The fields of a form that are no part of the answer."""
+CLOSED_CODES = ("already_answered", "expired", "run_closed", "unknown_question")
+HEADING = 140
+"""A first paragraph of one line up to so many characters is the heading of its page."""
+NO_HEADING = re.compile(r"^([-+>|~=]|\* |\d+[.)] )|[`<]|\]\(|https?://")
+"""What a heading would lose of Markdown: lists, quotes, tables, code, links."""
+
+
+@dataclass(frozen=True)
+class FoundQuestion:
+    """A question that is open, as its page finds it."""
+
+    question: Question
+    is_certain: bool = True
+    """False if no worker answers, and it is as it was seen last."""
+    view: WorkflowView | None = None
+    """The view of the run's own workflow, where it was queried for the question."""
+
+
+async def show_question(request: Request) -> Response:
+    """Show a question with the form that answers it; once it is closed, what was decided and what happened next."""
+    identity_of(request)
+    beside = asyncio.ensure_future(list_beside(request, request.path_params["id"]))
+    try:
+        asked = await _find(request)
+        if asked is None:
+            return await _closed_page(request, beside=beside)
+        form = replace(new_form(asked.question), is_sent=_is_under_way(request))
+        return await _question_page(request, asked, form, beside=beside)
+    finally:
+        beside.cancel()
+
+
+def _is_under_way(request: Request) -> bool:
+    return site_of(request).dispatches.is_under_way(_place_of(request))
+
+
+def _place_of(request: Request) -> str:
+    return dispatch_place(request.path_params["run"], request.path_params["id"], identity_of(request))
+
+
+async def show_state(request: Request) -> HTMLResponse:
+    """Show a part of the page for the script: `story`, `comments`, or `state`, which is empty while it is open."""
+    part = request.query_params.get("part")
+    site, run = site_of(request), request.path_params["run"]
+    runs = _runs(request)
+    if part in ("story", "comments"):
+        await runs.require_question(run, request.path_params["id"])
+    if part == "story":
+        return render(request, "story.html", story=await _visible_story(runs, run), folded=False)
+    if part == "comments":
+        return render(request, "said.html", box=await comment_box(request, _page(request)))
+    asked = await _find(request)
+    reply = None if asked is not None else await _reply(site.runs.tree, run, request.path_params["id"])
+    if asked is None:
+        await runs.require_reply(run, reply)
+    failure = site.dispatches.failure(_place_of(request))
+    message = _message(request, failure) if isinstance(failure, Exception) else ""
+    return render(request, "gone.html", is_open=asked is not None, reply=reply, message=message)
+
+
+async def add_comment(request: Request) -> Response:
+    """Add a comment beside a question, open or closed; it goes to the record, and the run does not see it."""
+    identity, site = identity_of(request, "answer"), site_of(request)
+    texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
+    run, id_, text = request.path_params["run"], request.path_params["id"], first_text(texts, "text")
+    asked = await _find(request)
+    if asked is None:
+        reply = await _reply(site.runs.tree, run, id_)
+        await _runs(request).require_reply(run, reply)
+        if reply is None:
+            raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
+    await _runs(request).require_comment(run)
+    if site.record is None:
+        raise HTTPException(503, texts_of(request)("comments.no_record"))
+    owner, key = "" if asked is None else asked.question.owner, first_text(texts, "key") or None
+    proof = identity.sender.proof
+    try:
+        await site.record.comment(run, id_, text, identity.user, owner=owner, proved_by=proof, key=key)
+    except ValueError:
+        box = await comment_box(
+            request, _back(request), text, texts_of(request)("comments.bounds", count=LONGEST_COMMENT)
+        )
+        if asked is None:
+            return await _closed_page(request, status=422, box=box)
+        return await _question_page(request, asked, new_form(asked.question), 422, box)
+    site.live.nudge()
+    return RedirectResponse(f"{_page(request)}#comments", 303)
+
+
+async def show_attachment(request: Request) -> Response:
+    """Show an attachment of an open question, or offer it as a download."""
+    runs = site_of(request).runs_of(identity_of(request))
+    asked = await _find(request)
+    if asked is None:
+        raise HTTPException(404, texts_of(request)("attachments.gone"))
+    try:
+        return await attachment_response(runs, asked.question, request.path_params["n"], shows=True)
+    except (BadInput, Refusal) as error:
+        raise HTTPException(404, str(error)) from None
+
+
+async def send_answer(request: Request) -> Response:
+    """Take what the form of a question sends: an answer, a claim, or a change of the form itself."""
+    identity = identity_of(request, "answer")
+    texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
+    request.state.typed = typed_texts(texts)
+    asked = await _find_for(request, texts)
+    if asked is None:
+        return await _closed_page(request, texts, 409)
+    question, do = asked.question, first_text(texts, "do")
+    if change := first_text(texts, "change"):
+        return await _question_page(request, asked, changed_form(question, texts, change))
+    if do == "preview":
+        return await _question_page(request, asked, with_changes(typed_form(question, texts), texts))
+    if do in MOVES:
+        sending = _move(site_of(request), identity, question, do, texts)
+        return await _dispatch(request, identity, asked, do, texts, sending)
+    return await _answer(request, identity, asked, do, texts)
+
+
+async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do: str, texts: Texts) -> Response:
+    question = asked.question
+    action: Literal["accept", "decline", "cancel"] = "accept"
+    content = None
+    if do in ANSWER_DO:
+        action = "decline" if do == "decline" else "cancel"
+    else:
+        read = read_answer(question, do, texts)
+        if not read.is_answer:
+            return await _question_page(request, asked, typed_form(question, texts))
+        if read.problems:
+            return await _refused_page(request, asked, texts, 422, problems=read.problems, do=do)
+        content = read.content
+    answer = Answer(question=question.id, action=action, content=content, digest=first_text(texts, "digest") or None)
+    reason = "" if action == "accept" else first_text(texts, "reason").strip()
+    comment = first_text(texts, "comment").strip() or reason
+    sending = send(site_of(request), identity, question, answer, _key_of(texts), comment)
+    return await _dispatch(request, identity, asked, do, texts, sending)
+
+
+async def _dispatch(
+    request: Request, identity: Identity, asked: FoundQuestion, do: str, texts: Texts, sending: Sending
+) -> Response:
+    """Send something to a question, and show what came of it; within three seconds, that it is on its way."""
+    dispatches, place = site_of(request).dispatches, dispatch_place(asked.question.run, asked.question.id, identity)
+    task = dispatches.begin(place, sending)
+    if not await has_ended(task, SOON_SECONDS):
+        on_its_way = replace(typed_form(asked.question, texts), is_sent=True)
+        unsure = FoundQuestion(asked.question, is_certain=False)
+        page = asyncio.ensure_future(_question_page(request, unsure, on_its_way, 202))
+        if not await has_ended(task, PATIENCE_SECONDS - SOON_SECONDS):
+            return await page
+        page.cancel()
+    dispatches.forget(place)
+    try:
+        is_received = task.result()
+    except Refusal as refusal:
+        return await _after_refusal(request, asked, texts, refusal, do)
+    except (NoWorker, NothingSent, RPCError, ValueError) as error:
+        status = 422 if isinstance(error, ValueError) and not isinstance(error, ConfigError) else 503
+        return await _refused_page(request, asked, texts, status, message=_message(request, error), do=do)
+    if not is_received:
+        return await _question_page(request, asked, replace(typed_form(asked.question, texts), is_sent=True), 202)
+    return RedirectResponse(_back(request), 303)
+
+
+def _key_of(texts: Texts) -> str:
+    """Return the idempotency key of a filled form: sent again unchanged it counts once, changed it is another answer.
+
+    A digest of the page's own key, which nobody else knows, since keys are readable in Temporal. Secrets are left out.
+    """
+    key = first_text(texts, "key")
+    typed = {name: value for name, value in texts.items() if name not in UNTYPED and not name.startswith(HIDDEN_PREFIX)}
+    # As text in ASCII: a browser may send what is no UTF-8.
+    return digest_of(json.dumps([key, typed], sort_keys=True)) if key else ""
+
+
+async def send(site: Site, identity: Identity, question: Question, answer: Answer, key: str, comment: str) -> bool:
+    """Send an answer to the workflow that asks and return whether a worker has received it. Raises as `Runs.answer`."""
+    open_questions = OpenQuestions(question.run, [question])
+    try:
+        receipts = await site.runs_of(identity).answer(
+            question.run,
+            [answer],
+            by=identity.user,
+            key=key or None,
+            comment=comment or None,
+            open_questions=open_questions,
+        )
+    finally:  # a page that does not wait any more looks again
+        site.open_questions.forget(question.owner)
+        site.live.nudge()
+    return not any(isinstance(receipt, Sent) for receipt in receipts)
+
+
+async def _move(site: Site, identity: Identity, question: Question, do: str, texts: Texts) -> bool:
+    """Claim, release or delegate a question; true as a worker has received it. Raises as `Runs.claim`."""
+    runs, comment = site.runs_of(identity), first_text(texts, "comment").strip() or None
+    try:
+        if do == "claim":
+            await runs.claim(question.run, question.id, by=identity.user, comment=comment)
+        elif do == "release":
+            await runs.release(question.run, question.id, by=identity.user, comment=comment)
+        else:
+            name = first_text(texts, "to").strip()
+            to = name if ":" in name or not name else f"user:{name}"
+            await runs.delegate(question.run, question.id, to, by=identity.user, comment=comment)
+    finally:
+        site.open_questions.forget(question.owner)
+        site.live.nudge()
+    return True
+
+
+async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, refusal: Refusal, do: str) -> Response:
+    """Show why an answer was refused: at its question, or with what closed the question meanwhile."""
+    is_closed = refusal.code in CLOSED_CODES
+    site_of(request).open_questions.forget(asked.question.owner, asked.question.id if is_closed else None)
+    status = STATUS_OF_REFUSAL.get(refusal.code, 409)
+    if is_closed:
+        return await _closed_page(request, texts, status)
+    now = await _find(request) or asked
+    message = texts_of(request)("question.changed") if refusal.code == "question_changed" else refusal.message
+    if refusal.code in ("key_conflict", "question_changed"):
+        texts = {name: value for name, value in texts.items() if name != "key"}
+    return await _refused_page(request, now, texts, status, message=message, do=do)
+
+
+async def _refused_page(
+    request: Request,
+    asked: FoundQuestion,
+    texts: Texts,
+    status: int,
+    *,
+    message: str = "",
+    problems: Mapping[str, Sequence[str]] | None = None,
+    do: str = "",
+) -> HTMLResponse:
+    """Show the question again with everything that was typed, and why it was refused."""
+    form = replace(typed_form(asked.question, texts, problems), message=message)
+    if do == "verdict:edited" and not problems:
+        form = replace(form, changes=changes_of(asked.question, texts))
+    page = await _question_page(request, asked, form, status)
+    if status == 503:
+        page.headers["Retry-After"] = str(RETRY_SECONDS)
+    return page
+
+
+async def _find(request: Request) -> FoundQuestion | None:
+    """Return the question of a page if it is open; if no worker answers, as it was seen last.
+
+    Raises:
+        UnknownRun: There is no such run, or the person may not see the question.
+        NoWorker: No worker answers, and it was never seen.
+    """
+    return await find_open(site_of(request), _runs(request), request.path_params["run"], request.path_params["id"])
+
+
+def _runs(request: Request) -> Runs:
+    """Return the runs as the person of a request sees them."""
+    return site_of(request).runs_of(identity_of(request))
+
+
+async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
+    """Return the question that a form was made of; as it was seen last where the form has its digest.
+
+    Its workflow decides whether it is still open, so nobody has to ask before. Without Temporal the question as it was
+    seen last is what the answer comes back with, and the reason why it was not sent.
+    """
+    cached = site_of(request).open_questions.known(request.path_params["run"], request.path_params["id"])
+    if cached is not None and not await _runs(request).select_visible(cached.run, [cached]):
+        raise UnknownRun(cached.run)
+    if cached is not None and cached.digest == first_text(texts, "digest"):
+        return FoundQuestion(cached)
+    try:
+        return await _find(request)
+    except RPCError:
+        if cached is None:
+            raise
+        return FoundQuestion(cached, is_certain=False)
+
+
+async def find_open(site: Site, runs: Runs, run: str, id_: str) -> FoundQuestion | None:
+    """Return a question if it is open; raises as `_find` does.
+
+    Args:
+        site: The site.
+        runs: The runs as the person sees them who asks.
+        run: The id of the run.
+        id_: The id of the question.
+    """
+    found = await _find_any(site, run, id_)
+    # As it was seen last it may be of another run than the address says.
+    if found is not None and not await runs.select_visible(found.question.run, [found.question]):
+        raise UnknownRun(run)
+    return found
+
+
+async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
+    """Return a question if it is open, whoever asks."""
+    cached = site.open_questions.known(run, id_)
+    seen = cached if cached is not None or site.record is None else await site.record.shown(id_)
+    try:
+        async with asyncio.timeout(None if seen is None else LOOK_SECONDS):
+            views = await _views_of(site.runs, run, cached)
+    except (NoWorker, TimeoutError):
+        if seen is None:
+            raise
+        return FoundQuestion(seen, is_certain=False)
+    question = next((question for question in questions_of(views) if question.id == id_), None)
+    return None if question is None else FoundQuestion(question, view=_own_view(views, run))
+
+
+async def _views_of(runs: Runs, run: str, cached: Question | None) -> list[WorkflowView]:
+    """Return the view of the workflow that asks, if that is known; else those of the whole run."""
+    if cached is not None:
+        try:
+            return [await runs.tree.view(cached.owner, unless_ended=True)]
+        except UnknownRun:  # it has ended: look at the run
+            pass
+    state = await runs.standing(run)
+    # What was terminated could not close its questions.
+    return [] if state.status in CLOSED else state.views
+
+
+async def _story_beside(runs: Runs, asked: FoundQuestion) -> list[StoryLine] | None:
+    return await _visible_story(runs, asked.question.run, view=asked.view) if asked.is_certain else None
+
+
+async def _visible_story(
+    runs: Runs, run: str, since: datetime | None = None, view: WorkflowView | None = None
+) -> list[StoryLine] | None:
+    """Return the story of a run; for who sees only questions of it, what people have answered."""
+    lines = await story_of(runs.tree, run, since, view)
+    if lines is None or await runs.may("see", run):
+        return lines
+    return [line for line in lines if line.is_answer]
+
+
+async def _question_page(
+    request: Request,
+    asked: FoundQuestion,
+    form: AnswerForm,
+    status: int = 200,
+    box: CommentBox | None = None,
+    beside: Awaitable[ListView] | None = None,
+) -> HTMLResponse:
+    site, question, identity = site_of(request), asked.question, identity_of(request)
+    runs = site.runs_of(identity)
+    view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
+    listed = next((item for item in view.page.questions if item.question.id == question.id), None)
+    now = datetime.now(UTC)
+    heading, body = _heading(question)
+    who_not = await _who_not(runs, identity, question, now)
+    return render(
+        request,
+        "question.html",
+        status,
+        list=view,
+        question=question,
+        form=form,
+        is_certain=asked.is_certain,
+        blueprint=listed.blueprint if listed else _blueprint_in(question),
+        heading=heading,
+        body=html_of(body) if body else "",
+        html_of=html_of,
+        proposal=describe_proposal(question),
+        proposal_details=details_beside(question),
+        who_not=who_not,
+        # What somebody typed who may no longer answer stays to be copied.
+        can_answer="answer" in identity.scopes and (who_not is None or bool(form.message)),
+        sees_run=await runs.may("see", question.run),
+        images=IMAGES,
+        unreached=await _unreached(site, identity, question),
+        has_accepted=identity.user in question.accepted_by,
+        story=story,
+        box=box or await comment_box(request, _back(request)),
+        back=_page(request),
+        # Whoever holds a link is not known to be that person: here is how to become it, and nothing about the site.
+        sign_in="" if identity.only is None else f"/sign-in?{urlencode({'next': _page(request)})}",
+        ui_url=site.ui_url if identity.only is None else None,
+        step_of=name_of,
+        is_near=is_near,
+    )
+
+
+async def _unreached(site: Site, identity: Identity, question: Question) -> Sequence[str]:
+    """Return whom nobody tells of a question, for whoever may steer."""
+    if "steer" not in identity.scopes:
+        return ()
+    lost = (await site.upkeep.unreached([question])).get(question.id, ())
+    return lost if lost and await site.runs_of(identity).may("steer", question.run) else ()
+
+
+async def _closed_page(
+    request: Request,
+    texts: Texts | None = None,
+    status: int = 200,
+    box: CommentBox | None = None,
+    beside: Awaitable[ListView] | None = None,
+) -> Response:
+    """Show what closed a question, and what happened in its run since. The same form, sent again, is told the same."""
+    runs, run, id_ = _runs(request), request.path_params["run"], request.path_params["id"]
+    state = await runs.standing(run)
+    own = _own_view(state.views, run)
+    reply = await _reply(runs.tree, run, id_, own)
+    await runs.require_reply(run, reply)
+    if reply is None:
+        raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
+    key = _key_of(texts or {})
+    if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
+        return RedirectResponse(_back(request), 303)
+    since = _visible_story(runs, run, reply.at, own)
+    view, story = await asyncio.gather(beside or list_from_start(request), since)
+    return render(
+        request,
+        "closed.html",
+        status,
+        list=view,
+        reply=reply,
+        run=run,
+        state=state,
+        is_late=texts is not None and first_text(texts, "do") not in MOVES,
+        typed=typed_texts(texts or {}),
+        story=story,
+        next_here=[] if identity_of(request).only is not None else await runs.select_visible(run, state.questions),
+        sees_run=await runs.may("see", run),
+        next_mine=_next_of(view.page.questions, run),
+        box=box or await comment_box(request, _back(request)),
+        step_of=name_of,
+        is_near=is_near,
+    )
+
+
+def _own_view(views: Sequence[WorkflowView], run: str) -> WorkflowView | None:
+    """Return the view of the run's own workflow, where it is among these."""
+    return next((view for view in views if view.workflow == run), None)
+
+
+def _next_of(items: Sequence[ListedQuestion], run: str) -> ListedQuestion | None:
+    """Return the next question of the list, of another run: those of this run are shown anyway."""
+    return next((item for item in items if item.question.run != run), None)
+
+
+async def _reply(tree: Tree, run: str, id: str, view: WorkflowView | None = None) -> EarlierReply | None:
+    return await find_reply(tree, run, closes(id), view)
+
+
+async def _who_not(runs: Runs, identity: Identity, question: Question, now: datetime) -> str | None:
+    """Return why this person may not answer, as far as the page knows it; the workflow decides."""
+    if "answer" not in identity.scopes:
+        return f"sign in as {identity.user} to answer it"
+    if reason := await runs.why_not_answer(question):
+        return reason
+    claimant = question.claimant(now)
+    if claimant is not None and await runs.may("steer", question.run):  # they may release it, decline it, or cancel it
+        return None
+    return None if claimant in (None, *names_of(identity.user, {})) else f"{claimant} has claimed it"
+
+
+def _heading(question: Question) -> tuple[str, str]:
+    """Return the heading of the page and the text below it.
+
+    The first paragraph of the message is the heading if it is short: what is to be decided stands largest. One with a
+    link or code, and what is no paragraph, stays in the text.
+    """
+    first, _, rest = question.message.strip().partition("\n\n")
+    is_heading = 0 < len(first) <= HEADING and "\n" not in first and not NO_HEADING.search(first)
+    return (plain_of(first), rest.strip()) if is_heading else (name_of(question), question.message.strip())
+
+
+def _blueprint_in(question: Question) -> str:
+    """Return the name of the blueprint that stands at the beginning of an address."""
+    return question.address.partition(";")[0].partition(":")[2].replace("%3A", ":")
+
+
+def _message(request: Request, error: Exception) -> str:
+    return server_message(request, error) if isinstance(error, RPCError) else str(error)
+
+
+def _back(request: Request) -> str:
+    """Return the address of this page with the filter of its list."""
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+
+
+def _page(request: Request) -> str:
+    """Return the address of the question's page, from it or from what is sent to its comments."""
+    path, mark, query = _back(request).partition("?")
+    return path.removesuffix("/comments") + mark + query
+
+
+QUESTION: list[BaseRoute] = [
+    Route("/questions/{run}/{id}", show_question, methods=["GET"]),
+    Route("/questions/{run}/{id}", send_answer, methods=["POST"]),
+    Route("/questions/{run}/{id}/comments", add_comment, methods=["POST"]),
+    Route("/questions/{run}/{id}/part", show_state, methods=["GET"]),
+    Route("/questions/{run}/{id}/attachments/{n:int}", show_attachment, methods=["GET"]),
+]

@@ -1,0 +1,166 @@
+"""The pages that start a run: the blueprints there are, and a form made of the inputs of one."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.graph import chart_of
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.catalogue import Offered, find_offered, offered
+from holdfast.client.forms import (
+    ABSENT,
+    FormControl,
+    Submission,
+    Texts,
+    change_list,
+    check_typed,
+    control_of,
+    read_control,
+    texts_of_value,
+)
+from holdfast.client.reading import value_of
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.runtime.errors import BadInput, RunExists
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.web.addresses import run_address
+from holdfast.server.web.identity import identity_of
+from holdfast.server.web.pages.chart_layout import layout_of
+from holdfast.server.web.pages.filled_form import FilledForm, texts_of_form
+from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.problems import problem_of
+from holdfast.server.web.site import site_of
+
+FREE_INPUT: dict[str, Any] = {"type": "string", "maxLength": 1_000_000}
+"""The schema of the field for a blueprint that does not say what its input is: text, or JSON."""
+MARK_BYTES = 4
+"""The mark that a form carries ends the id of the run that it starts: sent twice, it starts one run."""
+
+
+@dataclass(frozen=True)
+class StartRow:
+    """A blueprint in the list: its description, or the mistakes that keep it from starting."""
+
+    name: str
+    description: str
+    problems: Sequence[Problem]
+
+
+async def list_blueprints_page(request: Request) -> Response:
+    """List the blueprints that can be started from here."""
+    config, allows = site_of(request).config, _start_filter(request)
+    rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in offered(config, allows)])
+    return render(request, "start/list.html", rows=rows, folders=config.serve.blueprints)
+
+
+def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
+    return site_of(request).runs_of(identity_of(request)).start_filter
+
+
+def _row(blueprint: Offered) -> StartRow:
+    try:
+        return StartRow(blueprint.name, blueprint.read().description, [])
+    except BlueprintError as error:
+        return StartRow(blueprint.name, "", error.problems)
+
+
+async def show_start_form(request: Request) -> Response:
+    """Show the form that starts a run of a blueprint, or the blueprint's mistakes."""
+    identity_of(request)
+    offer, blueprint = await _blueprint(request)
+    if isinstance(blueprint, BlueprintError):
+        return render(request, "start/broken.html", 422, name=offer.name, problems=blueprint.problems)
+    control = _control(request, blueprint)
+    return _form(request, offer, blueprint, FilledForm(control, texts_of_value(control)))
+
+
+async def start_from_form(request: Request) -> Response:
+    """Start a run with the input that was typed; show the form again, with what is wrong at its field."""
+    identity = identity_of(request, "steer")
+    offer, blueprint = await _blueprint(request)
+    if isinstance(blueprint, BlueprintError):
+        return render(request, "start/broken.html", 422, name=offer.name, problems=blueprint.problems)
+    texts, control = texts_of_form(await request.form()), _control(request, blueprint)
+    if change := next(iter(texts.get("change", ())), ""):
+        return _form(request, offer, blueprint, FilledForm(control, change_list(control, texts, change)))
+    submission = _read(blueprint, control, texts)
+    if submission.problems:
+        return _form(request, offer, blueprint, FilledForm(control, texts, submission.problems), 422)
+    run = _run_id(blueprint, next(iter(texts.get("mark", ())), ""))
+    value = None if submission.value is ABSENT else submission.value
+    try:
+        runs = site_of(request).runs_of(identity)
+        await runs.start(blueprint, value, run=run, started_by=identity.user, check=True)
+    except RunExists:
+        pass  # the form was sent twice: the run that it has started is shown
+    except (BlueprintError, BadInput, NoWorker, Refusal) as error:
+        problem = problem_of(error)
+        return _form(request, offer, blueprint, FilledForm(control, texts), problem.status, problem.message)
+    return RedirectResponse(run_address(run, done="start"), 303)
+
+
+async def _blueprint(request: Request) -> tuple[Offered, Blueprint | BlueprintError]:
+    """Return the blueprint that the address names, or its mistakes. Raises `HTTPException` 404."""
+    config = site_of(request).config
+    try:
+        offer = await asyncio.to_thread(find_offered, config, str(request.path_params["name"]), _start_filter(request))
+    except BadInput as error:
+        raise HTTPException(404, str(error)) from None
+    try:
+        return offer, await asyncio.to_thread(offer.read)
+    except BlueprintError as error:
+        return offer, error
+
+
+def _control(request: Request, blueprint: Blueprint) -> FormControl:
+    t = texts_of(request)
+    if blueprint.inputs is None:
+        return control_of(FREE_INPUT, label=t("start.input"), is_required=False)
+    return control_of(blueprint.inputs, label=str(blueprint.inputs.get("title") or t("start.input")))
+
+
+def _read(blueprint: Blueprint, control: FormControl, texts: Texts) -> Submission:
+    """Return the input that was typed, with every problem at the control that shows its place."""
+    submission = read_control(control, texts)
+    if blueprint.inputs is None:
+        text = submission.value
+        submission.value = value_of(text, None) if isinstance(text, str) else ABSENT
+        return submission
+    value: JSON = None if submission.value is ABSENT else submission.value
+    check_typed(control, texts, submission, problems_of(blueprint.inputs, value))
+    return submission
+
+
+def _run_id(blueprint: Blueprint, mark: str) -> str:
+    if len(mark) != 2 * MARK_BYTES or not mark.isalnum() or not mark.isascii():
+        mark = secrets.token_hex(MARK_BYTES)
+    return f"{blueprint.name[: LONGEST_RUN_ID - 2 * MARK_BYTES - 1]}-{mark}"
+
+
+def _form(
+    request: Request, offer: Offered, blueprint: Blueprint, form: FilledForm, status: int = 200, problem: str = ""
+) -> Response:
+    chart = layout_of(chart_of(blueprint))
+    mark = next(iter(form.texts.get("mark", ())), "") or secrets.token_hex(MARK_BYTES)
+    may_start = "steer" in identity_of(request).scopes
+    values = {"offer": offer, "blueprint": blueprint, "form": form, "problem": problem, "mark": mark, "chart": chart}
+    return render(request, "start/form.html", status, may_start=may_start, **values)
+
+
+START: Sequence[BaseRoute] = [
+    Route("/start", list_blueprints_page),
+    Route("/start/{name:path}", show_start_form, methods=["GET"]),
+    Route("/start/{name:path}", start_from_form, methods=["POST"]),
+]

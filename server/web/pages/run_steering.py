@@ -1,0 +1,125 @@
+"""The commands to a run from its page: pause, resume, cancel, and messages to its agents. All by POST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.client.runs import Runs
+from holdfast.client.stopping import Left
+from holdfast.protocol.answers import Refusal
+from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
+from holdfast.runtime.workers import NoWorker
+from holdfast.server.web.addresses import run_address
+from holdfast.server.web.identity import identity_of
+from holdfast.server.web.pages.run_pages import head_of, run_page
+from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.problems import problem_of
+from holdfast.server.web.site import permit
+
+REFUSED = (Refusal, NoWorker, NothingSent, BadInput, Ambiguous)
+"""Errors that are shown at the command that met them; others are pages of their own."""
+PATIENCE_SECONDS = 5.0
+"""How long the page of a command waits until every workflow of the run has taken it."""
+
+
+async def pause_run(request: Request) -> Response:
+    """Pause a run."""
+    runs, by = await _steering(request)
+    try:
+        remaining = await runs.pause(_run(request), by, wait=PATIENCE_SECONDS)
+    except REFUSED as error:
+        return await _refused(request, error)
+    return await _done(request, "pause", remaining)
+
+
+async def resume_run(request: Request) -> Response:
+    """End the pause of a run; no question is answered by it."""
+    runs, by = await _steering(request)
+    try:
+        remaining = await runs.unpause(_run(request), by, wait=PATIENCE_SECONDS)
+    except REFUSED as error:
+        return await _refused(request, error)
+    return await _done(request, "resume", remaining)
+
+
+async def tell_agent(request: Request) -> Response:
+    """Send a message to an agent of a run."""
+    runs, by = await _steering(request)
+    form = await request.form()
+    text, agent = str(form.get("text", "")), str(form.get("agent", ""))
+    if not text.strip():
+        return await run_page(request, 422, problem=texts_of(request)("runs.blank"), told=" ", agent=agent)
+    try:
+        await runs.tell(_run(request), text, agent=agent or None, by=by)
+    except REFUSED as error:
+        return await _refused(request, error, told=text, agent=agent)
+    return _back(request, "tell")
+
+
+async def ask_cancel(request: Request) -> Response:
+    """Say what cancelling a run does, before it is done."""
+    head = await head_of(request, await permit(request, "steer"))
+    if head.has_ended:
+        return RedirectResponse(head.address, 303)
+    return render(request, "runs/cancel.html", head=head, remaining=[], problem="")
+
+
+async def cancel_run(request: Request) -> Response:
+    """Cancel a run; terminate it if it was asked to end before and has not."""
+    runs, by = await _steering(request)
+    force = (await request.form()).get("force") == "yes"
+    try:
+        stopped = await runs.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
+    except REFUSED as error:
+        head, problem = await head_of(request, runs), problem_of(error)
+        return render(request, "runs/cancel.html", problem.status, head=head, remaining=[], problem=problem.message)
+    if stopped.left and not force:
+        head = await head_of(request, runs)
+        return render(request, "runs/cancel.html", head=head, remaining=stopped.left, problem="")
+    command = "force" if force else "cancel"
+    if stopped.undone:
+        return await run_page(request, problem=texts_of(request)(f"runs.undone.{command}"), remaining=stopped.undone)
+    return _back(request, command)
+
+
+async def _steering(request: Request) -> tuple[Runs, str]:
+    """Return the runs as this person commands them, and the person; raises as `permit`, but for who sees the run.
+
+    Whoever sees the run and may not steer it is told so at the command.
+    """
+    runs, user = await permit(request, "see"), identity_of(request, "steer").user
+    return runs, user
+
+
+def _run(request: Request) -> str:
+    return str(request.path_params["run"])
+
+
+async def _done(request: Request, command: str, remaining: Sequence[Left]) -> Response:
+    if remaining:
+        problem = texts_of(request)(f"runs.not_reached.{command}")
+        return await run_page(request, problem=problem, remaining=remaining)
+    return _back(request, command)
+
+
+def _back(request: Request, command: str) -> Response:
+    """Return to the run's page; loading it again sends nothing again."""
+    return RedirectResponse(run_address(_run(request), done=command), 303)
+
+
+async def _refused(request: Request, error: Exception, **typed: str) -> Response:
+    problem = problem_of(error)
+    return await run_page(request, problem.status, problem=problem.message, **typed)
+
+
+STEERING: Sequence[BaseRoute] = [
+    Route("/runs/{run}/pause", pause_run, methods=["POST"]),
+    Route("/runs/{run}/resume", resume_run, methods=["POST"]),
+    Route("/runs/{run}/tell", tell_agent, methods=["POST"]),
+    Route("/runs/{run}/cancel", ask_cancel, methods=["GET"]),
+    Route("/runs/{run}/cancel", cancel_run, methods=["POST"]),
+]

@@ -1,0 +1,199 @@
+"""Render the templates of the pages: escaped, with the texts of the reader's language and the field against CSRF."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from holdfast.cli.render import preview, result_text
+from holdfast.protocol.address import parts
+from holdfast.protocol.display import clean, one_line
+from holdfast.server.notices.texts import Texts, chosen_language, load_texts
+from holdfast.server.web.addresses import question_address, run_address
+from holdfast.server.web.identity import Identity
+from holdfast.server.web.markdown import plain_of
+
+FOLDER = Path(__file__).parent
+STATIC, LANGUAGES = FOLDER / "static", FOLDER / "languages"
+PREVIEW = 160
+"""The most characters of a value in one line."""
+_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
+
+
+def texts_of(request: Request) -> Texts:
+    """Return the texts in the language that the reader prefers."""
+    return load_texts(chosen_language(request.headers.get("accept-language", ""), LANGUAGES), LANGUAGES)
+
+
+def render(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
+    """Return a page.
+
+    Args:
+        request: The request; its session has the token against CSRF, its scope the identity.
+        template: The file in `templates/`.
+        status_code: The HTTP status.
+        values: The names that the template uses, beside `t`, `user`, `can_sign_out`, `path`, `now` and `csrf_field`.
+    """
+    identity = request.scope.get("identity")
+    page = _environment().get_template(template)
+    text = page.render(
+        t=texts_of(request),
+        user=identity.user if isinstance(identity, Identity) else None,
+        can_sign_out=isinstance(identity, Identity) and identity.session is not None,
+        path=request.url.path,
+        now=datetime.now(UTC),
+        csrf_field=csrf_field(request),
+        **values,
+    )
+    return HTMLResponse(text, status_code, {"Cache-Control": "no-store"})
+
+
+def csrf_field(request: Request) -> Markup:
+    """Return the hidden field that every form needs; empty where the request has no session."""
+    token = getattr(request.state, "csrf", None)  # set by `security.py` for a request that may be forged
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(token) if token else Markup()
+
+
+@cache
+def _environment(folder: Path = FOLDER / "templates") -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        # A server that runs while a new version is installed would show that one's templates with its own code.
+        auto_reload=False,
+        cache_size=-1,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"static": _static, "run_address": run_address, "question_address": question_address}
+    environment.filters |= {
+        "json": _json,
+        "moment": moment,
+        "past": past,
+        "dollars": dollars,
+        "place": place_of,
+        "clean": clean,
+        "name": name_of_person,
+        "preview": _preview,
+        "told": told,
+        "whole": result_text,
+        "element_id": element_id,
+        "words": plain_of,
+    }
+    for name in environment.list_templates(["html"]):
+        environment.get_template(name)
+    return environment
+
+
+@cache
+def _static(name: str) -> str:
+    """Return the address of a static file; it changes with the content, so that browsers may keep the file."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+def _json(value: object) -> str:
+    """Return a value as indented JSON, to be shown; not for scripts."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _preview(value: object) -> str:
+    """Return a value in one line, shortened; a text stands without quotes."""
+    if not isinstance(value, str):
+        return preview(value, PREVIEW)
+    text = one_line(value)
+    return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
+
+
+def told(value: object) -> str:
+    """Return the content of an answer as people say it, without the marks of JSON.
+
+    >>> told({"granted": False, "reason": "not today"}), told(["now", 2]), told("now")
+    ('granted: no, reason: not today', 'now, 2', 'now')
+    """
+    match value:
+        case dict():
+            return ", ".join(f"{name}: {told(part)}" for name, part in value.items())
+        case list():
+            return ", ".join(map(told, value))
+        case bool():
+            return "yes" if value else "no"
+    return "" if value is None else str(value)
+
+
+def amount(seconds: float, t: Texts) -> str:
+    """Return a length of time in its largest unit.
+
+    >>> english = load_texts("en", LANGUAGES)
+    >>> amount(7_300, english), amount(86_400, english)
+    ('2 h', '1 day')
+    """
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "seconds"))
+    return t(f"time.{unit}", count=round(seconds / size))
+
+
+def dollars(amount: float) -> str:
+    """Return an amount of dollars.
+
+    >>> dollars(0.00004), dollars(0.0123), dollars(12.5), dollars(0)
+    ('< $0.0001', '$0.0123', '$12.50', '$0')
+    """
+    if not amount:
+        return "$0"
+    return "< $0.0001" if amount < 0.0001 else f"${amount:.4f}" if amount < 1 else f"${amount:,.2f}"
+
+
+def moment(at: datetime, now: datetime, t: Texts) -> Markup:
+    """Return a time as people say it, such as "3 min ago"; the element holds the exact one."""
+    seconds = (now - at).total_seconds()
+    words = t("time.now") if -1 < seconds < 5 else amount(abs(seconds), t)
+    if not -1 < seconds < 5:
+        words = t("time.ago", amount=words) if seconds > 0 else t("time.in", amount=words)
+    exact = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, words)
+
+
+def past(at: datetime, now: datetime, t: Texts) -> Markup:
+    """Return the time of something that has happened: by a clock that is ahead of this one it is just now.
+
+    The times of a run are those of Temporal's server.
+    """
+    return moment(at, max(at, now), t)
+
+
+def place_of(address: str) -> str:
+    """Return an address as people read it, without its run.
+
+    >>> place_of("pipeline:brief;loop:clarify:2;hitl:review")
+    'clarify 2 › review'
+    """
+    steps = parts(address)[1:] or parts(address)
+    return " › ".join(id_ if sub is None else f"{id_} {sub}" for _, id_, sub in steps)
+
+
+def element_id(name: str) -> str:
+    """Return an id of an element for the name of a control.
+
+    >>> element_id("f:items[0].name"), element_id("f:")
+    ('f-items-0-name', 'f')
+    """
+    return re.sub(r"[^\w]+", "-", name).strip("-")
+
+
+def name_of_person(name: str) -> str:
+    """Return a user or a group without its prefix.
+
+    >>> name_of_person("user:ana"), name_of_person("anyone")
+    ('ana', 'anyone')
+    """
+    return name.partition(":")[2] or name

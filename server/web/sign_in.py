@@ -1,0 +1,181 @@
+"""Sign people in: the middleware that sets the identity of every request, and the pages to sign in and out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.server.web.gate import Gate, cookie_text, gate_of, peer_of, set_session
+from holdfast.server.web.identity import Identity
+from holdfast.server.web.links import LINK
+from holdfast.server.web.once import PARAMETER, signs_in_by_link
+from holdfast.server.web.pages.templating import render
+from holdfast.server.web.rates import Rate
+from holdfast.server.web.security import HEALTH, HOOKS, SAFE, SIGNED_IN_HERE, STATIC
+
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
+OPEN = (*HEALTH, SIGN_IN)
+"""Paths that need no identity."""
+OPEN_BELOW = (STATIC, f"{SIGN_IN}/", HOOKS, LINK)
+METRICS = "/metrics"
+PROGRAMS = ("/api/", METRICS)
+"""Paths that programs call: they get an error where a browser is led to the sign-in."""
+
+
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
+"""Headers that a proxy adds."""
+
+
+class SignIn:
+    """Set `scope["identity"]`, and let nobody pass without one.
+
+    An application around this one may have set it: then that one signs people in, and guards them.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self.app, self.gate = app, gate
+        self.posts = Rate(burst=200, per_minute=600)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http" or "identity" in scope:
+            await self.app(scope, receive, send)
+            return
+        scope[SIGNED_IN_HERE] = True
+        answer = await asyncio.to_thread(self._answer, scope)  # a database that is not at hand blocks
+        await (answer or self.app)(scope, receive, send)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        return self._entered(scope) or self._refused(scope)
+
+    def _entered(self, scope: Scope) -> Response | None:
+        """Return the answer to a one-time link; None if the request is none."""
+        connection = HTTPConnection(scope)
+        token = connection.query_params.get(PARAMETER)
+        is_ours = scope["method"] == "GET" and not scope["path"].startswith(PROGRAMS)
+        if token is None or not is_ours or not signs_in_by_link(self.gate.settings):
+            return None
+        cookie = self.gate.enter_once(token, connection)
+        rest = urlencode([pair for pair in connection.query_params.multi_items() if pair[0] != PARAMETER])
+        page = quote(scope["path"]) + (f"?{rest}" if rest else "")
+        if cookie is None and self.gate.identify(connection) is None:
+            return RedirectResponse(f"{SIGN_IN}?{urlencode({'next': page, 'wrong': 1})}", 303)
+        answer = RedirectResponse(page, 303)
+        if cookie is not None:
+            set_session(answer, self.gate, connection, cookie)
+        return answer
+
+    def _refused(self, scope: Scope) -> Response | None:
+        """Set the identity; return the answer to nobody, None if the request may pass."""
+        connection = HTTPConnection(scope)
+        identity = scope["identity"] = self.gate.identify(connection)
+        path = scope["path"]
+        if identity is not None and scope["method"] not in SAFE:
+            self.posts.check(identity.token or identity.session or identity.user)
+        if path in OPEN or path.startswith(OPEN_BELOW) or (identity is not None and _may_see(identity, path)):
+            return None
+        # A scraper beside the server needs no token.
+        if path == METRICS and _is_of_this_machine(connection):
+            return None
+        if identity is not None and scope["method"] not in SAFE:
+            raise HTTPException(403, f"this link only shows a question: sign in as {identity.user}")
+        if path.startswith(PROGRAMS) or scope["method"] not in SAFE:
+            message = "sign in, or send a token: Authorization: Bearer TOKEN"
+            raise HTTPException(401, message, {"WWW-Authenticate": "Bearer"})
+        return RedirectResponse(f"{SIGN_IN}?{urlencode({'next': _address(scope)})}", 303)
+
+
+def _is_of_this_machine(connection: HTTPConnection) -> bool:
+    """Return whether a process of this machine asks for itself, and no proxy here for somebody else."""
+    return peer_of(connection) in ("127.0.0.1", "::1") and not any(name in connection.headers for name in FORWARDED)
+
+
+def _may_see(identity: Identity, path: str) -> bool:
+    """Return whether this path is not kept from the holder of a link."""
+    only = identity.only
+    return only is None or path in (only, SIGN_OUT) or path.startswith(f"{only}/")
+
+
+def local_path(text: str | None) -> str:
+    """Return the path to go to after the sign-in: one of this server, whatever a link says.
+
+    >>> local_path("/runs?page=2"), local_path("//evil.example"), local_path("https://evil.example"), local_path(None)
+    ('/runs?page=2', '/', '/', '/')
+    """
+    is_ours = text is not None and text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if text is not None and is_ours else "/"
+
+
+def _address(scope: Scope) -> str:
+    """Return path and query of a request."""
+    query = scope["query_string"].decode("latin-1")
+    return quote(scope["path"]) + (f"?{query}" if query else "")
+
+
+async def sign_in_page(request: Request) -> Response:
+    """Show how to sign in, or lead on whoever has."""
+    to = local_path(request.query_params.get("next"))
+    identity = request.scope["identity"]
+    if identity is not None and identity.only is None:
+        return RedirectResponse(to, 303)
+    return _page(request, to, problem="sign_in.wrong" if "wrong" in request.query_params else None)
+
+
+async def sign_in_by_code(request: Request) -> Response:
+    """Sign in by a one-time token that was typed: where a link cannot be clicked."""
+    gate = gate_of(request)
+    if not signs_in_by_link(gate.settings):
+        raise HTTPException(404)
+    form = await request.form()
+    to, code = local_path(cast(str, form.get("next"))), str(form.get("code", "")).strip()
+    token = dict(parse_qsl(code.partition("?")[2])).get(PARAMETER, code)  # the whole link will do
+    cookie = await asyncio.to_thread(gate.enter_once, token, request)
+    if cookie is None:
+        return _page(request, to, 403, "sign_in.wrong")
+    answer = RedirectResponse(to, 303)
+    set_session(answer, gate, request, cookie)
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    """End the session of this browser."""
+    gate, identity = gate_of(request), request.scope["identity"]
+    if identity.session is not None:
+        await asyncio.to_thread(gate.sessions.end, identity.session)
+    answer = RedirectResponse(SIGN_IN, 303)
+    answer.headers.append("Set-Cookie", cookie_text(gate.cookie_name(request), "", gate.is_secure(request), 0))
+    return answer
+
+
+def _page(
+    request: Request, to: str, status: int = 200, problem: str | None = None, reason: str | None = None
+) -> Response:
+    settings = gate_of(request).settings
+    provider = urlsplit(settings.oidc.issuer).hostname if settings.oidc else None
+    values = {
+        "to": to,
+        "problem": problem,
+        "reason": reason,
+        "provider": provider,
+        "by_proxy": settings.user_header is not None,
+    }
+    return render(request, "sign_in.html", status, **values)
+
+
+def sign_in_again(request: Request, reason: str | None) -> Response:
+    """Return the sign-in page after a provider's sign-in has failed."""
+    return _page(request, "/", 403, "sign_in.failed", reason)
+
+
+SIGN_IN_PAGES: list[BaseRoute] = [
+    Route(SIGN_IN, sign_in_page),
+    Route(SIGN_IN, sign_in_by_code, methods=["POST"]),
+    Route(SIGN_OUT, sign_out, methods=["POST"]),
+]
