@@ -19,9 +19,10 @@ from holdfast.cli.flags import PAGE_ROWS, AsJson, By, IdempotencyKey, Page
 from holdfast.cli.offering import offer, watch
 from holdfast.cli.output import DONE, clear_screen, print_json, print_text, say
 from holdfast.cli.prompts import read_value
-from holdfast.cli.render import ago, asker, cell, console, place, print_table, receipt_text, room, waiting_text
+from holdfast.cli.render import ago, asker, cell, console, print_table, receipt_text, room, waiting_text
 from holdfast.cli.session import Session, open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
+from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.reports import question_json, waiting_rows
 from holdfast.client.runs import Runs

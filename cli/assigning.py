@@ -14,9 +14,10 @@ from holdfast.cli.command import perform
 from holdfast.cli.completing import complete_question
 from holdfast.cli.flags import AsJson, By, IdempotencyKey, RunName
 from holdfast.cli.output import DONE, print_json, print_text
-from holdfast.cli.render import place, when
+from holdfast.cli.render import when
 from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, find_question
+from holdfast.client.event_texts import place
 from holdfast.client.reading import person
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.assignment import (

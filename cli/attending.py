@@ -15,8 +15,9 @@ from rich.console import Console
 
 from holdfast.cli.live_lines import LiveLines
 from holdfast.cli.prompts import AnswerFile, AnswerSource, PipedAnswers, Terminal, can_edit
-from holdfast.cli.render import closing_text, console, place, progress
+from holdfast.cli.render import console
 from holdfast.client.answering import Sent
+from holdfast.client.event_texts import closing_text, place, progress
 from holdfast.client.events import Stream
 from holdfast.client.reading import read_entries
 from holdfast.client.runs import Runs

@@ -35,10 +35,8 @@ def complete_run(incomplete: str) -> Suggestions:
 
 def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
     """Return the ids of the open questions of the run that was typed, each with its step and message."""
-    from holdfast.cli.render import (
-        asker,  # noqa: PLC0415  see the head of this file
-        preview,  # noqa: PLC0415  see the head of this file
-    )
+    from holdfast.cli.render import asker  # noqa: PLC0415  see the head of this file
+    from holdfast.client.event_texts import preview  # noqa: PLC0415  see the head of this file
 
     run = ctx.params.get("run")
 

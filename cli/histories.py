@@ -12,9 +12,10 @@ import typer
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, say
-from holdfast.cli.render import cell, place, print_table
+from holdfast.cli.render import cell, print_table
 from holdfast.cli.session import can_record, open_session
 from holdfast.client.archive import is_record_installed
+from holdfast.client.event_texts import place
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage
 from holdfast.client.runs import Runs

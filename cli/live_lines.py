@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.cli.render import preview
+from holdfast.client.event_texts import preview
 from holdfast.client.trace import Span, Trace
 from holdfast.protocol.address import root
 from holdfast.protocol.display import one_line

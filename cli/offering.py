@@ -12,8 +12,9 @@ from holdfast.cli.attending import NotOpenError, answer_while_open
 from holdfast.cli.output import DONE, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import Terminal, can_edit, read_choice
-from holdfast.cli.render import ago, asker, closing_text, console, place, preview, receipt_text, table
+from holdfast.cli.render import ago, asker, console, receipt_text, table
 from holdfast.cli.session import Session, open_session
+from holdfast.client.event_texts import closing_text, place, preview
 from holdfast.client.reading import BadUsage
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed

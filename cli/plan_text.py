@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from holdfast.blueprint.plan import LoopUnit, Unit
-from holdfast.cli.render import MARKS, MOST_ITERATIONS, STYLES, preview
+from holdfast.cli.render import MARKS, MOST_ITERATIONS, STYLES
+from holdfast.client.event_texts import preview
 from holdfast.client.plans import PENDING, Planned, UnitReport, described
 from holdfast.protocol.display import one_line
 

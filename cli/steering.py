@@ -15,9 +15,9 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.cli.command import perform
 from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.cli.output import DONE, FAILED, print_json, say
-from holdfast.cli.render import place
 from holdfast.cli.session import open_session
 from holdfast.client import steering
+from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, person, value_of
 from holdfast.client.runs import Runs
 from holdfast.client.steering import SteeringResult

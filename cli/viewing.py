@@ -32,7 +32,6 @@ from holdfast.cli.render import (
     events_text,
     failure_text,
     print_table,
-    result_text,
     room,
     tree_text,
     usage_text,
@@ -41,6 +40,7 @@ from holdfast.cli.render import (
 from holdfast.cli.running import print_outcome
 from holdfast.cli.session import open_session
 from holdfast.cli.worker_names import read_demands
+from holdfast.client.event_texts import result_text
 from holdfast.client.events import Cursor
 from holdfast.client.overlay import marks_of
 from holdfast.client.reading import BadUsage

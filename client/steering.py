@@ -9,8 +9,8 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.cli.render import place
 from holdfast.client.answering import Sent
+from holdfast.client.event_texts import place
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Stopped
 from holdfast.client.stopping import Left

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
-from holdfast.cli.render import shown_raise
+from holdfast.client.event_texts import shown_raise
 from holdfast.client.reading import name_of
 from holdfast.client.states import Outcome
 from holdfast.client.trace import Span

@@ -16,13 +16,12 @@ from holdfast.cli.render import (
     console,
     event_text,
     failure_text,
-    preview,
-    progress,
     question_text,
     table,
     tree_text,
     usage_text,
 )
+from holdfast.client.event_texts import preview, progress
 from holdfast.client.trace import Repetition, Span, trace_of
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage

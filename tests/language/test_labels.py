@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.blueprint import BlueprintError
-from holdfast.cli.render import _is_counted, asker, progress, question_text, tree_text
+from holdfast.cli.render import _is_counted, asker, question_text, tree_text
+from holdfast.client.event_texts import progress
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows.details import details_of
 from tests.conftest import Harness

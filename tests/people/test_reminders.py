@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.cli.render import progress
+from holdfast.client.event_texts import progress
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import Event
 from holdfast.protocol.people import People

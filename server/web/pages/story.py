@@ -9,7 +9,7 @@ from datetime import datetime
 
 from temporalio.service import RPCError
 
-from holdfast.cli.render import progress
+from holdfast.client.event_texts import progress
 from holdfast.client.events import below
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.events import Event, QuestionReplied

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from holdfast.cli.render import preview, result_text
+from holdfast.client.event_texts import preview, result_text
 from holdfast.protocol.address import parts
 from holdfast.protocol.display import clean, one_line
 from holdfast.server.notices.texts import Texts, chosen_language, load_texts

@@ -1,0 +1,185 @@
+"""Lines of text for events and values, as a terminal and the pages of a run show them alike."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rich.text import Text
+
+from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.kinds import kind_named
+from holdfast.protocol.address import name_at, parts
+from holdfast.protocol.display import one_line
+from holdfast.protocol.events import (
+    AgentTold,
+    BranchStarted,
+    CacheWasHit,
+    Event,
+    ItemStarted,
+    LoopCompleted,
+    LoopIteration,
+    ModelReplied,
+    Names,
+    PlanCompleted,
+    PlanRevised,
+    QuestionAccepted,
+    QuestionAnswered,
+    QuestionClaimed,
+    QuestionClosed,
+    QuestionDelegated,
+    QuestionEscalated,
+    QuestionEvent,
+    QuestionExpired,
+    QuestionReassigned,
+    QuestionReleased,
+    QuestionReminded,
+    QuestionReturned,
+    QuestionVerified,
+    RunResumed,
+    StepCompleted,
+    StepFailed,
+    StepRetrying,
+    StepSkipped,
+    ToolDenied,
+    ToolFailed,
+    ToolReturned,
+)
+from holdfast.protocol.questions import brief
+
+MOST_COUNTED = 10
+"""The most items of a map that get a line each."""
+
+
+def result_text(value: object) -> str:
+    """Return a value as results are printed: text as it is, else indented JSON."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def preview(value: object, limit: int | None = 100) -> str:
+    """Return a value in one line of at most `limit` characters; None: the whole value."""
+    return one_line(brief(value, sys.maxsize if limit is None else limit))
+
+
+def place(address: str) -> str:
+    """Return an address as people read it.
+
+    >>> place("pipeline:brief;loop:clarify:2;hitl:review")
+    'brief · clarify 2 · review'
+    """
+    return " · ".join(id_ if sub is None else f"{id_} {sub}" for _, id_, sub in parts(address))
+
+
+def progress(event: Event) -> Text | None:
+    """Return the progress line for an event; None for events that people need not see."""
+    line = _of_question(event) if isinstance(event.data, QuestionEvent) else _of_work(event)
+    if line is None:
+        return None
+    kinds = [kind for kind, _, _ in parts(event.address)]
+    inside = sum(kind in ("loop", "map") for kind in kinds) - (kinds[-1] == "loop")
+    return Text("  " * inside).append(line)
+
+
+def _of_work(event: Event) -> Text | None:
+    kind, name, _ = parts(event.address)[-1]
+    line: Text | None = None
+    match event.data:
+        case LoopIteration(iteration=number, item=item):
+            line = Text(f"{name} {number}", "bold").append("" if item is None else f": {preview(item)}", "dim")
+        case ItemStarted(index=index, total=int(total), label=label) if _is_counted(index, total):
+            line = Text(f"{name} {index + 1} of {total}", "bold").append(f"  {one_line(label or '')}".rstrip(), "dim")
+        case StepCompleted(kind=step_kind, output=output) if kind_named(step_kind).shows_output:
+            line = Text(f"✓ {name}  ").append(preview(output), "dim")
+        case CacheWasHit():
+            line = Text(f"✓ {name}  ").append("from the cache", "dim")
+        case StepSkipped(reason=reason):
+            line = Text(f"· {name} skipped" + (f": {one_line(reason)}" if reason else ""), "dim")
+        case ToolReturned() if kind == "tool":
+            line = Text(f"  ✓ {name} was called", "dim")
+        case ToolDenied(reason=text) | ToolFailed(message=text):
+            line = Text(f"  ✗ {name}  {one_line(text)}", "yellow")
+        case ModelReplied(finish=finish) if finish != "finished":
+            line = Text(f"↻ {name}  the model's reply was {finish.replace('_', ' ')}", "yellow")
+        case AgentTold(text=text, by=by):
+            line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(_by(by), "dim")
+        case StepFailed(message=message):
+            line = Text(f"✗ {name}  {one_line(message)}", "red")
+        case StepRetrying():
+            line = Text(f"↻ {name} is tried again", "yellow")
+        case BranchStarted():
+            line = Text(f"→ {name}", "dim")
+        case LoopCompleted(iterations=iterations, reason=reason):
+            line = Text(f"{name}: {counted(iterations, 'iteration')}, {reason}", "dim")
+        case PlanRevised(revision=number, by=by, reason=reason):
+            line = Text(f"↻ {name} is at revision {number}", "yellow").append(_by(by), "dim")
+            line.append(f"  {one_line(reason or '')}", "dim")
+        case PlanCompleted(status="completed_with_errors" as status):
+            line = Text(f"{name}: {status}", "yellow")
+        case PlanCompleted(note=str() as note):
+            line = Text(f"{name}: {one_line(note)}", "yellow")
+        case RunResumed():
+            line = Text("resumed", "yellow")
+    return line
+
+
+def _is_counted(index: int, total: int) -> bool:
+    """Return whether an item gets a line of progress: each of a few, else one for each tenth of the list."""
+    return total <= MOST_COUNTED or index * 10 // total != (index - 1) * 10 // total
+
+
+def _of_question(event: Event) -> Text | None:
+    name = name_at(event.address)
+    line: Text | None = None
+    match event.data:
+        case QuestionAnswered(content=content, by=by):
+            line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
+        case QuestionAccepted(content=content, by=by, so_far=so_far, quorum=quorum):
+            line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
+            line.append(f"  {so_far} of {quorum}", "dim")
+        case QuestionReminded(n=n, assignees=assignees):
+            line = Text(f"↻ {name}  reminder {n}", "yellow").append(_for(assignees), "dim")
+        case QuestionEscalated(assignees=assignees):
+            line = Text(f"↑ {name}", "yellow").append(_for(assignees), "dim")
+        case QuestionClaimed(by=by, until=until):
+            line = Text(f"↻ {name}  claimed until {until.astimezone():%Y-%m-%d %H:%M}", "dim").append(_by(by), "dim")
+        case QuestionReleased(by=by):
+            line = Text(f"↻ {name}  released", "dim").append(_by(by), "dim")
+        case QuestionDelegated(by=by, to=to):
+            line = Text(f"→ {name}  delegated to {one_line(to)}", "yellow").append(_by(by), "dim")
+        case QuestionReassigned(by=by, assignees=assignees):
+            line = Text(f"→ {name}  reassigned", "yellow").append(_for(assignees), "dim").append(_by(by), "dim")
+        case QuestionVerified(verified=True):
+            line = Text(f"✓ {name}  the answer was checked", "dim")
+        case QuestionVerified(given_back=given_back, reason=reason):
+            what = "given back" if given_back else "not verified"
+            line = Text(f"↻ {name}  {what}: {one_line(reason or '')}", "yellow")
+        case QuestionReturned(reason=reason):
+            line = Text(f"↻ {name}  given back: {one_line(reason)}", "yellow")
+        case QuestionClosed(type=type_, by=by):
+            line = Text(f"← {name}  {type_.removeprefix('question.')}", "yellow").append(_by(by), "dim")
+    return line
+
+
+def closing_text(closed: QuestionClosed) -> str:
+    """Return what became of a question, and by whom: for whoever was about to answer it."""
+    if isinstance(closed, QuestionExpired):
+        default = "" if closed.default is None else f", and the default counts: {preview(closed.default)}"
+        return f"its deadline has passed{default}"
+    by = f" by {one_line(closed.by)}" if closed.by else ""
+    return f"it was {closed.type.removeprefix('question.')}{by} meanwhile"
+
+
+def _by(person: str | None) -> str:
+    return f"  {one_line(person)}" if person else ""
+
+
+def _for(assignees: Names | None) -> str:
+    if not assignees:
+        return ""
+    return f"  for {one_line(assignees if isinstance(assignees, str) else ', '.join(assignees))}"
+
+
+def shown_raise(place: str) -> str:
+    """Return the place where an author's code raised, as it is typed from the current folder if it is below that."""
+    return place.removeprefix(f"{Path.cwd()}/")
