@@ -21,7 +21,7 @@ from temporalio.client import WorkflowHandle
 from benchmarks.ground import loop, question_id, server
 from holdfast.activities import all_activities
 from holdfast.client.runs import Runs
-from holdfast.protocol.answers import Answer, Answers
+from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.runs import ANSWER
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import Record
@@ -52,7 +52,7 @@ async def answer_all(runs: Runs, run: str, iterations: int) -> None:
     """Answer each question as soon as it is asked."""
     handle = runs.client.get_workflow_handle(f"{run}/loop:loop")
     for iteration in range(1, iterations + 1):
-        answers = Answers(answers=[Answer(question=await asked(handle, iteration), content="go on")])
+        answers = AnswerBatch(answers=[Answer(question=await asked(handle, iteration), content="go on")])
         await handle.execute_update(ANSWER, answers)
     await runs.result(run)
 

@@ -18,7 +18,7 @@ from holdfast.client.lookup import Placed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.access import RunAccess, is_seen_by_nobody
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import Event
 from holdfast.runtime.config import Config, ConfigError, WorkerVariables, has_runs, load_config
 from holdfast.runtime.connection import Connection, connect, names_server
@@ -161,7 +161,7 @@ class LaterRecord:
         return [] if archive is None else await archive.runs_like(prefix)
 
     async def note_refusal(
-        self, run: str, answers: Answers, refusal: Refusal, user: str | None, proof: str | None
+        self, run: str, answers: AnswerBatch, refusal: Refusal, user: str | None, proof: str | None
     ) -> None:
         """See `Archive`; it makes the record where nothing has been recorded yet: a refusal is kept nowhere else."""
         try:

@@ -40,7 +40,7 @@ from holdfast.client.replies import (
 )
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
 from holdfast.protocol.address import name_at, names_at
-from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
+from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
 from holdfast.protocol.door import SizeLimits, check_value
 from holdfast.protocol.events import (
@@ -195,7 +195,7 @@ class Answering:
         self,
         tree: Tree,
         open_questions: OpenQuestions,
-        batch: Answers,
+        batch: AnswerBatch,
         *,
         signal: bool = False,
         owner: str | None = None,
@@ -240,7 +240,7 @@ class Answering:
 
     # By update
 
-    async def _by_update(self, tree: Tree, open_questions: OpenQuestions, batch: Answers) -> list[Receipt]:
+    async def _by_update(self, tree: Tree, open_questions: OpenQuestions, batch: AnswerBatch) -> list[Receipt]:
         run = open_questions.run
         if open_questions.has_ended:  # perhaps by this very answer, sent for the second time
             return await self._receipts_of_ended(tree, run, batch)
@@ -301,7 +301,7 @@ class Answering:
             raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
         return answer.model_copy(update={"content": before.content})
 
-    async def _update(self, tree: Tree, run: str, owner: str, batch: Answers) -> list[Receipt]:
+    async def _update(self, tree: Tree, run: str, owner: str, batch: AnswerBatch) -> list[Receipt]:
         payload = json.loads(batch.model_dump_json(exclude={"token", "groups"}))
         argument = self._signed("answer", SignedCommand(run, owner, ANSWER, payload))
         try:
@@ -318,7 +318,7 @@ class Answering:
             except NoWorker:  # its events cannot be read
                 return await receipts_by_history(tree, owner, batch)
 
-    async def _receipts_of_ended(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+    async def _receipts_of_ended(self, tree: Tree, workflow: str, batch: AnswerBatch) -> list[Receipt]:
         """Return the receipts if the workflow, which has ended, accepted this batch; else raise `Refusal`."""
         if receipts := await self._earlier_receipts(tree, workflow, batch):
             return receipts
@@ -326,7 +326,7 @@ class Answering:
             raise refusal
         return await receipts_by_history(tree, workflow, batch)
 
-    async def _earlier_receipts(self, tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+    async def _earlier_receipts(self, tree: Tree, workflow: str, batch: AnswerBatch) -> list[Receipt]:
         """Return the receipts of a batch that was accepted before under its key; [] if none was.
 
         Raises `Refusal` if the key was used for another answer.
@@ -487,7 +487,7 @@ class Answering:
     # By signal
 
     async def _by_signal(
-        self, tree: Tree, batch: Answers, owner: str | None, questions: Sequence[Question], reason: str
+        self, tree: Tree, batch: AnswerBatch, owner: str | None, questions: Sequence[Question], reason: str
     ) -> list[Sent]:
         """Signal each workflow its answers; `questions` are those known here, `reason` says why no update was sent."""
         by_owner: dict[str, list[Answer]] = defaultdict(list)
@@ -523,10 +523,10 @@ class TakenByAnother(Exception):
     """The step that waited for an event has gone on before the event reached it."""
 
 
-def _batch_of(event: SystemEvent, question: str) -> Answers:
+def _batch_of(event: SystemEvent, question: str) -> AnswerBatch:
     """Return the answer that an event is to a question."""
     answer = Answer(question=question, content=event.content)
-    return Answers(answers=[answer], by=event.by, key=event.answer_key)
+    return AnswerBatch(answers=[answer], by=event.by, key=event.answer_key)
 
 
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
@@ -628,7 +628,7 @@ def _contains_secret(value: object) -> bool:
     return False
 
 
-async def _signal(tree: Tree, workflow: str, batch: Answers) -> None:
+async def _signal(tree: Tree, workflow: str, batch: AnswerBatch) -> None:
     try:
         await tree.client.get_workflow_handle(workflow).signal(ANSWER, batch)
     except RPCError as error:

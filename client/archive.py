@@ -10,7 +10,7 @@ from typing import Protocol
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.protocol.access import RunAccess
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import Failure, Status, WorkflowView
 
@@ -72,6 +72,6 @@ class Archive(Protocol):
         """Return the ids of runs that begin so, at most 20."""
 
     async def note_refusal(
-        self, run: str, answers: Answers, refusal: Refusal, user: str | None, proof: str | None
+        self, run: str, answers: AnswerBatch, refusal: Refusal, user: str | None, proof: str | None
     ) -> None:
         """Remember that answers were refused, without their content. Raises nothing: the refusal is what counts."""

@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHist
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.answers import Answers, Receipt, Refusal, read_answers
+from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
 from holdfast.runtime.errors import BadInput
@@ -205,7 +205,7 @@ async def _read(client: Client, payloads: Payloads, event: HistoryEvent, via: st
     """Return the answers in an update or a signal; none if it cannot be parsed, as it was refused then."""
     at = event.event_time.ToDatetime(UTC)
     try:
-        batch: Answers = read_answers((await client.data_converter.decode(payloads.payloads))[0])
+        batch: AnswerBatch = read_answers((await client.data_converter.decode(payloads.payloads))[0])
     except (Refusal, IndexError):
         return []
     proved_by = proof_in(batch.token) if via == "update" else UNPROVED

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.door import SizeLimit, check_bytes, check_values
 
 
@@ -29,7 +29,7 @@ def check_outgoing(values: Mapping[str, JSON], limit: SizeLimit) -> None:
     check_bytes(sum(len(to_json(value)) for value in plain.values()), limit)
 
 
-def check_batch(batch: Answers, limit: SizeLimit) -> None:
+def check_batch(batch: AnswerBatch, limit: SizeLimit) -> None:
     """Check the contents of a batch of answers, and its size in bytes, as the workflow would. Raises `Refusal`."""
     contents = [answer.content for answer in batch.answers]
     names = ["content"] if len(contents) == 1 else [f"answers[{index}].content" for index in range(len(contents))]

@@ -10,7 +10,7 @@ from holdfast.client.events import chain
 from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import names_at
-from holdfast.protocol.answers import Answers, Receipt, Refusal, key_digest
+from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest
 from holdfast.protocol.events import ChildStarted, QuestionCancelled, QuestionClosed, QuestionExpired, QuestionReplied
 from holdfast.protocol.runs import WorkflowView
 
@@ -25,7 +25,7 @@ class EarlierReply:
     data: QuestionReplied
 
 
-async def refusal_of_ended(tree: Tree, workflow: str, batch: Answers) -> Refusal | None:
+async def refusal_of_ended(tree: Tree, workflow: str, batch: AnswerBatch) -> Refusal | None:
     """Return the refusal of answers to a workflow that has ended; None if its events do not know their questions.
 
     Raises `NoWorker` if no worker answers.
@@ -38,7 +38,7 @@ async def refusal_of_ended(tree: Tree, workflow: str, batch: Answers) -> Refusal
     return refusal_of_closed(by_people[0]) if by_people else closed_by_its_end(workflow)
 
 
-async def receipts_by_history(tree: Tree, workflow: str, batch: Answers) -> list[Receipt]:
+async def receipts_by_history(tree: Tree, workflow: str, batch: AnswerBatch) -> list[Receipt]:
     """Return the receipts of answers to a workflow that has ended, from Temporal's histories, which need no worker.
 
     Raises `Refusal` if it did not take them: it says who was first.
@@ -55,7 +55,7 @@ async def receipts_by_history(tree: Tree, workflow: str, batch: Answers) -> list
     raise Refusal("already_answered", f"question {first.question} was {ending} by {who} at {at}")
 
 
-def update_id(batch: Answers) -> str:
+def update_id(batch: AnswerBatch) -> str:
     """Return the id of the update that brings answers: Temporal takes one once, and other content has another id."""
     return f"{batch.key}:{batch.digest}"
 

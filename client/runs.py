@@ -61,7 +61,7 @@ from holdfast.client.trace import Span, trace_of
 from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
 from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, refusal_of
 from holdfast.protocol.address import Address, name_at, parts, root
-from holdfast.protocol.answers import Answer, Answers, Receipt, Refusal
+from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.assignment import (
     CLAIM_SECONDS,
     AssignmentCommand,
@@ -664,7 +664,7 @@ class Runs:
             UnknownRun: There is no such run.
             Ambiguous: An answer could mean several questions.
         """
-        batch = Answers(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
+        batch = AnswerBatch(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
         open_questions = open_questions or await self.open_questions(run, patient=not signal)
         await self._check_answering(open_questions, [answer.question for answer in answers])
         try:

@@ -50,7 +50,7 @@ class Answer(Value):
     """Digest of the question as the person saw it; refused with `question_changed` if it differs by now."""
 
 
-class Answers(Value):
+class AnswerBatch(Value):
     """A batch of answers by one person, taken or refused as a whole."""
 
     answers: list[Answer] = Field(min_length=1, max_length=1000)
@@ -99,17 +99,17 @@ class Closed(NamedTuple):
     digest: str | None = None
 
 
-def read_answers(payload: object) -> Answers:
+def read_answers(payload: object) -> AnswerBatch:
     """Return the answers in the argument of an update or a signal. Raises `Refusal` for anything else.
 
     Args:
-        payload: The object of an `Answers`, or of one `Answer` with the fields of the batch beside its own.
+        payload: The object of an `AnswerBatch`, or of one `Answer` with the fields of the batch beside its own.
     """
     if isinstance(payload, dict) and "answers" not in payload and "question" in payload:
         answer = {key: value for key, value in payload.items() if key in Answer.model_fields}
         payload = {"answers": [answer], **{key: value for key, value in payload.items() if key not in answer}}
     try:
-        return Answers.model_validate(payload)
+        return AnswerBatch.model_validate(payload)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the argument"

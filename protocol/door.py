@@ -16,7 +16,7 @@ from pydantic import Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import shown_path
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.values import Value
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -102,7 +102,7 @@ def check_value(value: object, limit: SizeLimit, name: str = "the value") -> Non
     check_values({name: value}, limit)
 
 
-def check_answers(answers: Answers, limit: SizeLimit) -> None:
+def check_answers(answers: AnswerBatch, limit: SizeLimit) -> None:
     """Refuse a batch whose contents are too large in all, or that JSON cannot represent. Raises `Refusal`."""
     contents = [answer.content for answer in answers.answers]
     names = [f"answers[{index}].content" for index in range(len(contents))] if len(contents) > 1 else ["content"]

@@ -20,7 +20,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
-from holdfast.protocol.answers import Answer, Answers, Closed, Refusal
+from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Refusal
 from holdfast.protocol.door import LargeLimit, SizeLimit, check_value
 from holdfast.protocol.events import EventDropped, EventKept
 from holdfast.protocol.incoming import (
@@ -167,7 +167,7 @@ class Arrivals(AssignmentHandlers):
         """Return the record of the same event, if it came before. Raises `Refusal` for another one under its id."""
         for question in reversed(self.questions.closed):
             if question.key in (event.answer_key, event.kept_key):
-                answer = Answers(
+                answer = AnswerBatch(
                     answers=[Answer(question=question.question or "-", content=event.content)], by=event.by
                 )
                 if question.digest != (answer.digest if question.question else event.digest):
@@ -182,7 +182,7 @@ class Arrivals(AssignmentHandlers):
 
     def _take_event(self, question: str, event: SystemEvent, proof: str) -> None:
         answer = Answer(question=question, content=event.content)
-        self.questions.take(Answers(answers=[answer], by=event.by, key=event.answer_key), proof)
+        self.questions.take(AnswerBatch(answers=[answer], by=event.by, key=event.answer_key), proof)
 
     # Keeping
 
@@ -229,7 +229,9 @@ class Arrivals(AssignmentHandlers):
         return True
 
     def _check_taken(self, question: str, event: SystemEvent) -> None:
-        self.questions.check(Answers(answers=[Answer(question=question, content=event.content)], key=event.answer_key))
+        self.questions.check(
+            AnswerBatch(answers=[Answer(question=question, content=event.content)], key=event.answer_key)
+        )
 
     # Between the workflows of a run
 

@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.people import GROUP
 from holdfast.protocol import guard
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.assignment import (
     CLAIM,
     DELEGATE,
@@ -55,13 +55,13 @@ class AssignmentHandlers:
         """Refuse an update that can wait. For subclasses."""
         raise NotImplementedError
 
-    def refuse_signal(self, refusal: Refusal, answers: Answers | None = None) -> None:
+    def refuse_signal(self, refusal: Refusal, answers: AnswerBatch | None = None) -> None:
         """List a refused signal in the view. For subclasses."""
         raise NotImplementedError
 
     # Answers to claimed questions
 
-    def check_claims(self, answers: Answers) -> None:
+    def check_claims(self, answers: AnswerBatch) -> None:
         """Refuse an answer to a question that somebody else has claimed. For validators only. Raises `Refusal`.
 
         Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
@@ -75,7 +75,7 @@ class AssignmentHandlers:
                 continue
             _check_unclaimed(question, answers.by)
 
-    def check_claims_of_signal(self, answers: Answers) -> None:
+    def check_claims_of_signal(self, answers: AnswerBatch) -> None:
         """Refuse an answer by signal to a question that somebody else has claimed. Raises `Refusal`."""
         for answer in answers.answers:
             if (question := self.questions.named(answer.question)) is not None:

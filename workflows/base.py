@@ -18,7 +18,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
-from holdfast.protocol.answers import Answers, Receipt, Refusal, key_digest
+from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.door import SizeLimit, SizeLimits
 from holdfast.protocol.elicitations import ELICIT, ELICITED, Elicited, ElicitedQuery
@@ -252,7 +252,7 @@ class BaseWorkflow(Arrivals):
         except Refusal as refusal:
             raise refused(refusal) from None
 
-    def _check_access(self, answers: Answers, verified: Verified | None) -> None:
+    def _check_access(self, answers: AnswerBatch, verified: Verified | None) -> None:
         """Refuse answers to questions without assignees by somebody who may not answer in this run."""
         questions = [self.questions.named(answer.question) for answer in answers.answers]
         if any(question is not None and not question.assignees for question in questions):
@@ -276,7 +276,7 @@ class BaseWorkflow(Arrivals):
         except Refusal as refusal:
             self.refuse_signal(refusal, answers)
 
-    def refuse_signal(self, refusal: Refusal, answers: Answers | None = None) -> None:
+    def refuse_signal(self, refusal: Refusal, answers: AnswerBatch | None = None) -> None:
         """List a refused signal in the view with the reason, without its content."""
         signal = RefusedSignal(at=workflow.now(), code=refusal.code, message=unquoted(refusal))
         if answers is not None:
@@ -289,7 +289,7 @@ class BaseWorkflow(Arrivals):
         if self.leaving:
             raise Refusal("run_closed", "the workflow has just ended, or goes on in a new history; look again")
 
-    def _check_key(self, answers: Answers) -> None:
+    def _check_key(self, answers: AnswerBatch) -> None:
         """Refuse answers under the key of a refused signal to another question. Raises `Refusal`."""
         digest = key_digest(answers.key)
         before = {signal.question for signal in self.refused if digest and signal.key == digest and signal.question}

@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.answers import Answers, Refusal, read_answers
+from holdfast.protocol.answers import AnswerBatch, Refusal, read_answers
 from holdfast.protocol.door import SizeLimit, check_answers, check_value, read_json
 from holdfast.protocol.elicitations import PutElicitation
 
@@ -27,7 +27,7 @@ UNQUOTED = {
 
 
 class _Refusing(Protocol):
-    def refuse_signal(self, refusal: Refusal, answers: Answers | None = None) -> None: ...
+    def refuse_signal(self, refusal: Refusal, answers: AnswerBatch | None = None) -> None: ...
 
 
 def value_in(raw: RawValue, limit: SizeLimit | None) -> JSON:
@@ -38,7 +38,7 @@ def value_in(raw: RawValue, limit: SizeLimit | None) -> JSON:
     return value
 
 
-def answers_in(raw: RawValue, limit: SizeLimit | None) -> Answers:
+def answers_in(raw: RawValue, limit: SizeLimit | None) -> AnswerBatch:
     """Return the answers of a payload. Raises `Refusal`.
 
     Only the contents count against the limit: they are what a person wrote.

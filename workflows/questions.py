@@ -14,7 +14,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
-from holdfast.protocol.answers import Answer, Answers, Closed, Receipt, Refusal
+from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Receipt, Refusal
 from holdfast.protocol.assignment import UNCLAIMED, AssignmentCommand
 from holdfast.protocol.attachments import AttachedData
 from holdfast.protocol.events import (
@@ -201,7 +201,7 @@ class Questions:
     def _note(self, entry: _Open, event: AnyEvent) -> None:
         self._journal.note(entry.question.address, event)
 
-    def check(self, answers: Answers) -> None:
+    def check(self, answers: AnswerBatch) -> None:
         """Refuse the whole batch if any answer in it cannot be accepted; change nothing."""
         if self._taken_before(answers):
             return
@@ -212,7 +212,7 @@ class Questions:
         for entry, answer in zip(targets, answers.answers, strict=True):
             _check_content(entry, answer, answers.by)
 
-    def check_allowed(self, answers: Answers, proof: str) -> None:
+    def check_allowed(self, answers: AnswerBatch, proof: str) -> None:
         """Refuse answers of people who may not answer. For validators only, as groups are the deployment's.
 
         Args:
@@ -228,7 +228,7 @@ class Questions:
             if reason:
                 raise Refusal("not_allowed", f"question {entry.question.id}: {reason}")
 
-    def check_signal(self, answers: Answers) -> None:
+    def check_signal(self, answers: AnswerBatch) -> None:
         """Refuse answers that may not come by signal: to secrets, in guarded runs, where only some people may answer.
 
         A signal has no validator, and its content stands in the history.
@@ -250,14 +250,14 @@ class Questions:
                 reason = f"{who_may(entry.question.people)} may answer, which is checked for updates only"
                 raise Refusal("not_allowed", f"question {entry.question.id}: {reason}: use holdfast answer")
 
-    def check_deadlines(self, answers: Answers) -> None:
+    def check_deadlines(self, answers: AnswerBatch) -> None:
         """Refuse answers at or after the deadline, whether or not the timer has fired yet."""
         for answer in answers.answers:
             entry = self._open.get(self._id_of(answer.question))
             if entry and entry.question.deadline and entry.question.deadline <= workflow.now():
                 raise Refusal("expired", _expired(entry.question.id, entry.question.deadline))
 
-    def take(self, answers: Answers, proof: str = guard.UNPROVED) -> list[Receipt]:
+    def take(self, answers: AnswerBatch, proof: str = guard.UNPROVED) -> list[Receipt]:
         """Accept the answers and return their receipts. Raises `Refusal`.
 
         Each question is closed here, not when its step wakes: of two answers in one activation the second must find it
@@ -277,7 +277,7 @@ class Questions:
     def _take(self, entry: _Open, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
         return self._close(entry.question, reply, key, digest) if settles else self._count(entry, reply, key, digest)
 
-    def _evaluate(self, answer: Answer, answers: Answers, proof: str) -> tuple[_Open, Reply, bool]:
+    def _evaluate(self, answer: Answer, answers: AnswerBatch, proof: str) -> tuple[_Open, Reply, bool]:
         """Return the question of an answer, the reply that it makes, and whether it settles the question."""
         entry = self._target(answer.question)
         reply = _reply_to(entry, answer, answers, proof)
@@ -341,7 +341,7 @@ class Questions:
         del self.closed[:-REMEMBERED]
         return closed
 
-    def _taken_before(self, answers: Answers) -> list[Closed]:
+    def _taken_before(self, answers: AnswerBatch) -> list[Closed]:
         """Return what the same key closed before; other content under the key is a conflict."""
         before = [closed for closed in self.closed if answers.key and closed.key == answers.key]
         # Clients put the digest into the update's id, too: under the key alone the server would give other content the
@@ -445,7 +445,7 @@ def _acceptance(reply: Reply, at: datetime) -> JSONObject:
 _STATUSES: dict[str, Literal["declined", "cancelled"]] = {"decline": "declined", "cancel": "cancelled"}
 
 
-def _reply_to(entry: _Open, answer: Answer, answers: Answers, proof: str) -> Reply:
+def _reply_to(entry: _Open, answer: Answer, answers: AnswerBatch, proof: str) -> Reply:
     groups = None if proof == guard.UNPROVED else answers.groups
     if answer.action != "accept":
         status, id_ = _STATUSES[answer.action], entry.question.id

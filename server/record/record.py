@@ -21,7 +21,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.archive import ArchivedEnd, ArchivedEvents
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, RunAccess
-from holdfast.protocol.answers import Answers, Refusal
+from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import Event, LoopIteration
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure, WorkflowView
@@ -288,7 +288,7 @@ class Record:
         return await asyncio.to_thread(self.store.runs_like, self.client.namespace, prefix, 20)
 
     async def note_refusal(
-        self, run: str, answers: Answers, refusal: Refusal, user: str | None, proof: str | None
+        self, run: str, answers: AnswerBatch, refusal: Refusal, user: str | None, proof: str | None
     ) -> None:
         """See `Archive`."""
         try:

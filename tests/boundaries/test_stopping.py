@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 
 from holdfast.client.states import Stopped
 from holdfast.client.tree import UnknownRun
-from holdfast.protocol.answers import Answer, Answers, Refusal
+from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
 from holdfast.protocol.runs import ANSWER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.test_turns import agent, call, turn
@@ -199,7 +199,7 @@ async def test_a_cancel_that_comes_with_the_answer_before_a_new_history_is_obeye
         run = await away.start(written(repeat(ASK)))
         question = await away.one(run)
     loop = away.client.get_workflow_handle(question.owner)
-    answers = Answers(answers=[Answer(question=question.id, content="1")])
+    answers = AnswerBatch(answers=[Answer(question=question.id, content="1")])
     # Nobody polls: both come in one workflow task. Temporal's own tools send a cancel once, as a failing branch does.
     for send in ("answer", "cancel") if first == "answer" else ("cancel", "answer"):
         await (loop.signal(ANSWER, answers) if send == "answer" else loop.cancel())

@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from holdfast.client import tree
 from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
-from holdfast.protocol.answers import Answer, Answers
+from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.runs import PIPELINE_WORKFLOW
 from holdfast.runtime import workers
 from holdfast.runtime.config import WorkerSettings
@@ -184,7 +184,7 @@ async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
         walked = await nobody.runs.answering.open_questions(
             nobody.runs.tree, await nobody.runs.tree.describe(run), patient=True
         )
-    batch = Answers(answers=[Answer(question=question.id, content="yes")], by="user:ana", key="k")
+    batch = AnswerBatch(answers=[Answer(question=question.id, content="yes")], by="user:ana", key="k")
     with pytest.raises(Unconfirmed, match="may still count"):
         await nobody.runs.answering.answer(nobody.runs.tree, walked, batch)
     async with worker_for(nobody.client, queue):

@@ -22,7 +22,7 @@ from temporalio.converter import PayloadConverter
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
 from holdfast.blueprint import loads
-from holdfast.protocol.answers import Answer, Answers
+from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import ANSWER, EVENTS, VIEW, Definition, PipelineState, WorkflowView
 from holdfast.runtime.converters import DATA_CONVERTER
@@ -117,7 +117,7 @@ class FedRun:
 
     def answer(self, content: Any = None, *, by: str = UPDATE, n: int = 0, **how: Any) -> WorkflowActivationJob:
         """The answer to the n-th open question, by update or signal."""
-        answers = Answers(answers=[Answer(question=self.questions[n].id, content=content, **how)])
+        answers = AnswerBatch(answers=[Answer(question=self.questions[n].id, content=content, **how)])
         return self.message(ANSWER, answers, by=by)
 
     def message(self, name: str, value: Any = None, *, by: str = UPDATE) -> WorkflowActivationJob:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
 
-from holdfast.protocol.answers import Answer, Answers
+from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.assignment import Claim, Delegation, Reassignment, Release
 from holdfast.protocol.events import Event
 from holdfast.protocol.questions import Question
@@ -81,7 +81,7 @@ class Decisions:
         if chance < 0.5:
             action: Any = self.random.choice(["accept"] * 5 + ["decline"])
             answer = Answer(question=question.id, action=action, content="yes" if action == "accept" else None)
-            return self.run.message(ANSWER, Answers(answers=[answer], by=by))
+            return self.run.message(ANSWER, AnswerBatch(answers=[answer], by=by))
         to = self.random.choice(MAY)
         command = self.random.choice(
             [
