@@ -309,7 +309,7 @@ class Frame:
 
     def raw_input_of(self, step: Step) -> JSON:
         """Return the step's input unchecked: from a person who replaced it, else from its template."""
-        return self.render(step.input) if self.new_input is None else self.new_input[0]
+        return self.render(step.input_template) if self.new_input is None else self.new_input[0]
 
     def note(self, event: AnyEvent) -> None:
         self.host.note(self.address, event)

@@ -76,10 +76,10 @@ class _Consents:
         return place
 
     def _step(self, step: AnyStep, path: str, place: _Reach) -> _Reach:
-        input_ = self._value_of(step.input, place)
+        input_ = self._value_of(step.input_template, place)
         inside = replace(place, previous=input_)
         for key, template in step.reads().items():
-            self._template(template, f"{path}.{key}", place if key == "input" else inside)
+            self._template(template, f"{path}.{key}", place if key == step.input_key else inside)
         for key, condition in step.conditions().items():
             self._condition(condition, f"{path}.{key}", place if key == "when" else inside)
         self._branches(step, path, inside)

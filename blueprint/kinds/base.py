@@ -112,9 +112,19 @@ class Step(Part):
         examples=["continue", "ask", {"fallback": {"name": "plain", "uses": "stringify"}}],
     )
 
+    @property
+    def input_key(self) -> str:
+        """The key of the template whose value the step works on."""
+        return "input"
+
+    @property
+    def input_template(self) -> Template:
+        """The template whose value the step works on."""
+        return self.__dict__[self.input_key]
+
     def reads(self) -> Mapping[str, Template]:
         """Return the templates rendered in the scope of this step, by their path in the step."""
-        return {"input": self.input}
+        return {self.input_key: self.input_template}
 
     def conditions(self) -> Mapping[str, str]:
         """Return the expressions evaluated in the scope of this step, by their path in the step."""

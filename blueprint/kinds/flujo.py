@@ -58,10 +58,10 @@ def without_second_write(step: PlacedDict) -> None:
 
 
 def tool_of_agent(step: PlacedDict, path: str, expansion: Expansion) -> None:
-    """Read `agent: {id: …}` as `uses`; a tool has no parameters beside its input."""
+    """Read `agent: {id: …}` as `uses`; its parameters are written beside it."""
     agent = step["agent"]
     if agent.get("params"):
-        hint = "a tool has one input: write them under input:"
+        hint = "write them at the step, under arguments:"
         expansion.add(agent.key_place("params"), f"{path}.agent.params", "unknown_key", "unknown key 'params'", hint)
     expansion.correct_keys(_without(agent, "params"), ("id",), f"{path}.agent")
     step.take("agent")

@@ -55,7 +55,8 @@ class PlainStep(AskingStep):
     synonyms: ClassVar[Mapping[str, str]] = {
         **AskingStep.synonyms,
         **dict.fromkeys(("tool", "function", "call", "run", "action"), "uses"),
-        **dict.fromkeys(("args", "arguments", "params", "parameters", "with", "prompt"), "input"),
+        **dict.fromkeys(("args", "params", "parameters", "with"), "arguments"),
+        "prompt": "input",
     }
     other_names: ClassVar[tuple[str, ...]] = ("agent", "tool", "task", "function", "llm", "action")
     shows_kind: ClassVar[bool] = False
@@ -75,6 +76,11 @@ class PlainStep(AskingStep):
         None,
         description="A named agent, or one written here.",
         examples=["editor", {"model": "openai:gpt-5.2", "instructions": "Be brief."}, {"id": "search"}],
+    )
+    arguments: dict[str, Template] | None = Field(
+        None,
+        description="The tool's arguments by their names, in place of `input`.",
+        examples=[{"to": "{{ item.address }}", "subject": "Welcome"}],
     )
     config: ImportConfig | None = Field(
         None,
@@ -97,6 +103,11 @@ class PlainStep(AskingStep):
         if self.uses is not None and self.uses not in BUILTINS:
             yield Requirement("tool", self.uses, ("uses",), idempotent=self.idempotent is True)
         yield from super().requires()
+
+    @property
+    def input_key(self) -> str:
+        """See base class: a call's arguments by name are its input."""
+        return "input" if self.arguments is None else "arguments"
 
     def reads(self) -> Mapping[str, Template]:
         mapped = {} if self.config is None or self.config.input is None else {"config.input": self.config.input}
@@ -167,12 +178,13 @@ class PlainStep(AskingStep):
             findings.add_key(f"{path}.uses", "conflict", "'uses' and 'agent' both say what runs", "keep one of them")
         if self.uses is not None:
             _check_uses(self.uses, f"{path}.uses", blueprint, findings)
+        _check_arguments(self, path, findings)
         _check_attachments(self, path, findings)
         _check_config(self, path, findings)
         _check_activity(self, path, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        input_text = filled(self.input, names)
+        input_text = filled(self.input_template, names)
         if self.agent is not None:
             input_text = "the conversation" if names.conversing and self.input == PREVIOUS else input_text
             beside = self._beside(names)
@@ -226,6 +238,18 @@ def _check_attachments(step: PlainStep, path: str, findings: Findings) -> None:
         findings.add_key(f"{path}.attachments", "conflict", message, "remove it, or give the input of the step")
     check_contents(step.attachments, path, findings)
     check_model_types(step.attachments, path, findings)
+
+
+def _check_arguments(step: PlainStep, path: str, findings: Findings) -> None:
+    """Refuse `arguments` beside an input, and in steps that call no tool."""
+    if step.arguments is None:
+        return
+    if "input" in step.model_fields_set:
+        message = "'input' and 'arguments' both say what the tool gets"
+        findings.add_key(f"{path}.input", "conflict", message, "keep one of them")
+    if step.uses is None or step.import_alias is not None or step.uses in BUILTINS:
+        message = "'arguments' belongs to steps that call a tool"
+        findings.add_key(f"{path}.arguments", "conflict", message, "write input: with the same mapping")
 
 
 def _check_config(step: PlainStep, path: str, findings: Findings) -> None:

@@ -72,7 +72,7 @@ async def test_a_built_in_that_writes_writes_once(
 @pytest.mark.parametrize(
     ("text", "path", "hint"),
     [
-        ("steps: [{name: s, agent: {id: search, params: {n: 1}}}]", "steps[0].agent.params", "input:"),
+        ("steps: [{name: s, agent: {id: search, params: {n: 1}}}]", "steps[0].agent.params", "arguments:"),
         ("steps: [{name: s, uses: 'p:f', config: {max_retries: many}}]", "steps[0].config.max_retries", "retry:"),
         ("steps: [{name: s, uses: 'p:f', config: {temperature: 0}}]", "steps[0].config.temperature", "settings:"),
         ("steps: [{name: Two words}]", "steps[0].name", "'Two-words'"),

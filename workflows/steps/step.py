@@ -30,21 +30,32 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
         return await _run_import(step, frame, value)
     if step.uses in BUILTINS:
         return BUILTINS[step.uses](value, frame)
-    if value is None and (review := _rejected_review(step, frame)) is not None:
+    if (review := _rejected_review(step, value, frame)) is not None:
         message = f"nothing was approved in {review}, so that {step.uses} has nothing to work on"
         raise failure(
             "not_approved",
             f"{message}; write when: steps.{review}.reply.verdict in ['unchanged', 'edited']",
             frame.address,
         )
-    request = ToolRequest(tool=step.uses, input=value, idempotent=step.idempotent)
+    by_name = step.arguments is not None
+    request = ToolRequest(tool=step.uses, input=value, by_name=by_name, idempotent=step.idempotent)
     return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
 
-def _rejected_review(step: PlainStep, frame: Frame) -> str | None:
-    """Return the review whose output, null, is the whole input of the step; None if there is none."""
+def _rejected_review(step: PlainStep, value: JSON, frame: Frame) -> str | None:
+    """Return the review whose output, null, is the whole input of the step, or an argument; None if there is none."""
+    if step.arguments is None:
+        return _null_review(step.input, value, frame)
+    reviews = (_null_review(template, value[name], frame) for name, template in step.arguments.items())
+    return next((review for review in reviews if review is not None), None)
+
+
+def _null_review(template: object, value: object, frame: Frame) -> str | None:
+    """Return the review whose output is the value of the template, if that is null."""
+    if value is not None:
+        return None
     steps = frame.scope.seen()
-    match sorted(names_in(step.input)):
+    match sorted(names_in(template)):
         case [("previous_step" | "output",)]:
             name = next((name for name, entry in reversed(steps.items()) if entry["status"] != "skipped"), "")
         case [("steps", name, "output")]:
