@@ -1,4 +1,4 @@
-"""The tables of the record. The migrations make them; a test holds that both say the same."""
+"""The tables of the record's database, which the migrations make; a test compares both."""
 
 from __future__ import annotations
 
@@ -93,9 +93,7 @@ LEASES = Table(
 OUTBOX = Table(
     "notice_outbox",
     METADATA,
-    Column(
-        "id", Text, primary_key=True
-    ),  # of the event, the channel and the person: what is planned again is sent once
+    Column("id", Text, primary_key=True),  # of event, channel and person: what is planned again is sent once
     Column("namespace", Text, nullable=False),
     Column("first_run", Text, nullable=False),
     Column("run", Text, nullable=False),
