@@ -1,7 +1,7 @@
 """The record's schema: a database of each earlier version is brought to this one, and nothing in it is lost.
 
-The versions are those that Alembic finds, so a new migration is tested by being there. As long as there is one, a second
-one that only these tests have shows that the mechanism works.
+The versions are those that Alembic finds, so a new migration is tested by being there. As long as there is one, a
+second one that only these tests have shows that the mechanism works.
 """
 
 from __future__ import annotations
