@@ -52,11 +52,11 @@ from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSetti
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.sections import MOST_PROCESSES
 from holdfast.runtime.connection import Connection, check_namespace, check_search_attributes, connect, payload_place
+from holdfast.runtime.distribution import install_command
 from holdfast.runtime.embedded.inbox_key import inbox_key
 from holdfast.runtime.embedded.worker import WORKER
 from holdfast.runtime.encryption import keep_content_out_of_logs, key_ring
-from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.extras import install_command
+from holdfast.runtime.errors import ServerUnreachable, server_error
 from holdfast.runtime.health import (
     READY,
     HttpReply,
@@ -71,7 +71,6 @@ from holdfast.runtime.probe import ALIVE, LOOPBACK
 from holdfast.runtime.replay import replay
 from holdfast.runtime.sealed_cache import SealedCache
 from holdfast.runtime.secrets import stores
-from holdfast.runtime.server_errors import server_error
 from holdfast.runtime.shutdown import LEAVING_SECONDS, Shutdown
 from holdfast.runtime.supervisor import Lifeline, Ports, supervise
 from holdfast.runtime.workers import make_current

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from holdfast.runtime.version import installed_version
+from holdfast.runtime.distribution import installed_version
 
 USAGE = 2
 UNSUPPORTED = ("win32", "cygwin")

@@ -14,7 +14,7 @@ from holdfast.blueprint.source import plain, read
 from holdfast.cli.output import DONE, say
 from holdfast.cli.writing import check_free, print_command, write_all
 from holdfast.client.reading import BadUsage
-from holdfast.runtime.extras import install_command
+from holdfast.runtime.distribution import install_command
 
 EXAMPLES = Path(__file__).parent / "templates"
 """A link to examples/ in the repository; the wheel holds the files."""

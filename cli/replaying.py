@@ -26,7 +26,7 @@ from holdfast.client.listing import open_workflows
 from holdfast.client.reading import BadUsage, from_json, text_of_file
 from holdfast.runtime.embedded import Startup
 from holdfast.runtime.embedded.worker import WORKER
-from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.errors import is_missing
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.runtime.version import installed_version
+from holdfast.runtime.distribution import installed_version
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = list(CODES)

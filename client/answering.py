@@ -53,9 +53,8 @@ from holdfast.protocol.people import SIGN_IN, Groups, user_of, who_may, with_pro
 from holdfast.protocol.questions import InvalidAnswer, Question
 from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
-from holdfast.runtime.errors import Ambiguous, NothingSent
+from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing
 from holdfast.runtime.secrets import SecretDirectory, forget, kept, says_the_same
-from holdfast.runtime.server_errors import is_missing
 from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, last_poll
 
 Result = TypeVar("Result")

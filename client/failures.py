@@ -18,9 +18,10 @@ from holdfast.runtime.errors import (
     NothingSent,
     RecordError,
     RunExists,
+    ServerError,
     ServerUnreachable,
+    server_error,
 )
-from holdfast.runtime.server_errors import ServerError, server_error
 from holdfast.runtime.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing, Unconfirmed
 
 UNAVAILABLE = 503

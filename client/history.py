@@ -16,8 +16,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
-from holdfast.runtime.errors import BadInput
-from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.errors import BadInput, is_missing
 from holdfast.runtime.workers import last_events
 
 BY = ", by "

@@ -92,8 +92,7 @@ from holdfast.protocol.runs import (
     Status,
     WorkflowView,
 )
-from holdfast.runtime.errors import Ambiguous, BadInput
-from holdfast.runtime.server_errors import raising_server_errors
+from holdfast.runtime.errors import Ambiguous, BadInput, raising_server_errors
 from holdfast.runtime.workers import Busy, NoWorker, check_hold
 
 PAGE = 100

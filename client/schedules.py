@@ -29,8 +29,7 @@ from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
 from holdfast.client.starting import attributes_of, check_start
 from holdfast.protocol.runs import ACCESS_MEMO, PIPELINE_WORKFLOW, PipelineState, summary_of
-from holdfast.runtime.errors import BadInput
-from holdfast.runtime.server_errors import is_missing, raising_server_errors, server_error
+from holdfast.runtime.errors import BadInput, is_missing, raising_server_errors, server_error
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
 OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)

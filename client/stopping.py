@@ -28,8 +28,8 @@ from holdfast.blueprint.amounts import counted
 from holdfast.client.history import ending_reason
 from holdfast.client.obstacles import EVENTS_READ, read_summaries
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
+from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quoted
-from holdfast.runtime.server_errors import is_missing
 from holdfast.runtime.workers import NoWorker, last_events, read_failed_task
 
 Item = TypeVar("Item")

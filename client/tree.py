@@ -28,7 +28,7 @@ from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import VIEW, WorkflowView
 from holdfast.runtime.converters import query_failure_text
-from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.errors import is_missing
 from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, last_poll, why_silent
 
 Result = TypeVar("Result")

@@ -37,7 +37,7 @@ from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.config.sections import PayloadsSection
 from holdfast.runtime.converters import failure_text
-from holdfast.runtime.server_errors import ServerError
+from holdfast.runtime.errors import ServerError
 from holdfast.runtime.workers import last_events, read_failed_task
 from holdfast.testkit.environment import INBOX, start_server
 

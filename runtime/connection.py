@@ -25,10 +25,9 @@ from holdfast.runtime.converters import DATA_CONVERTER, encrypting
 from holdfast.runtime.embedded import Startup
 from holdfast.runtime.embedded.server import NAMESPACE, find_server
 from holdfast.runtime.encryption import KeyRing, key_ring
-from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.errors import ServerUnreachable, server_error
 from holdfast.runtime.namespace import missing_search_attributes, register_search_attributes
 from holdfast.runtime.payloads import directory, folder_of, storage
-from holdfast.runtime.server_errors import server_error
 from holdfast.runtime.temporal_profile import (
     ADDRESS,
     DEFAULT_ADDRESS,

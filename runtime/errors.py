@@ -1,9 +1,14 @@
-"""Errors that the client raises for a run, each with its way out, and the reading of a run's failure."""
+"""The errors of runtime and client, each with its way out: of runs, and of Temporal that refuses or is silent."""
 
 from __future__ import annotations
 
-from typing import Literal
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from functools import wraps
+from typing import Any, Literal, TypeVar
 
+from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import (
     ActivityError,
@@ -13,9 +18,20 @@ from temporalio.exceptions import (
     TerminatedError,
     TimeoutError,
 )
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tracebacks import find_raise
+
+_SILENT = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+_DENIED = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED)
+_NO_CONNECTION = "Failed client connect: "
+"""The beginning of the SDK's message for a client that connects with its first call."""
+
+LASTING_ERRORS = ("namespace_missing", "not_set_up", "server_denied")
+"""Codes of errors for which somebody has to do something first."""
+
+Class = TypeVar("Class", bound=type)
 
 
 class ServerUnreachable(Exception):
@@ -85,3 +101,100 @@ def _untyped(cause: BaseException | None) -> Failure:
             return Failure(type="timeout", message=f"the run timed out: {cause}")
         case _:
             return Failure(type="failed", message=str(cause))
+
+
+class ServerError(RPCError):
+    """A call that Temporal refused or did not answer.
+
+    Args:
+        code: The code for programs: `server_error`, `server_busy`, `server_denied`, `namespace_missing`, `not_set_up`.
+        message: The reason and the way out.
+        error: The error of the SDK, whose `status` this one has.
+    """
+
+    def __init__(self, code: str, message: str, error: RPCError) -> None:
+        super().__init__(message, error.status, error.raw_grpc_status)
+        self.code = code
+
+
+def server_error(error: RPCError) -> ServerError:
+    """Return an error of the SDK in our words."""
+    if isinstance(error, ServerError):
+        return error
+    status = error.status.name.lower().replace("_", " ")
+    if (namespace := _missing_namespace(error)) is not None:
+        way = f"temporal operator namespace create -n {namespace} --retention 90d; then run: holdfast setup"
+        text = f"the Temporal server has no namespace '{namespace}'; set TEMPORAL_NAMESPACE, or make it: {way}"
+        return ServerError("namespace_missing", text, error)
+    if "search attribute" in error.message and "Holdfast" in error.message:
+        # A namespace that nobody has set up refuses runs, which have them, and queries that name them.
+        text = f"the namespace lacks search attributes of Holdfast ({error.message}); run: holdfast setup"
+        return ServerError("not_set_up", text, error)
+    if error.status in _DENIED:
+        way = "set TEMPORAL_API_KEY or TEMPORAL_TLS_… of who may use the namespace, or ask an administrator"
+        return ServerError("server_denied", f"the Temporal server refuses ({status}: {error.message}); {way}", error)
+    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
+        return ServerError("server_busy", f"the Temporal server is busy ({error.message}). Try again.", error)
+    if error.status in _SILENT:
+        text = f"the Temporal server does not answer ({status}: {error.message}); its runs are kept. Try again."
+        return ServerError("server_error", text, error)
+    return ServerError("server_error", f"the Temporal server refuses ({status}): {error.message}", error)
+
+
+def is_missing(error: RPCError) -> bool:
+    """Return whether what was asked for is not there. A namespace that is not there is another matter."""
+    return error.status == RPCStatusCode.NOT_FOUND and _missing_namespace(error) is None
+
+
+def _missing_namespace(error: RPCError) -> str | None:
+    failure = NamespaceNotFoundFailure()
+    for detail in error.grpc_status.details if error.status == RPCStatusCode.NOT_FOUND else ():
+        if detail.Unpack(failure):
+            return failure.namespace
+    return None
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except RPCError as error:
+        if isinstance(error, ServerError):
+            raise
+        raise server_error(error) from error
+    except RuntimeError as error:
+        if not str(error).startswith(_NO_CONNECTION):
+            raise
+        lost = RPCError(str(error).removeprefix(_NO_CONNECTION), RPCStatusCode.UNAVAILABLE, b"")
+        raise server_error(lost) from error
+
+
+def raising_server_errors(class_: Class) -> Class:
+    """Make the public methods of a class that wait for Temporal raise `ServerError` where the SDK raises `RPCError`."""
+    for name, method in list(vars(class_).items()):
+        if not name.startswith("_"):
+            if inspect.iscoroutinefunction(method):
+                setattr(class_, name, _awaiting(method))
+            elif inspect.isasyncgenfunction(method):
+                setattr(class_, name, _yielding(method))
+    return class_
+
+
+def _awaiting(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with _in_our_words():
+            return await method(*args, **kwargs)
+
+    return call
+
+
+def _yielding(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        with _in_our_words():
+            async with aclosing(method(*args, **kwargs)) as items:
+                async for item in items:
+                    yield item
+
+    return call

@@ -1,14 +1,16 @@
 """The stores for answers to `ask: secret`: clients write the values, tools on workers read them.
 
 A history holds references only. `[secrets]` in `holdfast.toml` names the store; the embedded server uses the folder
-`secrets` in its state folder.
+`secrets` in its state folder. The key that encrypts a store comes from a variable, a file, or the system's keyring.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,16 +20,127 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Asked, InvalidAnswer
 from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 from holdfast.runtime.config import Config, ConfigError
+from holdfast.runtime.encryption import KeySource, Seal, key_in_environment, key_in_file
 from holdfast.runtime.own_files import write_whole
-from holdfast.runtime.sealing import key_in_environment, key_in_file
-from holdfast.runtime.secret_cipher import MARK, SecretCipher, is_sealed
-from holdfast.runtime.secret_keyring import key_in_keyring
 
+MARK = b"\x00holdfast:secret:1\x00"
+"""The beginning of an encrypted file; text, as files held it before they were encrypted, has no NUL."""
+SECRET_PURPOSE = b"holdfast secret store"
+KEYRING_SERVICE, KEYRING_ACCOUNT = "holdfast", "secret store"
+"""The names of the key in the keyring: one key for all stores of this person."""
+KEYRING_PATIENCE = 5.0
+"""Seconds for another process to put the key there that it has begun to make."""
+WAY_OUT = "or name a variable that holds the key by key_env"
 UNSET = (
     "no secret store is set, so the value could not be stored; nothing was sent. Set store in [secrets] of "
     "holdfast.toml, or HOLDFAST_SECRETS, to dir:PATH, a folder that clients and workers share; or set a variable where "
     "the worker runs, list it in env of [secrets], and answer with secret:env/NAME"
 )
+
+
+class SecretUnreadable(ValueError):
+    """An encrypted value that the key here does not open, or for which there is none. It names no value."""
+
+
+class SecretCipher:
+    """Encrypts and decrypts the values of one store; the id of a value is authenticated with it."""
+
+    def __init__(self, key: KeySource) -> None:
+        self._key = key
+
+    def seal(self, value: str, id: str) -> bytes:
+        """Return the bytes to keep for a value: encrypted, or its text where no key is set. Raises `ConfigError`."""
+        if (key := self._key(True)) is None:
+            return value.encode()
+        return MARK + Seal(key, SECRET_PURPOSE).seal(value.encode(), id.encode())
+
+    def open(self, data: bytes, id: str) -> str:
+        """Return the value that was kept as these bytes. Raises `SecretUnreadable`."""
+        if not is_encrypted(data):
+            return data.decode()
+        if (key := self._key(False)) is None:
+            raise SecretUnreadable("the value is encrypted, and there is no key for it here")
+        try:
+            return Seal(key, SECRET_PURPOSE).open(data[len(MARK) :], id.encode()).decode()
+        except ValueError:
+            raise SecretUnreadable("the value was encrypted with another key, or has been changed") from None
+
+
+def is_encrypted(data: bytes) -> bool:
+    """Return whether these bytes are an encrypted value."""
+    return data.startswith(MARK)
+
+
+class _Keyring(Protocol):
+    """The module `keyring`."""
+
+    errors: _KeyringErrors
+
+    def get_password(self, service_name: str, username: str) -> str | None: ...
+    def set_password(self, service_name: str, username: str, password: str) -> None: ...
+
+
+class _KeyringErrors(Protocol):
+    KeyringError: type[Exception]
+    NoKeyringError: type[Exception]
+
+
+def key_in_keyring(folder: Path) -> KeySource:
+    """Return the source of a key in the keyring, which makes it when the store first needs it. Raises `ConfigError`."""
+
+    def key(is_needed: bool) -> str | None:
+        keyring = _keyring()
+        try:
+            secret = keyring.get_password(KEYRING_SERVICE, KEYRING_ACCOUNT)
+            if secret is None and is_needed:
+                return _make_in_keyring(keyring, folder.with_name(f"{folder.name}.keyring"))
+        except keyring.errors.NoKeyringError:
+            text = "there is no keyring here: it takes a desktop session, or a backend of the keyring package"
+            raise ConfigError(f"[secrets] key: {text}; install one, {WAY_OUT}") from None
+        except keyring.errors.KeyringError as error:
+            reason = str(error) or type(error).__name__
+            raise ConfigError(f"[secrets] key: the keyring cannot be used ({reason}); unlock it, {WAY_OUT}") from None
+        return secret
+
+    return key
+
+
+def _keyring() -> _Keyring:
+    # When it is used: the package is an extra, and takes a moment that other commands can save.
+    try:
+        keyring: _Keyring = importlib.import_module("keyring")
+    except ModuleNotFoundError as error:
+        text = f"the system's keyring needs the keyring package ({error}): pip install 'holdfast[keyring]'"
+        raise ConfigError(f"[secrets] key: {text}, {WAY_OUT}") from None
+    return keyring
+
+
+def _make_in_keyring(keyring: _Keyring, mark: Path) -> str:
+    """Make the key, put it into the keyring and return it; of two processes that do so at once, one does.
+
+    A mark beside the store tells later that there was a key: with another one the old values could not be read.
+    """
+    mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        mark.touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        return _await_key_of_other_process(keyring, mark)
+    except OSError as error:
+        raise ConfigError(f"{mark}: it cannot be written: {error.strerror}") from None
+    keyring.set_password(KEYRING_SERVICE, KEYRING_ACCOUNT, secrets.token_hex(32))
+    return _await_key_of_other_process(keyring, mark)
+
+
+def _await_key_of_other_process(keyring: _Keyring, mark: Path) -> str:
+    deadline = time.monotonic() + KEYRING_PATIENCE
+    while (secret := keyring.get_password(KEYRING_SERVICE, KEYRING_ACCOUNT)) is None:
+        if time.monotonic() > deadline:
+            lost = (
+                f"the keyring has no key {KEYRING_SERVICE!r} for {KEYRING_ACCOUNT!r}, and had one when {mark} was made"
+            )
+            raise ConfigError(f"[secrets] key: {lost}; put it back, or remove that file to make a new key")
+        time.sleep(0.05)
+    return secret
 
 
 class SecretBackend(Protocol):
@@ -114,7 +227,7 @@ class KeptSecret(NamedTuple):
 
 def _kept_secret(path: Path) -> KeptSecret:
     with path.open("rb") as file:
-        sealed = is_sealed(file.read(len(MARK)))
+        sealed = is_encrypted(file.read(len(MARK)))
     since = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return KeptSecret(SecretReference(DIRECTORY, path.name), since, sealed)
 

@@ -12,7 +12,7 @@ from holdfast.client.listing import CALM_PAGE, OPEN
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.stopping import at_once
 from holdfast.protocol.address import run_of
-from holdfast.runtime.server_errors import is_missing, server_error
+from holdfast.runtime.errors import is_missing, server_error
 
 MOST = 500
 """Open workflows that are looked at, the newest first; the recorder of `holdfast serve` looks at all."""

@@ -15,8 +15,7 @@ from pathlib import Path
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.access import THIS_MACHINE, AccessRules
 from holdfast.protocol.guard import Key
-from holdfast.runtime.config.errors import ConfigError
-from holdfast.runtime.config.file import read_file
+from holdfast.runtime.config.file import ConfigError, read_file
 from holdfast.runtime.config.sections import (
     MAX_CONCURRENCY,
     NOTICE_KINDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -16,9 +16,10 @@ from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.wait import EVENT_NAME
-from holdfast.runtime.config.errors import CODE, ConfigError
 from holdfast.runtime.config.sections import HEADER, HTTP_URL, NAME, UNSHOWN, File
 
+CODE = "config_invalid"
+"""The code of a problem of the configuration, as commands have it in JSON."""
 PLAIN_WORDS = {
     "bool_type": "must be true or false",
     "dict_type": "must be a table",
@@ -34,6 +35,20 @@ PLAIN_WORDS = {
     "too_short": "must not be empty",
 }
 """What pydantic's types of errors mean for whoever writes the file: its own messages speak of Python."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used. The message has a line for each problem: place, key and way out."""
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self._problems = list(problems)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems as values; those of the environment have no place in a file."""
+        lines = str(self).splitlines()
+        return self._problems or [Problem("configuration", 0, 0, "", CODE, line) for line in lines]
 
 
 def read_file(path: Path) -> File:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from holdfast.runtime.config.errors import ConfigError
+from holdfast.runtime.config.file import ConfigError
 from holdfast.runtime.config.logs import LogFormat, LogLevel
 from holdfast.runtime.config.sections import MODULE, MOST_PROCESSES, UNSHOWN, Line, PayloadStore, SecretStore
 

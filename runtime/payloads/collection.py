@@ -26,10 +26,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.runtime.config import ConfigError
+from holdfast.runtime.errors import is_missing
 from holdfast.runtime.payloads.checkpoints import threads
 from holdfast.runtime.payloads.directory import NAMESPACES, PayloadDirectory, mend, remove
 from holdfast.runtime.payloads.driver import LARGEST_LIST, opened
-from holdfast.runtime.server_errors import is_missing
 
 SAFE_AGE = 3600.0
 """Seconds that every payload is kept: it is stored before the event that refers to it is written."""

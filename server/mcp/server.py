@@ -32,8 +32,8 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
+from holdfast.runtime.distribution import installed_version
 from holdfast.runtime.errors import BadCursor, BadInput
-from holdfast.runtime.version import installed_version
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.mcp.asking import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.server.mcp.tools import (

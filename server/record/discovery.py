@@ -10,8 +10,8 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS
+from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quoted
-from holdfast.runtime.server_errors import is_missing
 from holdfast.server.record.entries import RecordedRun
 
 ENDS = ("Completed", "Failed", "Canceled", "Terminated", "TimedOut")

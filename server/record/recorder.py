@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 from holdfast.client.obstacles import find_obstacles
 from holdfast.client.states import STATUSES
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.runtime.server_errors import is_missing
+from holdfast.runtime.errors import is_missing
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import is_due, seal
 from holdfast.server.record.discovery import FirstRuns, Sighting, closed_workflows, open_workflows, sighting_of

@@ -17,7 +17,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.client.failures import FAILURES, in_our_words, status_and_code
 from holdfast.client.reading import BadUsage
 from holdfast.protocol.answers import Refusal
-from holdfast.runtime.server_errors import LASTING_ERRORS
+from holdfast.runtime.errors import LASTING_ERRORS
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5

@@ -27,7 +27,7 @@ from holdfast.protocol.attachments import Attachment
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import WorkflowView
 from holdfast.runtime.connection import DATA_CONVERTER
-from holdfast.runtime.server_errors import ServerError, is_missing
+from holdfast.runtime.errors import ServerError, is_missing
 from tests.conftest import until
 from tests.serve.failing import wired
 from tests.server import connected

@@ -13,9 +13,8 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.secrets import reference_in
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.config.sections import SecretsSection
-from holdfast.runtime.sealing import key_in_environment, key_in_file
-from holdfast.runtime.secret_cipher import MARK, SecretCipher, SecretUnreadable
-from holdfast.runtime.secrets import SecretDirectory, keeper, stores
+from holdfast.runtime.encryption import key_in_environment, key_in_file
+from holdfast.runtime.secrets import MARK, SecretCipher, SecretDirectory, SecretUnreadable, keeper, stores
 from tests.conftest import Harness
 from tests.people.test_asking import straight
 from tests.people.test_secrets import everything, has, house, store

@@ -75,7 +75,7 @@ def test_a_value_is_encrypted_by_a_key_that_is_made_in_the_keyring(config: Confi
 def test_a_key_that_the_keyring_has_lost_is_not_made_anew_in_silence(
     config: Config, system: Keyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.runtime.secret_keyring.PATIENCE", 0.0)
+    monkeypatch.setattr("holdfast.runtime.secrets.KEYRING_PATIENCE", 0.0)
     put(config, "hunter2")
     system.kept.clear()
     with pytest.raises(ConfigError, match=r"had one when .*secrets\.keyring was made; put it back"):

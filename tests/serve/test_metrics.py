@@ -14,7 +14,7 @@ from sqlalchemy import event
 from temporalio.client import Client
 
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
-from holdfast.runtime.supervisor.supervisor import PROCESSES, RESTARTS
+from holdfast.runtime.supervisor import PROCESSES, RESTARTS
 from holdfast.server.record.record import Record
 from holdfast.server.web.metrics import Awaited, Happened, Metrics
 from holdfast.server.web.site import Site

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from temporalio.service import RPCError
 
-from holdfast.runtime.errors import BadCursor
-from holdfast.runtime.server_errors import LASTING_ERRORS, server_error
+from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, server_error
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import TooSlow, problem_of
 

@@ -1,8 +1,18 @@
-"""The extras of Holdfast by the libraries that they install, for messages about one that is missing."""
+"""The installed distribution: its version, and the extras that bring a missing library."""
 
 from __future__ import annotations
 
+import importlib.metadata
+
 _EXTRAS = {"langgraph": "langgraph", "mcp": "mcp", "openai": "openai", "anthropic": "anthropic", "redis": "redis"}
+
+
+def installed_version() -> str | None:
+    """Return the version of the distribution; None in a source tree that is not installed."""
+    try:
+        return importlib.metadata.version("holdfast")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def install_command(module: str | None) -> str | None:
