@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.words.agreement import agrees, plainly, refuses
 from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief, check_schema
 
@@ -164,6 +164,9 @@ class Review(Asked):
         content = super().accept(content)
         if content["verdict"] == "edited" and self.payload_schema is not None:
             check_schema(self.payload_schema, content["payload"], "payload")
+        sent = content.get("payload")
+        if content["verdict"] == "unchanged" and sent is not None and not same(sent, self.payload):
+            raise InvalidAnswer('it is not what was shown, but the verdict is "unchanged"; say "edited"', "payload")
         return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
 
     def yes(self) -> JSON:

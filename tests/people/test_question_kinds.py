@@ -182,3 +182,11 @@ def test_another_word_for_the_end_of_a_lost_call_is_refused(content: JSON) -> No
 def test_the_refusal_of_a_misspelt_outcome_names_the_words() -> None:
     with pytest.raises(InvalidAnswer, match='say done, retry, fail; with a result: "done: <result>"'):
         LostCall(message="?").accept("donee")
+
+
+def test_a_changed_payload_is_not_dropped_because_the_verdict_says_unchanged() -> None:
+    review = Review(message="?", payload={"title": "Tea"})
+    with pytest.raises(InvalidAnswer) as refused:
+        review.accept({"verdict": "unchanged", "payload": {"title": "Coffee"}})
+    assert [path for path, _ in refused.value.problems] == ["payload"]
+    assert review.accept({"verdict": "unchanged", "payload": {"title": "Tea"}})["payload"] == {"title": "Tea"}
