@@ -23,6 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.archive import Archive
+from holdfast.client.query_turns import take_turn
 from holdfast.protocol.address import in_order
 from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.questions import Question
@@ -136,9 +137,10 @@ class Tree:
     ) -> Result:
         handle = self.client.get_workflow_handle(workflow, run_id=run)
         try:
-            result: Result = await handle.query(
-                name, argument, result_type=type_, reject_condition=reject, rpc_timeout=QUERY_LIMIT
-            )
+            async with take_turn(self.client, workflow):
+                result: Result = await handle.query(
+                    name, argument, result_type=type_, reject_condition=reject, rpc_timeout=QUERY_LIMIT
+                )
             return result
         except WorkflowQueryRejectedError:
             raise UnknownRun(workflow) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,14 @@ from temporalio.client import (
     Client,
     Interceptor,
     OutboundInterceptor,
+    QueryWorkflowInput,
     StartWorkflowUpdateInput,
     WorkflowUpdateHandle,
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.client import query_turns
+from holdfast.client.query_turns import take_turn
 from holdfast.client.tree import Tree
 from holdfast.runtime.workers import NoWorker
 
@@ -129,3 +133,47 @@ async def test_cancelling_an_update_under_way_ends_it(temporal: Client) -> None:
     with pytest.raises(asyncio.CancelledError):
         await update
     await handle.terminate()
+
+
+class Counting(Interceptor):
+    """Answers each query itself, and counts those that are under way at a time."""
+
+    def __init__(self) -> None:
+        self.under_way: Counter[str] = Counter()
+        self.most = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        counts = self
+
+        class Outbound(OutboundInterceptor):
+            async def query_workflow(self, input: QueryWorkflowInput) -> Any:
+                counts.under_way[input.id] += 1
+                counts.most = max(counts.most, counts.under_way[input.id])
+                await asyncio.sleep(0)
+                counts.under_way[input.id] -= 1
+                return "found"
+
+        return Outbound(next)
+
+
+async def test_one_query_at_a_time_is_under_way_to_a_workflow(temporal: Client) -> None:
+    """A worker that drops the workflow from its cache would lose all but one of those that wait."""
+    counting = Counting()
+    client = Client(temporal.service_client, namespace=temporal.namespace, interceptors=[counting])
+    trees = [Tree(client, "nowhere") for _ in range(20)]
+    assert await asyncio.gather(*(tree.query("run", "view", None, str) for tree in trees)) == ["found"] * 20
+    assert counting.most == 1
+
+
+async def test_queries_to_other_workflows_do_not_wait(temporal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_turns, "PATIENCE_SECONDS", 3600)
+    async with take_turn(temporal, "run"), take_turn(temporal, "other"):
+        pass
+
+
+async def test_a_query_that_is_never_answered_does_not_hold_up_the_next(
+    temporal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_turns, "PATIENCE_SECONDS", 0.01)
+    async with take_turn(temporal, "run"), take_turn(temporal, "run"):
+        pass
