@@ -98,7 +98,8 @@ class Live:
 
         Args:
             run: The id of the run; None: the open questions.
-            seen: The fingerprint of what the reader has; None: what is seen first, which is not yielded.
+            seen: The fingerprint of what the reader has; None: what is seen first, which is yielded only if it is the
+                end.
         """
         watched = self._watched.setdefault(run, self._new(run))
         watched.readers += 1
@@ -106,6 +107,8 @@ class Live:
             watched.task = asyncio.create_task(watched.watch())
         try:
             sight = Sight(seen) if seen is not None else await watched.after(None)
+            if sight.has_ended:  # since the page was made: nothing else will tell it
+                yield sight
             while not sight.has_ended:
                 sight = await watched.after(sight.seen)
                 yield sight

@@ -332,6 +332,13 @@ async def test_a_reader_without_a_fingerprint_is_told_of_what_comes_next(house: 
     assert await told != before
 
 
+async def test_a_reader_of_a_run_that_has_ended_is_told_the_end(house: Harness) -> None:
+    run, live = await house.start(ASK), Live(house.runs)
+    await house.answer(run, "yes")
+    await house.output(run)
+    assert [sight.has_ended async for sight in live.changes(run)] == [True]
+
+
 @pytest.mark.slow
 async def test_a_pause_by_somebody_who_may_not_steer_is_refused_in_place(house: Harness) -> None:
     run = await house.start("access: {steer: ['user:max']}\n" + ASK)

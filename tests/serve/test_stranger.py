@@ -15,7 +15,7 @@ from holdfast.protocol.questions import Question
 from holdfast.server.web.addresses import question_address
 from holdfast.server.web.app import create_app
 from holdfast.server.web.gate import Gate
-from tests.conftest import Harness
+from tests.conftest import Harness, worker_for
 from tests.serve.browser import served
 from tests.serve.pages import inbox_of, open_pages, serious, started, too_wide
 
@@ -125,6 +125,21 @@ async def test_a_page_says_that_it_is_cut_off_and_catches_up(house: Harness, bro
         await page.unroute("**/live*")
         await expect(page.locator("#cut")).to_be_empty()
         await expect(page.locator(f"[data-item][href*='{question.id}']")).to_be_visible()
+
+
+async def test_a_page_that_no_worker_has_told_tells_when_one_answers(house: Harness, browser: Browser) -> None:
+    away = Harness(house.client, f"away-{house.unique}", house.folder)
+    async with open_pages(away, browser) as [page]:
+        async with worker_for(house.client, f"away-{house.unique}"):
+            question = await started(away, "text")
+            await page.goto(question_address(question))
+        await page.reload()
+        await expect(page.locator("[data-unsure]")).to_be_visible()
+        async with worker_for(house.client, f"away-{house.unique}"):
+            await expect(page.locator("[data-unsure]")).to_have_count(0)
+            await expect(page.locator("[data-gone]")).to_be_empty()
+            await away.answer(question.run, "Warm", question)
+            await expect(page.locator("[data-closed]")).to_be_visible()
 
 
 async def test_the_draft_of_another_person_is_not_shown(house: Harness, browser: Browser) -> None:

@@ -20,12 +20,16 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def stream_news(request: Request) -> Response:
-    """Tell of changes of the open questions, and of the run that the reader looks at."""
+    """Tell of changes of the open questions, and of the run that the reader looks at.
+
+    What the reader has seen of the run is in `seen`; without it, what is seen first is no news, unless it is the end.
+    """
     user, site = identity_of(request).user, site_of(request)
     live, run = site.live, request.query_params.get("run")
     if run is not None and not await site.runs_of(identity_of(request)).sees_part(run):
         run = None
-    watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run)})
+    seen = request.query_params.get("seen")
+    watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run, seen)})
     lines = site.streams.open(user, _events(watches))
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 

@@ -107,7 +107,10 @@ def _place_of(request: Request) -> str:
 
 
 async def show_state(request: Request) -> HTMLResponse:
-    """Show a part of the page for the script: `story`, `comments`, or `state`, which is empty while it is open."""
+    """Show a part of the page for the script: `story`, `comments`, or `state`, which is empty while it is open.
+
+    If no worker answers, `state` says so.
+    """
     part = request.query_params.get("part")
     site, run = site_of(request), request.path_params["run"]
     runs = _runs(request)
@@ -123,7 +126,8 @@ async def show_state(request: Request) -> HTMLResponse:
         await runs.require_reply(run, reply)
     failure = site.dispatches.failure(_place_of(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
-    return render(request, "gone.html", is_open=asked is not None, reply=reply, message=message)
+    is_certain = asked is None or asked.is_certain
+    return render(request, "gone.html", is_open=asked is not None, is_certain=is_certain, reply=reply, message=message)
 
 
 async def add_comment(request: Request) -> Response:
@@ -383,8 +387,8 @@ async def _views_of(runs: Runs, run: str, cached: Question | None) -> list[Workf
     if cached is not None:
         try:
             return [await runs.tree.view(cached.owner, unless_ended=True)]
-        except UnknownRun:  # it has ended: look at the run
-            pass
+        except UnknownRun:  # it has ended, and nobody else asks its question
+            return []
     state = await runs.standing(run)
     # What was terminated could not close its questions.
     return [] if state.status in CLOSED else state.views

@@ -151,7 +151,7 @@
     const state = await fetched(`${place}/part?part=state`);
     const news = state.body.firstElementChild;
     replaceContent(gone, state.body);
-    if (news) for (const old of question.querySelectorAll(".decide > [data-sent], .decide > .note.bad")) old.remove();
+    if (news && !news.matches("[data-unsure]")) for (const old of question.querySelectorAll(".decide > [data-sent], .decide > .note.bad")) old.remove();
     if (news?.matches("[data-closed]")) for (const button of question.querySelectorAll("[data-answer] button")) button.disabled = true;
     replaceContent(question.querySelector("[data-story]"), (await fetched(`${place}/part?part=story`)).body);
     replaceContent(question.querySelector("[data-comments]"), (await fetched(`${place}/part?part=comments`)).body);
@@ -251,8 +251,10 @@
   };
 
   if (list || question || closed) {
-    const run = question?.dataset.question || closed?.dataset.run;
-    const news = new EventSource(run ? `/live?run=${encodeURIComponent(run)}` : "/live");
+    const run = question?.dataset.question || closed?.dataset.run; // none of a run that has ended
+    // What no worker has told is looked at again as soon as one does, though it may not have changed.
+    const seen = question?.querySelector("[data-unsure]") ? "&seen=" : "";
+    const news = new EventSource(run ? `/live?run=${encodeURIComponent(run)}${seen}` : "/live");
     const onQuestions = serial(refreshList);
     const onRun = serial(async () => { await refreshQuestion(); await refreshClosed(); });
     let wasCut = false;
