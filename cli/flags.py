@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.completing import complete_run
+from holdfast.cli.completion import complete_run
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A blueprint.")]
 RunName = Annotated[

@@ -16,8 +16,8 @@ from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
 from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, plan_in_line, read_instructions
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.blueprint.source import PlacedDict, plain, read
+from holdfast.cli.new_files import check_free, print_command, run_command, write_all
 from holdfast.cli.output import DONE, say
-from holdfast.cli.writing import check_free, print_command, run_command, write_all
 from holdfast.client.reading import BadUsage, text_of_file, text_of_input
 from holdfast.protocol.display import one_line
 

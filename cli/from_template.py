@@ -11,8 +11,8 @@ from pathlib import Path
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.source import plain, read
+from holdfast.cli.new_files import check_free, print_command, write_all
 from holdfast.cli.output import DONE, say
-from holdfast.cli.writing import check_free, print_command, write_all
 from holdfast.client.reading import BadUsage
 from holdfast.runtime.distribution import install_command
 

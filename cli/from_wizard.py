@@ -9,11 +9,11 @@ from pathlib import Path
 
 from holdfast.blueprint import loads
 from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.cli.new_files import check_free, print_command, run_command, write_all
 from holdfast.cli.output import DONE, INTERRUPTED, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import read_choice
 from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
-from holdfast.cli.writing import check_free, print_command, run_command, write_all
 from holdfast.client.reading import BadUsage, Entry, read_entries
 
 

@@ -6,18 +6,39 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
+import typer
+from rich.text import Text
+
+from holdfast.cli.command import perform
 from holdfast.cli.doctor.access import check_open_runs, check_rules
 from holdfast.cli.doctor.findings import Finding, Status
 from holdfast.cli.doctor.machine import check_machine
 from holdfast.cli.doctor.runs import check_runs
 from holdfast.cli.doctor.server import Deployment, check_server, reach
 from holdfast.cli.doctor.worker import check_workers
+from holdfast.cli.flags import AsJson
+from holdfast.cli.output import DONE, FAILED, print_json
+from holdfast.cli.render import console
 from holdfast.client.archive import is_record_installed
-from holdfast.runtime.config import Config
+from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.connection import names_server
 
-__all__ = ["Deployment", "Finding", "Status", "examine"]
+__all__ = ["Deployment", "Finding", "Status", "app", "examine"]
+
+app = typer.Typer(rich_markup_mode=None)
+
+STYLES = {"ok": "green", "warning": "yellow", "fault": "bold red", "unchecked": "dim"}
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Check this machine, the server, its workers and the record, and say how to fix what is wrong.
+
+    Exit code 0 if nothing is wrong, else 1. Warnings do not count. Nothing is started.
+    """
+    perform(_doctor(as_json), as_json)
 
 
 async def examine(config: Config) -> list[Finding]:
@@ -60,3 +81,22 @@ async def _check_record(deployment: Deployment) -> list[Finding]:
     module = importlib.import_module("holdfast.cli.doctor.record")
     findings: list[Finding] = await module.check_record(deployment)
     return findings
+
+
+async def _doctor(as_json: bool) -> int:
+    findings = await examine(load_config())
+    faults = sum(finding.status == "fault" for finding in findings)
+    if as_json:
+        print_json({"faults": faults, "findings": [finding.to_json() for finding in findings]})
+    else:
+        for finding in findings:
+            _print(finding)
+    return FAILED if faults else DONE
+
+
+def _print(finding: Finding) -> None:
+    out = console(sys.stdout)
+    head = Text.assemble((f"{finding.status:<9}", STYLES[finding.status]), f" {finding.check}: {finding.message}")
+    out.print(head, soft_wrap=True)
+    if finding.remedy is not None:
+        out.print(Text(f"{'':9} → {finding.remedy}"), soft_wrap=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.answering import Typed
+from holdfast.cli.answer import Typed
 from holdfast.client.reading import BadUsage
 from tests.client.command import FORM, LOOP, TONE, Holdfast
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.answering import only_question
+from holdfast.cli.answer import only_question
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.catalogue import offer_project, offered
 from holdfast.runtime.config import load_config

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import answering, viewing
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
 from holdfast.server.record.store import open_store
 from tests.client.command import LOOP, TONE, Holdfast, Process
@@ -206,8 +205,8 @@ def test_runs_and_questions_are_listed_by_the_page_with_the_command_for_more(
     runs = {holdfast.park(TONE, "--id", name)["run"] for name in ("paged-1", "paged-2")}
     for run in runs:
         holdfast.listed(run)
-    monkeypatch.setattr(viewing, "PAGE_ROWS", 1)
-    monkeypatch.setattr(answering, "PAGE_ROWS", 1)
+    monkeypatch.setattr("holdfast.cli.runs.PAGE_ROWS", 1)
+    monkeypatch.setattr("holdfast.cli.answer.PAGE_ROWS", 1)
     for command in (["runs", "--waiting"], ["questions"]):
         first, second = (holdfast(*command, "--page", page, "--json") for page in "12")
         assert {row["run"] for row in [*first.json, *second.json]} == runs

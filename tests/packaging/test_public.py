@@ -93,7 +93,7 @@ def test_no_module_is_loaded_under_two_names_by_the_worker() -> None:
 @pytest.mark.slow
 def test_no_module_is_loaded_under_two_names_by_a_replay(tmp_path: Path) -> None:
     """Its workflows are loaded as they are for a worker, and the sandbox imports the classes of authors."""
-    asks = "import holdfast.worker, holdfast.testkit.running, holdfast.cli.serving"
+    asks = "import holdfast.worker, holdfast.testkit.running, holdfast.cli.operations"
     assert twice(json.loads(python("-P", "-c", f"{asks}; {LOADED}"))) == []
 
 

@@ -18,7 +18,7 @@ from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.load import examine
 from holdfast.cli.command import perform
-from holdfast.cli.completing import complete_run
+from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import PAGE_ROWS, AsJson, Page, RunName
 from holdfast.cli.output import DONE, WAITING, print_json, print_text, say
 from holdfast.cli.render import (
@@ -37,7 +37,7 @@ from holdfast.cli.render import (
     usage_text,
     waiting_text,
 )
-from holdfast.cli.running import print_outcome
+from holdfast.cli.run import print_outcome
 from holdfast.cli.session import open_session
 from holdfast.cli.worker_names import read_demands
 from holdfast.client.event_texts import result_text

@@ -119,7 +119,7 @@ async def _of_all(wanted: HistoryOptions) -> int:
 
 
 def _auditing() -> Any:
-    return importlib.import_module("holdfast.cli.auditing")  # it loads the database's library
+    return importlib.import_module("holdfast.cli.record")  # it loads the database's library
 
 
 async def _from_temporal(runs: Runs, run: str, as_json: bool) -> int:

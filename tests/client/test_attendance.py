@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from temporalio.client import WorkflowExecutionStatus
 
-from holdfast.cli.attending import Attendance
+from holdfast.cli.attendance import Attendance
 from holdfast.cli.render import console
 from holdfast.client.runs import Runs
 from holdfast.runtime.workers import Busy

@@ -9,9 +9,9 @@ import typer
 
 from holdfast.blueprint.durations import seconds_of
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.cli.answering import only_question
+from holdfast.cli.answer import only_question
 from holdfast.cli.command import perform
-from holdfast.cli.completing import complete_question
+from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, IdempotencyKey, RunName
 from holdfast.cli.output import DONE, print_json, print_text
 from holdfast.cli.render import when

@@ -15,7 +15,7 @@ import typer
 from sqlalchemy.exc import DBAPIError
 
 from holdfast.cli.command import perform
-from holdfast.cli.completing import complete_question
+from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, RunName
 from holdfast.cli.output import DONE, FAILED, print_json, print_text, say
 from holdfast.cli.render import cell, print_table

@@ -14,9 +14,9 @@ import typer
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.cli.command import perform
-from holdfast.cli.completing import complete_question, complete_run
+from holdfast.cli.completion import complete_question, complete_run
 from holdfast.cli.flags import PAGE_ROWS, AsJson, By, IdempotencyKey, Page
-from holdfast.cli.offering import offer, watch
+from holdfast.cli.offer import offer, watch
 from holdfast.cli.output import DONE, clear_screen, print_json, print_text, say
 from holdfast.cli.prompts import read_value
 from holdfast.cli.render import ago, asker, cell, console, print_table, receipt_text, room, waiting_text

@@ -13,7 +13,7 @@ import typer
 from holdfast.blueprint import Blueprint
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.cli.attending import Attendance, Parked, answer_sources
+from holdfast.cli.attendance import Attendance, Parked, answer_sources
 from holdfast.cli.command import perform
 from holdfast.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
 from holdfast.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say

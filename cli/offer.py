@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from holdfast.cli.attending import NotOpenError, answer_while_open
+from holdfast.cli.attendance import NotOpenError, answer_while_open
 from holdfast.cli.output import DONE, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import Terminal, can_edit, read_choice
