@@ -18,7 +18,7 @@ from holdfast.runtime.embedded import Startup
 from holdfast.server.mcp.http import HOST, PATH, http_app, runs_by_token
 from holdfast.server.mcp.server import AssistantContext
 from holdfast.server.web.gate import Gate
-from holdfast.server.web.listening import bind, listen, url_of
+from holdfast.server.web.listener import bind, listen, url_of
 from holdfast.server.web.site import Site
 
 app = typer.Typer(rich_markup_mode=None)

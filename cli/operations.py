@@ -26,7 +26,7 @@ from holdfast.runtime.embedded.worker import WORKER
 from holdfast.runtime.namespace import RETENTION, extend_retention, missing_search_attributes, retention_of
 from holdfast.runtime.payloads import folder_of
 from holdfast.runtime.payloads.collection import StoredAmount, clear
-from holdfast.server.web.once import once_link
+from holdfast.server.web.addresses import once_link
 
 app = typer.Typer(rich_markup_mode=None)
 

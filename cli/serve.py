@@ -30,16 +30,14 @@ from holdfast.runtime.embedded.inbox import BACKGROUND, FIRST_PORT, GRACE, find_
 from holdfast.runtime.embedded.processes import stop
 from holdfast.runtime.embedded.server import HOST
 from holdfast.server.record.record import Record
+from holdfast.server.web.addresses import once_link, signs_in_by_link
 from holdfast.server.web.app import create_app
 from holdfast.server.web.background import at_work
-from holdfast.server.web.database import open_web_store
+from holdfast.server.web.credentials import ALL_WEB_SCOPES, ApiTokens, WebScope, open_web_store
 from holdfast.server.web.gate import Gate, groups_of
 from holdfast.server.web.hooks import look_up_hooks
-from holdfast.server.web.identity import ALL_WEB_SCOPES, WebScope
-from holdfast.server.web.listening import bind, listen, url_of
-from holdfast.server.web.once import once_link, signs_in_by_link
+from holdfast.server.web.listener import bind, listen, url_of
 from holdfast.server.web.site import Site
-from holdfast.server.web.tokens import ApiTokens
 
 app = typer.Typer(rich_markup_mode=None)
 token_app = typer.Typer(rich_markup_mode=None, help="Create, list and revoke API tokens of `holdfast serve`.")

@@ -29,8 +29,7 @@ from holdfast.runtime.encryption import key_ring
 from holdfast.runtime.errors import RecordError, ServerUnreachable
 from holdfast.runtime.secrets import keeper
 from holdfast.runtime.workers import pollers, why_no_work
-from holdfast.server.web.addresses import temporal_address
-from holdfast.server.web.once import once_link
+from holdfast.server.web.addresses import once_link, temporal_address
 
 
 @dataclass(frozen=True)

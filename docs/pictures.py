@@ -26,7 +26,7 @@ from holdfast.runtime.config import Config
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import open_store
 from holdfast.server.web.app import create_app
-from holdfast.server.web.identity import Identity
+from holdfast.server.web.gate import Identity
 from holdfast.server.web.site import Site
 from holdfast.worker import create_worker
 from tests.serve.blueprints import BLUEPRINTS

@@ -16,8 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.runs import Runs
 from holdfast.server.mcp.server import ToolScope
-from holdfast.server.web.gate import Gate
-from holdfast.server.web.identity import Identity
+from holdfast.server.web.gate import Gate, Identity
 from holdfast.server.web.problems import problem_of
 from holdfast.server.web.site import Site
 

@@ -10,18 +10,15 @@ from starlette.responses import Response
 
 from holdfast.server.web.api import API
 from holdfast.server.web.codec import CODEC_ROUTES, CodecOrigin
-from holdfast.server.web.deadline import Deadline, Patience
 from holdfast.server.web.gate import Gate
-from holdfast.server.web.health import HEALTH
 from holdfast.server.web.hooks import HOOK_ROUTES, hooks_of
-from holdfast.server.web.links import LINK_PAGES
-from holdfast.server.web.metrics import METRICS, Metrics
+from holdfast.server.web.metrics import HEALTH, METRICS, Metrics
 from holdfast.server.web.pages import PAGES
 from holdfast.server.web.pages.errors import error_page, fault_page
 from holdfast.server.web.problems import EXPECTED_ERRORS, WebProblem, problem_of
 from holdfast.server.web.provider import provider_pages
-from holdfast.server.web.security import HEADERS, Csrf, Hosts, SecurityHeaders
-from holdfast.server.web.sign_in import PROGRAMS, SIGN_IN_PAGES, SignIn
+from holdfast.server.web.security import HEADERS, Csrf, Deadline, Hosts, Patience, SecurityHeaders
+from holdfast.server.web.sign_in import LINK_PAGES, PROGRAMS, SIGN_IN_PAGES, SignIn
 from holdfast.server.web.site import Site
 
 

@@ -17,10 +17,10 @@ from temporalio.common import RawValue
 
 from holdfast.runtime.config import Config
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.server.web.identity import Identity, identity_of
+from holdfast.server.web.gate import Identity, identity_of
 from holdfast.server.web.problems import problem_of
 from holdfast.server.web.questions import groups_of
-from holdfast.server.web.request_body import at_most, read_body
+from holdfast.server.web.requests import at_most, read_body
 from holdfast.server.web.security import CODEC
 from holdfast.server.web.site import Site, site_of
 

@@ -1,4 +1,4 @@
-"""What people send from pages to workflows: a page waits a moment for a worker to take it, and tells the rest live.
+"""What is being sent to runs: answers behind the page that waits for them, events to all runs that wait for one.
 
 Without a worker an update takes a minute to be given up. Nobody looks at a blank page for so long: the sending goes on
 behind the page, and its outcome is kept for the next look.
@@ -9,15 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.server.web.identity import Identity
+from holdfast.client.runs import Runs
+from holdfast.client.tree import UnknownRun
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.incoming import EventReceipt, SystemEvent
+from holdfast.server.web.gate import Identity
 
 SOON_SECONDS = 0.7
 """Seconds after which a page that says "on its way" is prepared."""
 PATIENCE_SECONDS = 2.5
 """Seconds after which that page is shown."""
 MOST_KEPT = 1_000
+MOST_REMEMBERED = 10_000
+"""Ids of events whose runs are remembered."""
 
 
 class Dispatches:
@@ -65,3 +72,42 @@ async def has_ended(task: asyncio.Task[bool], seconds: float) -> bool:
     """Wait so long for a task to end, and return whether it has; it goes on in any case."""
     done, _ = await asyncio.wait({task}, timeout=seconds)
     return bool(done)
+
+
+@dataclass
+class EventDelivery:
+    """The delivery of events that name no run, with the runs that each went to: a repeated one goes there again."""
+
+    _runs: OrderedDict[str, tuple[str, list[str]]] = field(default_factory=OrderedDict)
+    """By the event's id: the digest of the event, and the runs."""
+
+    async def deliver(self, runs: Runs, event: SystemEvent) -> list[EventReceipt]:
+        """Send an event to every run with a step that waits for it; return their receipts.
+
+        Raises:
+            Refusal: `unknown_question` if no run waits for it; `key_conflict` if another event came under its id.
+            NoWorker: No worker answers.
+        """
+        digest, before = self._runs.get(event.id, (event.digest, []))
+        if digest != event.digest:
+            raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
+        waiting = before or await runs.waiting_for(event.name, event.key)
+        receipts = [receipt for run in waiting if (receipt := await self._sent(runs, run, event)) is not None]
+        if not receipts:
+            reason = f"no run waits for the event {event.name!r} with the key {event.key!r}"
+            raise Refusal("unknown_question", f"{reason}; name the run that is to keep it, or send it again later")
+        self._runs[event.id] = (digest, [receipt.run for receipt in receipts])
+        if len(self._runs) > MOST_REMEMBERED:
+            self._runs.popitem(last=False)
+        return receipts
+
+    async def _sent(self, runs: Runs, run: str, event: SystemEvent) -> EventReceipt | None:
+        """Send the event to one run; return None if it has ended, or waits for another one of more than are listed."""
+        try:
+            return await runs.send_event(run, event.name, event.key, event.payload, id=event.id)
+        except UnknownRun:
+            return None
+        except Refusal as refusal:
+            if refusal.code in ("unknown_question", "run_closed"):
+                return None
+            raise

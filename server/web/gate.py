@@ -1,9 +1,11 @@
-"""The gate: who a request comes from, by what it carries, and the key and stores that decide it."""
+"""Who a request comes from: the identities, the gate that finds them by what a request carries, and rates."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import time
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,14 +21,83 @@ from holdfast.client.answering import Sender
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import Config, ServeSection
 from holdfast.server.record.store import RecordStore
-from holdfast.server.web.database import open_web_store
-from holdfast.server.web.identity import ALL_WEB_SCOPES, Identity, WebScope
-from holdfast.server.web.keys import serve_key
-from holdfast.server.web.once import take_once_token
-from holdfast.server.web.once_tokens import OnceTokens
-from holdfast.server.web.rates import Rate
-from holdfast.server.web.sessions import OLDEST, Sessions
-from holdfast.server.web.tokens import ApiTokens
+from holdfast.server.web.addresses import take_once_token
+from holdfast.server.web.credentials import (
+    ALL_WEB_SCOPES,
+    LONGEST_SESSION,
+    ApiTokens,
+    OnceTokens,
+    Sessions,
+    WebScope,
+    open_web_store,
+    serve_key,
+)
+
+MOST_SENDERS = 10_000
+"""The number of senders whose rate is remembered."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Somebody who has signed in, or the holder of an API token."""
+
+    sender: Sender
+    """The user, the groups that the sign-in proved, and what proves the user."""
+    scopes: frozenset[WebScope] = ALL_WEB_SCOPES
+    is_service: bool = False
+    """True for a program, which may not consent."""
+    token: str | None = None
+    """The id of the API token; None for a browser."""
+    session: str | None = None
+    """The id of the session of the browser; None if every request proves itself, as behind a proxy."""
+    only: str | None = None
+    """The path of the only page that it may see, for the holder of a link in a message; None: all."""
+
+    @property
+    def user(self) -> str:
+        """Return the user, such as `user:ana`."""
+        return self.sender.user
+
+
+def identity_of(connection: HTTPConnection, scope: WebScope = "read") -> Identity:
+    """Return who makes a request. Raises `HTTPException`: 401 for nobody, 403 if the scope is not granted."""
+    identity = connection.scope.get("identity")
+    if not isinstance(identity, Identity):
+        raise HTTPException(401, "sign in, or send a token: Authorization: Bearer TOKEN")
+    if scope not in identity.scopes and identity.only is not None:
+        raise HTTPException(403, f"this link only shows the question: to answer it, sign in as {identity.user}")
+    if scope not in identity.scopes:
+        raise HTTPException(403, f"the scope '{scope}' is not granted")
+    return identity
+
+
+class Rate:
+    """At most `burst` events of one sender at once, and `per_minute` in the long run.
+
+    >>> rate = Rate(2, 60)
+    >>> [rate.wait("ana", 0.0), rate.wait("ana", 0.0), rate.wait("ana", 0.0), rate.wait("ana", 1.0)]
+    [0.0, 0.0, 1.0, 0.0]
+    """
+
+    def __init__(self, burst: int, per_minute: float) -> None:
+        self.burst, self.pace = burst, per_minute / 60
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, sender: str, now: float | None = None) -> float:
+        """Count an event; return 0, or the seconds until one is allowed again."""
+        now = time.monotonic() if now is None else now
+        tokens, at = self._left.pop(sender, (float(self.burst), now))
+        tokens = min(self.burst, tokens + (now - at) * self.pace)
+        self._left[sender] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if len(self._left) > MOST_SENDERS:
+            self._left.popitem(last=False)
+        return 0.0 if tokens >= 1 else (1 - tokens) / self.pace
+
+    def check(self, sender: str) -> None:
+        """Count an event. Raises `HTTPException` 429 if it is one too many."""
+        if wait := self.wait(sender):
+            seconds = max(1, round(wait))
+            raise HTTPException(429, f"too many requests; try again in {seconds} s", {"Retry-After": str(seconds)})
 
 
 @dataclass(frozen=True)
@@ -197,4 +268,4 @@ def cookie_text(name: str, value: str, secure: bool, age: float | None = None) -
 def set_session(answer: Response, gate: Gate, connection: HTTPConnection, cookie: str) -> None:
     """Give the browser the cookie of its session."""
     name, secure = gate.cookie_name(connection), gate.is_secure(connection)
-    answer.headers.append("Set-Cookie", cookie_text(name, cookie, secure, OLDEST))
+    answer.headers.append("Set-Cookie", cookie_text(name, cookie, secure, LONGEST_SESSION))

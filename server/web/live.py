@@ -1,18 +1,21 @@
 """News for the browsers that look at something: one watch for each thing, however many look at it.
 
-What is watched is read at a pace while somebody looks: the open questions from visibility, a run by query. Browsers get
-server-sent events and fetch what has changed.
+What is watched is read at a pace while somebody looks: the open questions from visibility, a run by query. Browsers
+get server-sent events and fetch what has changed. Each person has a limited number of streams, as each holds a
+connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
 from temporalio.service import RPCError
 
 from holdfast.client.listing import waiting_workflows
@@ -24,6 +27,8 @@ from holdfast.protocol.values import digest_of
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import Record
 
+MOST_STREAMS = 50
+"""The streams of one person, such as pages that are open in tabs."""
 QUESTIONS_PACE = 2.0
 RUN_PACE = 1.0
 """Seconds between two looks."""
@@ -31,6 +36,29 @@ SHARE = 4
 """A look is followed by a rest of at least this many times its length, so that large runs are read less often."""
 MOST_POLLED = 1_000
 """The newest workflows with questions that are compared; of older ones a page learns when it is loaded."""
+
+
+class Streams:
+    """The number of open streams by person."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+
+    def open(self, user: str, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+        """Return the lines of a stream, counted while they are read. Raises `HTTPException` 429 for one too many."""
+        if self._open[user] >= MOST_STREAMS:
+            text = f"{user} has {MOST_STREAMS} live streams open; close some of the pages, then load this one again"
+            raise HTTPException(429, text, {"Retry-After": "60"})
+        return self._counted(user, lines)
+
+    async def _counted(self, user: str, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._open[user] += 1
+        try:
+            async for line in lines:
+                yield line
+        finally:
+            self._open[user] -= 1
+            await lines.aclose()  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""`/metrics` in OpenMetrics: what waits for people, from visibility; what they and the runs did, from the record.
+"""For those who watch a deployment: health, and `/metrics` in OpenMetrics.
 
-Every replica counts the same rows and workflows, so of several the largest value counts, and a restart loses nothing.
+What waits for people comes from visibility; what they and the runs did, from the record. Every replica counts the same
+rows and workflows, so of several the largest value counts, and a restart loses nothing. Health needs no sign-in.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,8 +20,9 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from sqlalchemy import and_, func, select
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
+from temporalio.service import RPCError
 
 from holdfast.client.listing import waiting_workflows
 from holdfast.protocol.events import CLOSING_TYPES, LoopIteration
@@ -28,12 +30,30 @@ from holdfast.protocol.people import MANY, MOST_AWAITED
 from holdfast.server.record.entries import ENDED, REFUSED
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
-from holdfast.server.web.identity import Identity
+from holdfast.server.web.gate import Identity
 from holdfast.server.web.site import Site, site_of
 
+PATIENCE = timedelta(seconds=3)
 PATH = "/metrics"
 FRESH_SECONDS = 10.0
 """A scrape within these seconds of another one gets the same figures of visibility."""
+
+
+async def alive(request: Request) -> Response:
+    """Answer 200 for as long as the process takes requests."""
+    return PlainTextResponse("ok\n")
+
+
+async def ready(request: Request) -> Response:
+    """Answer 200 if Temporal answers, else 503."""
+    try:
+        await site_of(request).runs.client.service_client.check_health(timeout=PATIENCE)
+    except RPCError:
+        return PlainTextResponse("Temporal does not answer\n", 503)
+    return PlainTextResponse("ready\n")
+
+
+HEALTH: list[BaseRoute] = [Route("/healthz", alive), Route("/readyz", ready)]
 
 
 @dataclass(eq=False)

@@ -23,10 +23,10 @@ from holdfast.client.answering import Sender
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.config.sections import OidcSection
+from holdfast.server.web.background import remember
 from holdfast.server.web.gate import Gate, groups_of, set_session
 from holdfast.server.web.sign_in import SIGN_IN, local_path, sign_in_again
 from holdfast.server.web.site import site_of
-from holdfast.server.web.telling import remember
 
 log = logging.getLogger("holdfast.serve")
 

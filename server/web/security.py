@@ -1,9 +1,11 @@
-"""Protections around every request: headers, the Host header, the token against forged forms, and rates."""
+"""Protections around every request: headers, the Host header, the token against forged forms, and a limit of time."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -11,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.server.web.gate import Gate, cookie_text
-from holdfast.server.web.identity import Identity
-from holdfast.server.web.request_body import at_most, read_body
+from holdfast.server.web.gate import Gate, Identity, cookie_text
+from holdfast.server.web.problems import TooSlow
+from holdfast.server.web.requests import at_most, read_body
 
 POLICY = "; ".join(
     (
@@ -211,3 +213,41 @@ class _Replayed:
 
     async def __call__(self) -> Message:
         return {"type": "http.request", "body": self.body, "more_body": False}
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds until the response must have begun; streams go on after that."""
+
+    reading: float = 30.0
+    sending: float = 90.0
+    """Longer than a cancel waits for its run, and than an update is tried."""
+
+
+class Deadline:
+    """Raise `TooSlow` for a request whose response has not begun in time, and cancel what it waits for."""
+
+    def __init__(self, app: ASGIApp, patience: Patience) -> None:
+        self.app, self.patience = app, patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        seconds = self.patience.reading if scope["method"] in SAFE else self.patience.sending
+        limit = asyncio.timeout(seconds)
+
+        async def send_begun(message: Message) -> None:
+            # A limit that has expired can be set no more: asyncio raises.
+            if not limit.expired():
+                limit.reschedule(None)
+            await send(message)
+
+        try:
+            async with limit:
+                await self.app(scope, receive, send_begun)
+        except TimeoutError:
+            if limit.expired():
+                raise TooSlow(seconds) from None
+            raise

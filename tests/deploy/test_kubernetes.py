@@ -16,7 +16,7 @@ from holdfast.runtime.health import READY
 from holdfast.runtime.probe import ALIVE
 from holdfast.runtime.shutdown import LEAVING_SECONDS
 from holdfast.runtime.supervisor import MARGIN_SECONDS
-from holdfast.server.web.health import HEALTH
+from holdfast.server.web.metrics import HEALTH
 from tests.test_architecture import HOME
 
 FOLDER = HOME / "deploy" / "kubernetes"

@@ -19,7 +19,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.answering import Sender
-from holdfast.server.web.identity import Identity
+from holdfast.server.web.gate import Identity
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

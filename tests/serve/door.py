@@ -15,10 +15,9 @@ from temporalio.client import Client
 
 from holdfast.client.runs import Runs
 from holdfast.runtime.config import Config, ServeSection
+from holdfast.server.web.addresses import new_once_token
 from holdfast.server.web.app import create_app
-from holdfast.server.web.gate import Gate
-from holdfast.server.web.identity import Identity, identity_of
-from holdfast.server.web.once import new_once_token
+from holdfast.server.web.gate import Gate, Identity, identity_of
 from holdfast.server.web.site import Site
 
 

@@ -17,8 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config
 from holdfast.server.web.app import create_app
-from holdfast.server.web.connections import BoundedConnection
-from holdfast.server.web.identity import ALL_WEB_SCOPES, Identity, WebScope
+from holdfast.server.web.credentials import ALL_WEB_SCOPES, WebScope
+from holdfast.server.web.gate import Identity
+from holdfast.server.web.listener import BoundedConnection
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 

@@ -14,8 +14,8 @@ from holdfast.protocol.answers import REFUSALS
 from holdfast.runtime.config.sections import ServeSection
 from holdfast.server.web.api import CALLS
 from holdfast.server.web.app import create_app
+from holdfast.server.web.credentials import ALL_WEB_SCOPES
 from holdfast.server.web.gate import Gate
-from holdfast.server.web.identity import ALL_WEB_SCOPES
 from holdfast.server.web.problems import STATUS_OF_ERROR
 from tests.conftest import Harness
 from tests.serve.ground import blueprint_file, served, site_of_house

@@ -19,12 +19,11 @@ from holdfast.server.record import engine
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import open_store
 from holdfast.server.record.tables import WEB_SESSIONS
-from holdfast.server.web.addresses import question_address
+from holdfast.server.web.addresses import new_once_token, question_address
 from holdfast.server.web.app import create_app
-from holdfast.server.web.deadline import Patience
-from holdfast.server.web.once import new_once_token
+from holdfast.server.web.credentials import SESSION_USE_SECONDS
 from holdfast.server.web.pages import templating
-from holdfast.server.web.sessions import COARSE
+from holdfast.server.web.security import Patience
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.ground import KEY
@@ -204,7 +203,7 @@ def door(temporal: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> D
 async def test_a_database_that_somebody_else_writes_to_keeps_no_page_back(door: Door) -> None:
     browser, store = await door.signed_in(), door.gate.sessions._store
     with store.writing() as database:  # so long ago that the next use is to be noted
-        database.execute(update(WEB_SESSIONS).values(used=WEB_SESSIONS.c.used - 2 * COARSE))
+        database.execute(update(WEB_SESSIONS).values(used=WEB_SESSIONS.c.used - 2 * SESSION_USE_SECONDS))
     with store.writing():
         assert (await browser.get("/who")).status_code == 200
     assert (await browser.get("/who")).status_code == 200

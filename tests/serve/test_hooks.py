@@ -16,8 +16,8 @@ import pytest_asyncio
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config, ConfigError, HookSection, ServeSection
 from holdfast.server.notices.signing import signed_headers
+from holdfast.server.web.gate import Identity
 from holdfast.server.web.hooks import hooks_of, look_up_hooks
-from holdfast.server.web.identity import Identity
 from tests.conftest import Harness, until
 from tests.serve.ground import WHO, client_of, person, site_of_house
 

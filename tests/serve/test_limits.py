@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.server.web import connections, streams
-from holdfast.server.web.streams import Streams
+from holdfast.server.web import listener, live
+from holdfast.server.web.live import Streams
 from tests.serve.ground import served
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -46,14 +46,14 @@ HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 
 @pytest.mark.parametrize("half", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-", HEAD + b"abc"])
 async def test_a_half_sent_request_ends(half: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "BODY_SECONDS", 0.2)
     async with served(APP) as address:
         assert await is_closed(await connected(address, half))
 
 
 async def test_a_half_sent_request_behind_a_whole_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "HEAD_SECONDS", 0.2)
     async with served(APP) as address:
         reader, writer = await connected(address, HEAD + b"123456789")
         assert b"200 OK" in await reader.readuntil(b"123456789")
@@ -62,7 +62,7 @@ async def test_a_half_sent_request_behind_a_whole_one_ends(monkeypatch: pytest.M
 
 
 async def test_of_too_many_connections_the_longest_silent_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "most_connections", lambda: 3)
+    monkeypatch.setattr(listener, "most_connections", lambda: 3)
     async with served(APP) as address:
         under_way = await connected(address, HEAD)
         silent = [await connected(address) for _ in range(2)]
@@ -76,7 +76,7 @@ async def test_of_too_many_connections_the_longest_silent_one_goes(monkeypatch: 
 
 
 async def test_a_person_has_so_many_live_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST_STREAMS", 2)
+    monkeypatch.setattr(live, "MOST_STREAMS", 2)
 
     async def lines():
         while True:

@@ -12,10 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.protocol.questions import Question
-from holdfast.server.web.addresses import question_path
-from holdfast.server.web.identity import identity_of
-from holdfast.server.web.links import link_token
-from holdfast.server.web.once import new_once_token
+from holdfast.server.web.addresses import new_once_token, question_path
+from holdfast.server.web.gate import identity_of
+from holdfast.server.web.sign_in import link_token
 from tests.conftest import Harness
 from tests.serve.door import Door
 

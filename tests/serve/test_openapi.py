@@ -22,8 +22,8 @@ from holdfast.server.record.store import open_store
 from holdfast.server.web.api import API, CALLS, openapi
 from holdfast.server.web.api.calls import PREFIX
 from holdfast.server.web.app import create_app
+from holdfast.server.web.credentials import ALL_WEB_SCOPES
 from holdfast.server.web.gate import Gate
-from holdfast.server.web.identity import ALL_WEB_SCOPES
 from tests.conftest import ATTRIBUTES, Harness, worker_for
 from tests.serve.ground import blueprint_file, served, site_of_house
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.server.web.once import new_once_token
+from holdfast.server.web.addresses import new_once_token
 from tests.serve.door import Door, csrf_of
 
 PROXY = "10.1.2.3"

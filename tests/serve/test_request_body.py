@@ -8,7 +8,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
-from holdfast.server.web.request_body import at_most, read_body
+from holdfast.server.web.requests import at_most, read_body
 
 
 def receiving(messages: Sequence[Message]) -> Receive:

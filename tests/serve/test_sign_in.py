@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.server.web import once
-from holdfast.server.web.once import new_once_token
+from holdfast.server.web import addresses
+from holdfast.server.web.addresses import new_once_token
 from tests.serve.door import Door, csrf_of, field_of
 
 
@@ -56,14 +56,16 @@ async def test_a_used_one_time_link_is_refused(door: Door) -> None:
 async def test_an_old_one_time_link_is_refused(door: Door) -> None:
     token = new_once_token(door.config.home, "user:ana")
     [file] = (door.config.home / "once").iterdir()
-    os.utime(file, (time.time() - once.LIFE - 1,) * 2)
+    os.utime(file, (time.time() - addresses.ONCE_SECONDS - 1,) * 2)
     assert "set-cookie" not in (await door.browser().get("/who", params={"once": token})).headers
 
 
 def test_a_link_is_made_while_another_command_removes_what_is_old(tmp_path: Path) -> None:
     new_once_token(tmp_path, "user:ana")
-    (tmp_path / once.FOLDER / "gone").symlink_to(tmp_path / "nothing")  # listed, and not found when it is looked at
-    assert once.take_once_token(tmp_path, new_once_token(tmp_path, "user:ben")) == "user:ben"
+    (tmp_path / addresses.ONCE_FOLDER / "gone").symlink_to(
+        tmp_path / "nothing"
+    )  # listed, and not found when it is looked at
+    assert addresses.take_once_token(tmp_path, new_once_token(tmp_path, "user:ben")) == "user:ben"
 
 
 async def test_a_token_can_be_typed(door: Door) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from holdfast.runtime.config.sections import File
 from holdfast.server.web.app import create_app
+from holdfast.server.web.credentials import ALL_WEB_SCOPES
 from holdfast.server.web.gate import Gate
-from holdfast.server.web.identity import ALL_WEB_SCOPES
 from tests.conftest import Harness
 from tests.serve.ground import blueprint_file, served, site_of_house
 from tests.test_architecture import HOME

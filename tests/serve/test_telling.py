@@ -24,10 +24,8 @@ from holdfast.server.record.progress import Progress, WorkflowProgress
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.web.addresses import question_address
-from holdfast.server.web.background import at_work
-from holdfast.server.web.site import Site
-from holdfast.server.web.telling import link_of, notifier_of, remember
-from holdfast.server.web.upkeep import Upkeep, book_of
+from holdfast.server.web.background import at_work, link_of, notifier_of, remember
+from holdfast.server.web.site import Site, Upkeep, book_of
 from tests.client.command import Holdfast, with_worker
 from tests.conftest import PATIENCE, Harness, until
 from tests.notices.receivers import WebServer, web_server

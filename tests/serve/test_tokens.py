@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from temporalio.client import Client
 
-from holdfast.server.web.database import WebStore
-from holdfast.server.web.identity import WebScope
+from holdfast.server.web.credentials import WebScope, WebStore
 from tests.serve.door import Door
 
 Made = Callable[..., str]

@@ -28,9 +28,9 @@ from holdfast.server.record.store import open_store
 from holdfast.server.web.addresses import question_address, run_address
 from holdfast.server.web.api import CALLS
 from holdfast.server.web.api.calls import PREFIX, ApiCall
-from holdfast.server.web.identity import Identity
-from holdfast.server.web.links import link_token
+from holdfast.server.web.gate import Identity
 from holdfast.server.web.pages import PAGES
+from holdfast.server.web.sign_in import link_token
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.ground import KEY

@@ -8,16 +8,11 @@ from typing import Any
 from starlette.routing import BaseRoute
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.server.web.api.answers import ANSWER_CALLS
 from holdfast.server.web.api.calls import ApiCall, Exchange, routes_of
-from holdfast.server.web.api.comments import COMMENT_CALLS
-from holdfast.server.web.api.events import EVENT_CALLS
-from holdfast.server.web.api.incoming import INCOMING_CALLS
+from holdfast.server.web.api.events import EVENT_CALLS, INCOMING_CALLS
 from holdfast.server.web.api.openapi import document
-from holdfast.server.web.api.questions import QUESTION_CALLS
-from holdfast.server.web.api.runs import RUN_CALLS
-from holdfast.server.web.api.starting import START_CALLS
-from holdfast.server.web.api.steering import STEERING_CALLS
+from holdfast.server.web.api.questions import ANSWER_CALLS, COMMENT_CALLS, QUESTION_CALLS
+from holdfast.server.web.api.runs import RUN_CALLS, START_CALLS, STEERING_CALLS
 
 
 async def show_openapi(exchange: Exchange) -> JSONObject:

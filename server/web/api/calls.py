@@ -1,4 +1,4 @@
-"""A call of the API as a value: routes and OpenAPI document are both made of the table of calls."""
+"""A call of the API as a value, and its pages of lists: routes and OpenAPI document are made of the table of calls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
+from urllib.parse import urlencode
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, model_validator
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,15 +18,24 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.client.runs import Runs
 from holdfast.protocol.access import Capability
-from holdfast.server.web.api.bodies import WebInput, body_of, query_of
-from holdfast.server.web.identity import Identity, WebScope, identity_of
+from holdfast.server.web.credentials import WebScope
+from holdfast.server.web.gate import Identity, identity_of
 from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, WebProblem, problem_of
+from holdfast.server.web.requests import WebInput, body_of, query_of
 from holdfast.server.web.site import Site, site_of
 
 PREFIX = "/api/v1"
 KEY_HEADER = "Idempotency-Key"
 KEY_PATTERN = "^[!-~]+$"
 LONGEST_KEY = 200
+WEB_PAGE = 50
+"""Rows of a page."""
+
+
+_NUMBERED = (
+    "The number of the page, counted anew by each call: those before it are read, and rows that have left the list "
+    "move others to an earlier page. `after` skips none."
+)
 
 
 class NoQuery(WebInput):
@@ -155,3 +165,35 @@ def routes_of(calls: Sequence[ApiCall]) -> list[BaseRoute]:
         *(Route(PREFIX + path, _Place(calls_of_path)) for path, calls_of_path in places.items()),
         Route(PREFIX + "/{rest:path}", _nowhere, methods=methods, include_in_schema=False),
     ]
+
+
+class PageQuery(WebInput):
+    """Which page of a list: by its number, or behind the one before it."""
+
+    page: int | None = Field(None, ge=1, le=10_000, description=_NUMBERED)
+    after: str | None = Field(
+        None,
+        min_length=1,
+        max_length=2_000,
+        description="In place of `page`: the cursor in the `Link` header of the page before; nothing is read again.",
+    )
+
+    @model_validator(mode="after")
+    def _only_one(self) -> Self:
+        if self.page is not None and self.after is not None:
+            raise ValueError("page and after both say which page: give one of them")
+        return self
+
+    @property
+    def number(self) -> int:
+        """The number of the page."""
+        return 1 if self.page is None else self.page
+
+
+def link_to_next(exchange: Exchange, cursor: str | None) -> None:
+    """Add the link to the page after this one, if there is one; without the host, as its reader knows the server's."""
+    if cursor is None:
+        return
+    query = {**dict(exchange.request.query_params.items()), "after": cursor}
+    query.pop("page", None)
+    exchange.headers["Link"] = f'<{exchange.request.url.path}?{urlencode(query)}>; rel="next"'

@@ -1,15 +1,21 @@
-"""The calls that read questions: what waits, and one question."""
+"""The calls about questions: what waits, one question, its claims, its answers, the comments beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.client.answering import Sent, content_problems, find_question, must_be_seen
 from holdfast.client.reports import WaitingRow, question_json, waiting_rows
+from holdfast.client.runs import Runs
+from holdfast.client.tree import UnknownRun
+from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.assignment import (
     CLAIM_SECONDS,
     LONGEST_CLAIM,
@@ -22,12 +28,16 @@ from holdfast.protocol.assignment import (
     Release,
 )
 from holdfast.protocol.questions import Question
-from holdfast.runtime.errors import BadInput
-from holdfast.server.web.api.bodies import WebInput
-from holdfast.server.web.api.calls import Answerer, ApiCall, Exchange
-from holdfast.server.web.api.paging import WEB_PAGE, PageQuery, link_to_next
-from holdfast.server.web.attached import attachment_response
-from holdfast.server.web.identity import WebScope
+from holdfast.protocol.questions.kind import joined
+from holdfast.runtime.errors import BadInput, NoRecord
+from holdfast.server.record.comments import RecordedComment
+from holdfast.server.record.record import LONGEST_COMMENT, Record
+from holdfast.server.web.api.calls import LONGEST_KEY, WEB_PAGE, Answerer, ApiCall, Exchange, PageQuery, link_to_next
+from holdfast.server.web.content import attachment_response
+from holdfast.server.web.credentials import WebScope
+from holdfast.server.web.gate import Identity
+from holdfast.server.web.problems import Unfit
+from holdfast.server.web.requests import WebInput
 
 
 class QuestionsQuery(PageQuery):
@@ -147,4 +157,156 @@ QUESTION_CALLS = [
     _command("release", release_question, CommentInput),
     _command("delegate", delegate_question, DelegateInput),
     _command("reassign", reassign_question, ReassignInput, "steer"),
+]
+
+
+class AnswerInput(WebInput):
+    """One answer to one question."""
+
+    question: str = Field(min_length=1, description="Id or address of the question, or the name of its step.")
+    action: Literal["accept", "decline", "cancel"] = "accept"
+    content: JSON = None
+    digest: str | None = Field(
+        None, description="That of the question as it was shown; permission, review, decision and checkpoint need it."
+    )
+
+
+class AnswersInput(WebInput):
+    """A batch of answers, accepted or refused as a whole by each workflow that asks."""
+
+    answers: list[AnswerInput] = Field(min_length=1, max_length=1000)
+    key: str | None = Field(None, min_length=1, max_length=LONGEST_KEY, description="As the header Idempotency-Key.")
+    comment: str | None = Field(None, max_length=2000)
+
+
+async def answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
+    """Answer questions of a run and return a receipt for each; `sent` says that no worker has accepted it yet."""
+    body: AnswersInput = exchange.body
+    runs, run = exchange.runs, exchange.path("run")
+    answers = [Answer(**answer.model_dump()) for answer in body.answers]
+    open_questions = await runs.answerable(run, [answer.question for answer in answers])
+    pairs = [(answer, find_question(open_questions.questions, answer.question)) for answer in answers]
+    _check_answers(pairs, exchange.identity)
+    key, by = exchange.key(body.key), exchange.identity.user
+    receipts = await runs.answer(run, answers, by=by, key=key, comment=body.comment, open_questions=open_questions)
+    if any(isinstance(receipt, Sent) for receipt in receipts):
+        exchange.status = 202
+    return [receipt.model_dump(mode="json") for receipt in receipts]
+
+
+def _check_answers(pairs: Sequence[tuple[Answer, Question | None]], identity: Identity) -> None:
+    """Raise `Unfit` with everything that is wrong with the answers, or `Refusal` for a service that consents."""
+    seen_by_nobody = [question for _, question in pairs if question is not None and must_be_seen(question)]
+    if identity.is_service and seen_by_nobody:
+        reason = f"{identity.user} is a service, and question {seen_by_nobody[0].id} asks for a person's consent"
+        raise Refusal("not_allowed", f"{reason}; a person must answer it")
+    problems = [
+        problem for index, (answer, question) in enumerate(pairs) for problem in _find_problems(index, answer, question)
+    ]
+    if problems:
+        raise Unfit(problems, "invalid_answer")
+
+
+def _find_problems(index: int, answer: Answer, question: Question | None) -> Iterator[tuple[str, str]]:
+    if question is None:  # closed, perhaps by this very answer: its owner decides
+        return
+    if answer.digest is None and must_be_seen(question):
+        yield (
+            f"answers[{index}].digest",
+            f"send the digest of the {question.kind} as it was shown: question {question.id}",
+        )
+    if answer.action == "accept":
+        for path, reason in content_problems(question, answer.content):
+            yield joined(f"answers[{index}].content", path), reason
+
+
+ANSWER_CALLS = [
+    ApiCall(
+        "POST",
+        "/runs/{run}/answers",
+        answer_questions,
+        list[Receipt | Sent],
+        scope="answer",
+        body=AnswersInput,
+        takes_key=True,
+        others={202: "Sent: no worker is there to accept them."},
+        problems=(404, 409, 410, 422, 503),
+    ),
+]
+
+
+class SaidInput(WebInput):
+    """A comment on a question."""
+
+    comment: str = Field(min_length=1, max_length=LONGEST_COMMENT)
+
+
+class Said(TypedDict):
+    """A comment that was added."""
+
+    run: str
+    question: str
+    by: str
+    comment: str
+
+
+async def list_comments(exchange: Exchange) -> list[dict[str, Any]]:
+    """List the comments beside a question, open or closed, the oldest first. An erased one has no text."""
+    record, (run, _) = _record(exchange), await _find_place(exchange)
+    return [comment.to_json() for comment in await record.comments(run, exchange.path("id"))]
+
+
+async def add_comment(exchange: Exchange) -> Said:
+    """Add a comment beside a question, open or closed. It goes to the record; the run does not see it."""
+    record, (run, owner) = _record(exchange), await _find_place(exchange)
+    question, by, text = exchange.path("id"), exchange.identity.user, exchange.body.comment
+    await exchange.runs.require_comment(run)
+    proof = exchange.identity.sender.proof
+    try:
+        await record.comment(run, question, text, by, owner=owner, proved_by=proof, key=exchange.key())
+    except ValueError as error:
+        raise Unfit([("comment", str(error))]) from None
+    return Said(run=run, question=question, by=by, comment=text)
+
+
+def _record(exchange: Exchange) -> Record:
+    if exchange.site.record is None:
+        raise NoRecord("there is no record here, so there are no comments; holdfast serve keeps one")
+    return exchange.site.record
+
+
+async def _find_place(exchange: Exchange) -> tuple[str, str]:
+    """Return the run and the workflow of the question of a call, open or recorded. Raises `Refusal` or `NoWorker`.
+
+    A question that the person may not see is unknown to them.
+    """
+    id_, runs = exchange.path("id"), exchange.runs
+    recorded = await _record(exchange).asked_in(id_)
+    if recorded is not None and await _may_see(runs, recorded[0], id_):
+        return recorded
+    question = await runs.question(id_)
+    return question.run, question.owner
+
+
+async def _may_see(runs: Runs, run: str, id_: str) -> bool:
+    try:
+        await runs.require_question(run, id_)
+    except UnknownRun:
+        return False
+    return True
+
+
+COMMENT_CALLS = [
+    ApiCall("GET", "/questions/{id}/comments", list_comments, list[RecordedComment], problems=(404, 503)),
+    ApiCall(
+        "POST",
+        "/questions/{id}/comment",
+        add_comment,
+        Said,
+        "answer",
+        status=201,
+        body=SaidInput,
+        takes_key=True,
+        problems=(404, 503),
+    ),
 ]

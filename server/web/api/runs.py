@@ -1,23 +1,38 @@
-"""The calls that read runs: the list, one run, its result."""
+"""The calls about runs: list, show, start and steer them."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import Field
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.graph import graph as flowchart
-from holdfast.client.history import AnswerRecord, answers_given
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client import steering
+from holdfast.client.answering import Sent
+from holdfast.client.catalogue import Offered, find_offered, offered
+from holdfast.client.history import AnswerRecord, answers_given, input_of
 from holdfast.client.overlay import marks_of
 from holdfast.client.reports import OutcomeJSON, RunJSON, RunRow, done_before, outcome_json, report_of, run_row
+from holdfast.client.steering import SteeringJSON
 from holdfast.client.tree import UnknownRun
-from holdfast.protocol.runs import Status
+from holdfast.protocol.answers import Receipt, Refusal
+from holdfast.protocol.runs import LONGEST_RUN_ID, Status
+from holdfast.protocol.values import digest_of
+from holdfast.runtime.errors import RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.story import StoryRow, story
-from holdfast.server.web.api.calls import ApiCall, Exchange
-from holdfast.server.web.api.paging import WEB_PAGE, PageQuery, link_to_next
+from holdfast.server.web.api.calls import WEB_PAGE, ApiCall, Exchange, PageQuery, link_to_next
+from holdfast.server.web.requests import WebInput
+
+MOST_WAIT = 60.0
 
 
 class RunsQuery(PageQuery):
@@ -85,4 +100,205 @@ RUN_CALLS = [
         problems=(404, 503),
     ),
     ApiCall("GET", "/runs/{run}/graph", show_graph, str, needs="see", media_type=MERMAID, problems=(404, 422, 503)),
+]
+
+
+class BlueprintRow(TypedDict):
+    """A blueprint that can be started."""
+
+    blueprint: str
+    """The name to start it by."""
+    description: str
+    inputs: dict[str, Any] | None
+    """JSON Schema of its input; None: any."""
+    problems: list[str]
+    """The mistakes that keep it from starting."""
+
+
+class StartInput(WebInput):
+    """A run to start."""
+
+    blueprint: str = Field(min_length=1, max_length=1000, description="A name from /blueprints.")
+    input: JSON = None
+    id: str | None = Field(None, min_length=1, max_length=LONGEST_RUN_ID, description="Of the run.")
+
+
+class StartedJSON(TypedDict):
+    """The run that was started, as `start --json` has it."""
+
+    run: str
+
+
+async def list_blueprints(exchange: Exchange) -> list[BlueprintRow]:
+    """List the blueprints that can be started, each with the schema of its input."""
+    site, allows = exchange.site, exchange.runs.start_filter
+    return await asyncio.to_thread(lambda: [blueprint_row(offer) for offer in offered(site.config, allows)])
+
+
+def blueprint_row(offer: Offered) -> BlueprintRow:
+    """Return the row of a blueprint, with its problems where it has mistakes."""
+    try:
+        blueprint = offer.read()
+    except BlueprintError as error:
+        return {"blueprint": offer.name, "description": "", "inputs": None, "problems": list(map(str, error.problems))}
+    return {
+        "blueprint": offer.name,
+        "description": blueprint.description or "",
+        "inputs": blueprint.inputs,
+        "problems": [],
+    }
+
+
+async def start_run(exchange: Exchange) -> StartedJSON:
+    """Start a run. The same `Idempotency-Key` with the same body gives the same run again."""
+    body: StartInput = exchange.body
+    runs, by, key = exchange.runs, exchange.identity.user, exchange.key()
+    offer = await asyncio.to_thread(find_offered, exchange.site.config, body.blueprint, runs.start_filter)
+    blueprint = await asyncio.to_thread(offer.read)
+    run = body.id or (None if key is None else _id_for(blueprint, by, key))
+    try:
+        run = await runs.start(blueprint, body.input, run=run, started_by=by, check=True)
+    except RunExists:
+        if run is None or key is None:
+            raise
+        await _check_same(exchange, run, blueprint)
+    exchange.headers["Location"] = f"{exchange.request.url.path}/{quote(run, safe='')}"
+    return {"run": run}
+
+
+def _id_for(blueprint: Blueprint, by: str, key: str) -> str:
+    """Return the id of the run that a person starts under a key: the same for each try."""
+    name = blueprint.name.encode()[: LONGEST_RUN_ID - 17].decode(errors="ignore")
+    return f"{name.replace('/', '-')}-{digest_of(by, key)}"
+
+
+async def _check_same(exchange: Exchange, run: str, blueprint: Blueprint) -> None:
+    """Raise `Refusal` (`key_conflict`) unless this person has started the run with the blueprint and the input."""
+    runs, body = exchange.runs, exchange.body
+    state = await input_of(runs.client, run)
+    same_start = (state.input, state.started_by) == (body.input, exchange.identity.user)
+    if not same_start or (await runs.blueprint(run)).name != blueprint.name:
+        raise Refusal("key_conflict", f"run {run} was started with another input or blueprint; use a new key")
+
+
+START_CALLS = [
+    ApiCall("GET", "/blueprints", list_blueprints, list[BlueprintRow]),
+    ApiCall(
+        "POST",
+        "/runs",
+        start_run,
+        StartedJSON,
+        scope="steer",
+        status=201,
+        body=StartInput,
+        size="input",
+        takes_key=True,
+        problems=(409, 422, 503),
+    ),
+]
+
+
+class NoBody(WebInput):
+    """The body of a command that needs none: absent, or an empty object."""
+
+
+class CancelInput(WebInput):
+    """The body of a cancel: how the run is cancelled; may be left out."""
+
+    wait: float = Field(10.0, ge=0, le=MOST_WAIT, description="Seconds to wait for the end of the whole tree.")
+    force: bool = Field(False, description="Terminate it: no clean-up, running activities are not notified.")
+
+
+class TellInput(WebInput):
+    """A message to an agent at work."""
+
+    text: str = Field(min_length=1, pattern=r"\S")
+    agent: str | None = Field(None, description="The step's name or address, where several agents are at work.")
+
+
+class EditInput(WebInput):
+    """Changes of the context at a stop."""
+
+    set: dict[str, JSON] = Field(min_length=1, description="The new value by its path, such as draft.title.")
+    digest: str = Field(description="That of the checkpoint as it was shown.")
+
+
+class ToldJSON(TypedDict):
+    """The agent that gets a message in its next turn, as `tell --json` has it."""
+
+    run: str
+    agent: str
+
+
+async def pause_run(exchange: Exchange) -> SteeringJSON:
+    """Pause a run: no further step starts; answers are taken, deadlines run. `left` was not reached in time."""
+    return (await steering.pause(exchange.runs, exchange.path("run"), exchange.identity.user)).to_json()
+
+
+async def resume_run(exchange: Exchange) -> SteeringJSON:
+    """Resume a run after a pause, a hold or a stop, or from an interrupt that takes no answer; approves nothing."""
+    return (await steering.resume(exchange.runs, exchange.path("run"), exchange.identity.user)).to_json()
+
+
+async def cancel_run(exchange: Exchange) -> SteeringJSON:
+    """Cancel a run and everything below it. `left` had not ended in time; cancelling twice is fine."""
+    body: CancelInput = exchange.body
+    run, by = exchange.path("run"), exchange.identity.user
+    stopped = await exchange.runs.cancel(run, wait=body.wait, force=body.force, by=by)
+    return steering.cancelled(stopped, force=body.force).to_json()
+
+
+async def tell_run(exchange: Exchange) -> ToldJSON:
+    """Send a message to an agent of a run, for its next turn."""
+    body: TellInput = exchange.body
+    run, by = exchange.path("run"), exchange.identity.user
+    return {"run": run, "agent": await steering.tell(exchange.runs, run, body.text, body.agent, by)}
+
+
+async def edit_run(exchange: Exchange) -> list[dict[str, Any]]:
+    """Change the context of a run that has stopped before or after a step, and go on."""
+    body: EditInput = exchange.body
+    run, by = exchange.path("run"), exchange.identity.user
+    receipts = await steering.edit(exchange.runs, run, body.set, by, digest=body.digest)
+    return [receipt.model_dump(mode="json") for receipt in receipts]
+
+
+_STEERING_PROBLEMS = (403, 404, 409, 410, 422, 503)
+STEERING_CALLS = [
+    ApiCall(
+        "POST", "/runs/{run}/pause", pause_run, SteeringJSON, "steer", "steer", body=NoBody, problems=_STEERING_PROBLEMS
+    ),
+    ApiCall(
+        "POST",
+        "/runs/{run}/resume",
+        resume_run,
+        SteeringJSON,
+        "steer",
+        "steer",
+        body=NoBody,
+        problems=_STEERING_PROBLEMS,
+    ),
+    ApiCall(
+        "POST",
+        "/runs/{run}/cancel",
+        cancel_run,
+        SteeringJSON,
+        "steer",
+        "steer",
+        body=CancelInput,
+        problems=_STEERING_PROBLEMS,
+    ),
+    ApiCall(
+        "POST", "/runs/{run}/tell", tell_run, ToldJSON, "steer", "steer", body=TellInput, problems=_STEERING_PROBLEMS
+    ),
+    ApiCall(
+        "POST",
+        "/runs/{run}/edit",
+        edit_run,
+        list[Receipt | Sent],
+        "steer",
+        "steer",
+        body=EditInput,
+        problems=_STEERING_PROBLEMS,
+    ),
 ]

@@ -23,7 +23,7 @@ from holdfast.runtime.errors import NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import question_path
 from holdfast.server.web.dispatches import PATIENCE_SECONDS, dispatch_place, has_ended
-from holdfast.server.web.identity import Identity, identity_of
+from holdfast.server.web.gate import Identity, identity_of
 from holdfast.server.web.pages.answer_form import (
     AnswerForm,
     changed_form,

@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 from holdfast.server.record.comments import RecordedComment
 from holdfast.server.record.record import LONGEST_COMMENT
-from holdfast.server.web.identity import Identity, identity_of
+from holdfast.server.web.gate import Identity, identity_of
 from holdfast.server.web.site import site_of
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import BadCursor
 from holdfast.server.record.record import Lag
 from holdfast.server.web.addresses import question_address
-from holdfast.server.web.identity import identity_of
+from holdfast.server.web.gate import identity_of
 from holdfast.server.web.pages.templating import render
 from holdfast.server.web.questions import (
     ListedQuestion,

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from holdfast.server.web.identity import identity_of
+from holdfast.server.web.gate import identity_of
 from holdfast.server.web.live import Sight
 from holdfast.server.web.site import permit, site_of
 

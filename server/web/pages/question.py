@@ -34,10 +34,9 @@ from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import LONGEST_COMMENT
-from holdfast.server.web.attached import IMAGES, attachment_response
+from holdfast.server.web.content import IMAGES, attachment_response, html_of, plain_of
 from holdfast.server.web.dispatches import PATIENCE_SECONDS, SOON_SECONDS, dispatch_place, has_ended
-from holdfast.server.web.identity import Identity, identity_of
-from holdfast.server.web.markdown import html_of, plain_of
+from holdfast.server.web.gate import Identity, identity_of
 from holdfast.server.web.pages.answer_form import (
     AnswerForm,
     changed_form,

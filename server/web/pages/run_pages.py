@@ -29,7 +29,7 @@ from holdfast.protocol.runs import Status
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address, temporal_address
-from holdfast.server.web.identity import identity_of
+from holdfast.server.web.gate import identity_of
 from holdfast.server.web.pages.chart_layout import layout_of
 from holdfast.server.web.pages.json_tree import json_node
 from holdfast.server.web.pages.run_tree import RunTree, earlier_than

@@ -36,7 +36,7 @@ from holdfast.protocol.runs import LONGEST_RUN_ID
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
-from holdfast.server.web.identity import identity_of
+from holdfast.server.web.gate import identity_of
 from holdfast.server.web.pages.chart_layout import layout_of
 from holdfast.server.web.pages.filled_form import FilledForm, texts_of_form
 from holdfast.server.web.pages.templating import render, texts_of

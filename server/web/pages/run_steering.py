@@ -14,7 +14,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
-from holdfast.server.web.identity import identity_of
+from holdfast.server.web.gate import identity_of
 from holdfast.server.web.pages.run_pages import head_of, run_page
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import problem_of

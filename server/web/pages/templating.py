@@ -19,8 +19,8 @@ from holdfast.protocol.address import parts
 from holdfast.protocol.display import clean, one_line
 from holdfast.server.notices.texts import Texts, chosen_language, load_texts
 from holdfast.server.web.addresses import question_address, run_address
-from holdfast.server.web.identity import Identity
-from holdfast.server.web.markdown import plain_of
+from holdfast.server.web.content import plain_of
+from holdfast.server.web.gate import Identity
 
 FOLDER = Path(__file__).parent
 STATIC, LANGUAGES = FOLDER / "static", FOLDER / "languages"

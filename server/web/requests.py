@@ -1,21 +1,58 @@
-"""Read the body and the query of a request: measured, then parsed, then validated. Every call of the API uses it."""
+"""Read the body and the query of a request: measured while it arrives, then parsed, then validated.
+
+API, webhooks, forms and the codec server use it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Receive
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import shown_path
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_bytes, check_value, read_json
 from holdfast.server.web.problems import Unfit
-from holdfast.server.web.request_body import read_body
 
+Check = Callable[[int], None]
+"""Is called with a number of bytes, and raises if they are too many."""
 Read = TypeVar("Read", bound=BaseModel)
+
+
+def at_most(largest: int, what: str) -> Check:
+    """Return a check that raises `HTTPException` (413) where something, such as `a form`, has more bytes."""
+
+    def check(count: int) -> None:
+        if count > largest:
+            raise HTTPException(413, f"{what} may have at most {largest:,} bytes")
+
+    return check
+
+
+async def read_body(receive: Receive, check: Check) -> bytes:
+    """Return the body of a request.
+
+    Args:
+        receive: The rest of the request.
+        check: Called with the number of bytes that have come so far, and raises if they are too many.
+
+    Raises:
+        HTTPException: 400, the connection ended before the body did.
+    """
+    data, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HTTPException(400, "the connection ended before the request did")
+        data += message.get("body", b"")
+        more = message.get("more_body", False)
+        check(len(data))
+    return bytes(data)
 
 
 class WebInput(BaseModel):

@@ -1,15 +1,20 @@
-"""Safe Markdown: messages as HTML that loads nothing and runs nothing. Pages show what authors and models wrote."""
+"""What authors, models and tools wrote, shown safely: Markdown as HTML that loads and runs nothing, and attachments."""
 
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from urllib.parse import quote
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
+from starlette.responses import Response
 
+from holdfast.client.runs import Runs
+from holdfast.protocol.attachments import Attachment
 from holdfast.protocol.display import clean
+from holdfast.protocol.questions import Question
 
 LONGEST = 100_000
 """Characters that are read as Markdown; longer text is shown as it stands."""
@@ -20,6 +25,12 @@ _TAGS = {
     *("h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
 }
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Pictures that hold no script; an SVG may hold one."""
+SHOWN = (*IMAGES, "application/pdf", "text/plain")
+"""Types that a browser shows; any other is offered as a download, whatever it says it is."""
+ALONE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""The policy of a content: it loads nothing, runs nothing, and belongs to no site."""
 
 
 def html_of(text: str) -> Markup:
@@ -75,3 +86,21 @@ def _reader() -> MarkdownIt:
 def _is_safe(url: str) -> bool:
     """Return whether a link may be followed; another one is shown as it was written."""
     return url.lower().startswith("https://")
+
+
+async def attachment_response(runs: Runs, question: Question, n: int, *, shows: bool) -> Response:
+    """Return the content of an attachment; without `shows` always as a download. Raises as `Runs.attachment`."""
+    content = await runs.attachment(question, n)
+    attachment = next(listed for listed in question.attachments if listed.n == n)
+    is_shown = shows and attachment.type in SHOWN
+    media_type = attachment.type if is_shown else "application/octet-stream"
+    return Response(content, 200, _headers(attachment, is_shown), media_type)
+
+
+def _headers(attachment: Attachment, is_shown: bool) -> dict[str, str]:
+    way = "inline" if is_shown else "attachment"
+    name = quote(attachment.name, safe="")
+    headers = {"Content-Disposition": f"{way}; filename*=UTF-8''{name}"}
+    if attachment.type != "application/pdf":  # browsers show no PDF in a sandbox
+        headers["Content-Security-Policy"] = ALONE
+    return headers
