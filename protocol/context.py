@@ -6,7 +6,7 @@ by identity. Values are replaced, never merged by guess.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -183,6 +183,7 @@ class _Taken:
 
     by: str
     """Name of the fork."""
+    path: Path
     value: JSON
     reduced: bool
     """True if a reducer wrote it."""
@@ -193,7 +194,8 @@ def joined(
     forks: Mapping[str, Mapping[Path, JSON]],
     strategy: str,
     reducers: Mapping[Path, str] | None = None,
-    began: JSONObject | None = None,
+    began: Mapping[str, JSONObject] | None = None,
+    seen: Mapping[str, Collection[str]] | None = None,
 ) -> JSONObject:
     """Return the context with the changes of every fork, applied in their order. Raises `Conflict`.
 
@@ -203,7 +205,8 @@ def joined(
         strategy: What happens if two forks change one path: `overwrite`, `keep_first`, `error_on_conflict` or
             `context_update` (equal values are no conflict). Reducers take precedence over it.
         reducers: By path, the reducer that combines values there.
-        began: The context that the forks began with, if it is not `context`.
+        began: By name of the fork, the context that it began with, if that is not `context`.
+        seen: By name of the fork, others before it whose changes that context had: it may change them again.
 
     >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "overwrite")
     {'n': 1, 'x': 2}
@@ -213,26 +216,29 @@ def joined(
     >>> joined({"x": [1]}, {"a": {("x",): [1, 2]}, "b": {("x",): [1, 3]}}, "context_update", {("x",): "append"})
     {'x': [1, 2, 3]}
     """
-    base = context if began is None else began
-    taken: dict[Path, _Taken] = {}
+    start = context
+    taken: list[_Taken] = []
     for name, changed in forks.items():
+        own = {name, *(seen or {}).get(name, ())}
+        base = start if began is None else began[name]
         for path, value in changed.items():
-            before = [other for other in taken if _overlap(other, path) and taken[other].by != name]
+            before = [other for other in taken if other.by not in own and _overlap(other.path, path)]
             result = NOT_REDUCED
-            if reducers and all(taken[other].reduced for other in before):
-                result = _reduced(reducers, path, context, base, value, first=path not in taken)
+            if reducers and all(other.reduced for other in before):
+                first = all(other.path != path for other in before)
+                result = _reduced(reducers, path, context, base, value, first=first)
             if result is NOT_REDUCED:
                 if before and strategy == "keep_first":
                     continue
-                _check_conflict(strategy, name, path, value, {other: taken[other] for other in before})
-            taken[path] = _Taken(name, value, result is not NOT_REDUCED)
+                _check_conflict(strategy, name, path, value, before)
+            taken.append(_Taken(name, path, value, result is not NOT_REDUCED))
             context = _replaced(context, path, value if result is NOT_REDUCED else result)
     return context
 
 
-def _check_conflict(strategy: str, name: str, path: Path, value: object, before: Mapping[Path, _Taken]) -> None:
-    for other, theirs in before.items():
-        is_equal = other == path and same(theirs.value, value)
+def _check_conflict(strategy: str, name: str, path: Path, value: object, before: Iterable[_Taken]) -> None:
+    for theirs in before:
+        is_equal = theirs.path == path and same(theirs.value, value)
         if strategy == "error_on_conflict" or (strategy == "context_update" and not is_equal):
             raise Conflict(theirs.by, name, ".".join(path))
 

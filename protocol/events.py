@@ -98,7 +98,7 @@ class StepSkipped(StepEvent):
     when: str | None = None
     """The condition that did not hold."""
     reason: str | None = None
-    """For a step of a plan."""
+    """Why, if it was not the condition."""
 
 
 class StepFailed(StepEvent):

@@ -149,13 +149,25 @@ class Scope:
     def seen(self) -> JSONObject:
         return {**self.outer.seen(), **self.steps} if self.outer else self.steps
 
+    def remember(self, name: str, output: object, status: str, error: object = None) -> None:
+        """Record how a step ended, as `steps.NAME` has it."""
+        entry = {"output": output, "status": status, "error": error}
+        if name in self.replies:
+            entry["reply"] = self.replies[name]
+        self.steps[name] = entry
+
     def answered(self, content: object) -> None:
         scope: Scope | None = self
         while scope is not None:
             scope.resume_input, scope.heard, scope = content, True, scope.listener
 
 
-RunSteps = Callable[[Sequence[AnyStep], "Frame", Any], Awaitable[Any]]
+class RunSteps(Protocol):
+    """The interpreter: runs a list of steps, the first on a value, and returns the last one's output."""
+
+    async def __call__(
+        self, steps: Sequence[AnyStep], frame: Frame, value: object, max_parallel: int | None = None
+    ) -> JSON: ...
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSO
         turn_source=None,
         people=EVERYBODY,  # its own steps say whom they ask
     )
-    output = await frame.run_steps(child.steps, inside, value)
+    output = await frame.run_steps(child.steps, inside, value, child.max_parallel)
     if child.output is not None:
         output = inside.after(output).render(child.output)
     return output, inside.store.value

@@ -14,6 +14,7 @@ from holdfast.blueprint.kinds import (
     AnyStep,
     Fallback,
 )
+from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.context import BadWrite, updated
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
@@ -22,14 +23,20 @@ from holdfast.protocol.runs import Failure
 from holdfast.workflows.assignees import reviewers_of
 from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.dependent_steps import DependentSteps
 from holdfast.workflows.failure_review import FailureDecision, judged
 from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of, traceback_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
 
-async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object) -> JSON:
-    """Run the steps in order, the first on `value`; return the last one's output."""
+async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object, max_parallel: int | None = None) -> JSON:
+    """Run the steps, the first on `value`; return the last one's output.
+
+    They run in written order, unless they say what they need: then at most `max_parallel` at once.
+    """
+    if has_needs(steps):
+        return await DependentSteps(steps, frame, value, max_parallel, run_step).run()
     stop_before_next = False
     for step in steps:
         if stop_before_next or step.interrupt_before:
@@ -63,7 +70,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
     try:
         if step.when is not None and not inner.holds(step.when)[0]:
             inner.note(StepSkipped(name=step.name, kind=step.kind, when=step.when))
-            _remember(step, inner, None, "skipped")
+            inner.scope.remember(step.name, None, "skipped")
             return previous
         inner.note(StepStarted(name=step.name, kind=step.kind))
         inner.scope.replies.pop(step.name, None)  # of an attempt before
@@ -91,7 +98,7 @@ def _record(step: AnyStep, inner: Frame, output: object) -> None:
         inner.write(_updated(step, inner, output))
     if step.name == inner.turn_source:
         inner.turn("Assistant", output)
-    _remember(step, inner, output, "completed")
+    inner.scope.remember(step.name, output, "completed")
 
 
 def _updated(step: AnyStep, inner: Frame, output: object) -> JSONObject:
@@ -100,13 +107,6 @@ def _updated(step: AnyStep, inner: Frame, output: object) -> JSONObject:
     except BadWrite as error:
         message = f"updates_context needs an object: the output of {step.name} is {brief(output)}; {error}"
         raise failure("bad_write", message, inner.address) from None
-
-
-def _remember(step: AnyStep, inner: Frame, output: object, status: str, error: object = None) -> None:
-    entry = {"output": output, "status": status, "error": error}
-    if step.name in inner.scope.replies:
-        entry["reply"] = inner.scope.replies[step.name]
-    inner.scope.steps[step.name] = entry
 
 
 async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> JSON:
@@ -132,12 +132,12 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
         return _decided(verdict, step, inner, _described(cause))
     description = _described(cause)
     _keep_partial_context(step, inner, cause)
-    _remember(step, inner, None, "failed", description)
+    inner.scope.remember(step.name, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
         return None
     output = await run_step(step.on_error.fallback, frame.with_names(error=description), inner.previous)
     _record(step, inner, output)
-    _remember(step, inner, output, "completed", description)
+    inner.scope.remember(step.name, output, "completed", description)
     return output
 
 
@@ -155,7 +155,7 @@ def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONO
         case "edit":
             return _RetryRequested((verdict.content,))
     _record(step, inner, verdict.content)
-    _remember(step, inner, verdict.content, "completed", error)
+    inner.scope.remember(step.name, verdict.content, "completed", error)
     return verdict.content
 
 

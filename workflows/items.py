@@ -88,12 +88,10 @@ def take_items_changes(frame: Frame, changed: dict[str, dict[Path, JSON]]) -> No
         raise failure("context_conflict", f"{message}; {hint}", frame.address) from None
 
 
-def take_changes(
-    frame: Frame, changed: dict[str, dict[Path, JSON]], strategy: str, began: JSONObject | None = None
-) -> None:
+def take_changes(frame: Frame, changed: dict[str, dict[Path, JSON]], strategy: str, began: JSONObject) -> None:
     """Join the forks of branches into the frame's context, in their order; `began` is the context they began with."""
     try:
-        frame.write(joined(frame.store.value, changed, strategy, frame.store.reducers, began))
+        frame.write(joined(frame.store.value, changed, strategy, frame.store.reducers, dict.fromkeys(changed, began)))
     except Conflict as error:
         raise failure("context_conflict", str(error), frame.address) from None
 
@@ -106,7 +104,7 @@ async def _item(block: MapBlock, number: tuple[int, int | None], item: object, f
         before = inner.store.value
         inner.note(ItemStarted(index=index, total=total, label=label))
         try:
-            output = await inner.run_steps(block.body, inner, item)
+            output = await inner.run_steps(block.body, inner, item, block.max_parallel)
         except HANDLED as error:
             cause = failure_of(error, inner.address)
             if is_cancelled(error) or cause.final or block.on_item_error == "fail":

@@ -126,11 +126,14 @@ class LoopWorkflow(ChildWorkflow):
         value = self.state.input
         if number == 1:
             value = await self._begin(frame.after(value))
-        output = await self._guard("body_step_error", frame, run_steps(self.block.body, frame, value))
+        output = await self._guard("body_step_error", frame, self._body(frame, value))
         await self._guard("body_step_error", frame, self._shorten_history(frame))
         answer, heard = frame.scope.resume_input, self.state.heard or frame.scope.heard
         self.advance(iteration=number, context=self.store.value, output=output, resume_input=answer, heard=heard)
         return frame.after(output)
+
+    async def _body(self, frame: Frame, value: JSON) -> JSON:
+        return await run_steps(self.block.body, frame, value, self.block.max_parallel)
 
     def _frame(self, number: int, store: ContextStore) -> Frame:
         definition = self.definition

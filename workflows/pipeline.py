@@ -69,7 +69,7 @@ class PipelineWorkflow(RunWorkflow):
         if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, self.input)):
             raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
         frame = self.frame(self.store, Scope(), {"input": self.input})
-        output = await run_steps(blueprint.steps, frame, self.input)
+        output = await run_steps(blueprint.steps, frame, self.input, blueprint.max_parallel)
         if blueprint.output is not None:
             output = self._rendered_output(blueprint.output, frame.after(output))
         self.note(self.address, RunCompleted(output=output))

@@ -11,6 +11,7 @@ from holdfast.blueprint.check.schemas import check_schemas, check_step_schemas
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import AnyStep, Blueprint
+from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.source import PlacedDict
@@ -26,6 +27,7 @@ def check(
     check_schemas(blueprint, findings)
     check_agents(blueprint, findings)
     check_access(blueprint, findings)
+    check_most(blueprint.max_parallel, [blueprint.steps], "", findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
         _check_step(step, path, blueprint, findings)
     return findings.problems

@@ -13,6 +13,7 @@ from holdfast.blueprint.expressions.parse import parsed_expression, parsed_templ
 from holdfast.blueprint.findings import Findings, texts_of
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.kinds.known import UNKNOWN, KnownValue
+from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import placed_steps
 
 _PREVIOUS = ("previous_step", "output")
@@ -71,9 +72,23 @@ class _Consents:
 
     def _steps(self, steps: Sequence[AnyStep], path: str, place: _Reach) -> _Reach:
         """Check a list of steps; return what is known after it."""
+        if has_needs(steps):
+            return self._steps_with_needs(steps, path, place)
         for index, step in enumerate(steps):
             place = self._step(step, f"{path}[{index}]", place)
         return place
+
+    def _steps_with_needs(self, steps: Sequence[AnyStep], path: str, place: _Reach) -> _Reach:
+        """Check a list of steps of which each sees those that it needs; who has answered before is not known."""
+        after: dict[str, _Reach] = {}
+        for index, step in enumerate(steps):
+            before = [after[name] for name in step.needs if name in after]
+            seen = {name: known for reach in before for name, known in reach.steps.items()}
+            previous = before[0].previous if before else place.previous
+            reach = self._step(step, f"{path}[{index}]", _Reach({**place.steps, **seen}, previous))
+            after[step.name] = reach
+        known = {name: value for reach in after.values() for name, value in reach.steps.items()}
+        return _Reach({**place.steps, **known}, reach.previous)
 
     def _step(self, step: AnyStep, path: str, place: _Reach) -> _Reach:
         input_ = self._value_of(step.input_template, place)

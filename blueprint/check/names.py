@@ -18,6 +18,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS, STEP_FIELDS
 from holdfast.blueprint.findings import Findings, texts_of
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.kinds.needs import check_needs, find_needs, has_needs
 from holdfast.blueprint.recover import UNNAMED
 from holdfast.blueprint.source import Position
 
@@ -41,6 +42,8 @@ class _Scope:
     """Steps whose output can be read."""
     around: frozenset[str]
     """Every step of this list and of those around it, later ones too."""
+    unneeded: frozenset[str] = frozenset()
+    """Steps of a list with dependencies that the one at this place does not need."""
 
 
 def check_names(blueprint: Blueprint, findings: Findings) -> None:
@@ -64,13 +67,27 @@ class _Names:
         """Check a list of steps; return the scope after it."""
         own = [name for step in steps for name in _names(step)]
         self._unique(steps, path, outer)
+        check_needs(steps, path, self.findings)
         scope = replace(outer, around=outer.around | set(own))
+        if has_needs(steps):
+            return self._steps_with_needs(steps, path, scope)
         if loops:
             scope = replace(scope, seen=outer.seen | set(own))
         for index, step in enumerate(steps):
             self._step(step, f"{path}[{index}]", scope)
             scope = replace(scope, seen=scope.seen | set(_names(step)))
         return scope
+
+    def _steps_with_needs(self, steps: Sequence[AnyStep], path: str, scope: _Scope) -> _Scope:
+        """Check a list of steps of which each sees those that it needs."""
+        names = {step.name: frozenset(_names(step)) for step in steps}
+        own = frozenset[str]().union(*names.values())
+        needs = find_needs(steps)
+        for index, step in enumerate(steps):
+            seen = frozenset[str]().union(*(names[name] for name in needs[step.name]))
+            unneeded = scope.unneeded | own - seen - names[step.name]
+            self._step(step, f"{path}[{index}]", replace(scope, seen=scope.seen | seen, unneeded=unneeded))
+        return replace(scope, seen=scope.seen | own)
 
     def _unique(self, steps: Sequence[AnyStep], path: str, outer: _Scope) -> None:
         first: dict[str, str] = {}
@@ -94,6 +111,7 @@ class _Names:
             self._block(block, path, key, scope)
         if isinstance(step.on_error, Fallback):
             inside = replace(scope, roots=scope.roots | {"error"}, seen=scope.seen | {step.name})
+            check_needs([step.on_error.fallback], f"{path}.on_error", self.findings)
             self._step(step.on_error.fallback, f"{path}.on_error.fallback", inside)
 
     def _agents_of(self, step: AnyStep) -> dict[str, Agent]:
@@ -184,6 +202,8 @@ class _Names:
         own_path = self.paths.get(name)
         if own_path is not None and path.startswith(f"{own_path}."):
             return f"the step {name!r} reads its own output", "its input is `previous_step`"
+        if name in scope.unneeded:
+            return f"the step {name!r} is not needed here, so that it may run later", "add it to the needs of this step"
         if name in scope.around:
             return f"the step {name!r} has not run here yet", f"it runs later, as {own_path}"
         if own_path is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.dependencies import reach_of_tools, resolve_agent
@@ -11,6 +11,7 @@ from holdfast.blueprint.explain.outline import Line
 from holdfast.blueprint.explain.plans import compiled
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Step
 from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, NestedSteps, StepDescription
+from holdfast.blueprint.kinds.needs import describe_order, find_vocabularies
 from holdfast.blueprint.kinds.people_lists import people_asked
 from holdfast.blueprint.kinds.references import AGENT, ANY_TOOL, IMPORT
 from holdfast.blueprint.kinds.walk import answers_in
@@ -67,13 +68,14 @@ class Page:
         lines = [Line(describe_agent(used, names), "-", self.depth) for used in self.agents.values()]
         return [Line("Agents:", depth=self.depth), *lines] if lines else []
 
-    def _steps(self, steps: Iterable[AnyStep], names: Vocabulary) -> tuple[list[Line], Vocabulary]:
+    def _steps(self, steps: Sequence[AnyStep], names: Vocabulary) -> tuple[list[Line], Vocabulary]:
         """Return the lines of the outermost steps, and the vocabulary after the last one."""
-        lines: list[Line] = []
-        for number, step in enumerate(steps, 1):
-            lines += self._step(step, names, f"{number}.", self.depth)
-            names = names.after(step.result(names))
-        return lines, names
+        *places, last = find_vocabularies(steps, names)
+        order = describe_order(steps, self.blueprint.max_parallel)
+        lines = [Line(order, depth=self.depth)] if order else []
+        for number, (step, place) in enumerate(zip(steps, places, strict=True), 1):
+            lines += self._step(step, place, f"{number}.", self.depth)
+        return lines, last
 
     def _step(self, step: AnyStep, names: Vocabulary, label: str, depth: int) -> list[Line]:
         """Return the lines of a step and of those nested in it, numbered consecutively."""
@@ -83,12 +85,11 @@ class Page:
         self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.asked(), names))
         number = 0
         for inner in [*description.inner, *_fallback(step, names)]:
-            lines += [Line(inner.title, depth=depth + 1)] if inner.title else []
-            nested_names = inner.names
-            for nested in inner.steps:
+            texts = (inner.title, describe_order(inner.steps, step.most_at_once))
+            lines += [Line(text, depth=depth + 1) for text in texts if text]
+            for nested, place in zip(inner.steps, find_vocabularies(inner.steps, inner.names), strict=False):
                 number += 1
-                lines += self._step(nested, nested_names, f"{label.rstrip('.')}.{number}", depth + 1)
-                nested_names = nested_names.after(nested.result(nested_names))
+                lines += self._step(nested, place, f"{label.rstrip('.')}.{number}", depth + 1)
         return lines
 
     def _asks_of_agents(self, step: AnyStep) -> list[Ask]:
@@ -159,7 +160,8 @@ class Page:
 
 def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -> str:
     """Return the kind's description, with what every step may add: condition, stops, schemas, error handling."""
-    only = f"if {condition(step.when, names)}, " if step.when is not None else ""
+    only = f"after {listed(step.needs)}, " if step.needs else ""
+    only += f"if {condition(step.when, names)}, " if step.when is not None else ""
     before = "A person looks at the context first, and may change it." if step.interrupt_before else ""
     after = "Then a person looks at the context, and may change it." if step.interrupt_after else ""
     sentences = [

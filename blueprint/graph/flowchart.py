@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.blueprint.graph.chart import Chart
 from holdfast.blueprint.graph.overlay import Path, RunOverlay, State, path_of_stop
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback
+from holdfast.blueprint.kinds.needs import find_vocabularies, has_needs
 from holdfast.blueprint.kinds.walk import answers_in
 from holdfast.blueprint.words.text import RUN, Vocabulary
 
@@ -69,6 +70,8 @@ class Flowchart:
 
     def steps(self, steps: Sequence[AnyStep], location: Location, ends: Ends) -> DrawnStep:
         """Draw steps in sequence; an empty list continues from the ends it was given."""
+        if has_needs(steps):
+            return self.steps_after_others(steps, {step.name: step.needs for step in steps}, location, ends)
         first, stop_after = "", ""
         for step in steps:
             # A run stops once between two steps, and calls that a stop before the second.
@@ -85,14 +88,31 @@ class Flowchart:
 
     def steps_after_others(
         self, steps: Sequence[AnyStep], waits: Mapping[str, Sequence[str]], location: Location, ends: Ends
-    ) -> Ends:
-        """Draw each step after those that it waits for; return the ends of the steps that none waits for."""
-        drawn = {step.name: self.step(step, location, []) for step in steps}
+    ) -> DrawnStep:
+        """Draw each step after those that it waits for; the ends are those of the steps that none waits for."""
+        places = find_vocabularies(steps, location.names)
+        drawn = {
+            step.name: self._with_stops(step, location.inside(names=names))
+            for step, names in zip(steps, places, strict=False)
+        }
         for name, step in drawn.items():
             before = [end for other in waits[name] if other in drawn for end in drawn[other].ends]
             self.connect(before or ends, step.first)
         waited_for = {other for name in drawn for other in waits[name]}
-        return [end for name, step in drawn.items() if name not in waited_for for end in step.ends] or ends
+        last = [end for name, step in drawn.items() if name not in waited_for for end in step.ends]
+        return DrawnStep(next(iter(drawn.values())).first if drawn else "", last or ends)
+
+    def _with_stops(self, step: AnyStep, location: Location) -> DrawnStep:
+        """Draw a step that nothing leads to yet, between its stops."""
+        first, ends = "", Ends()
+        if step.interrupt_before:
+            ends = self._stop(f"stop before {step.name}", path_of_stop((*location.path, step.name), "before"), ends)
+            first = ends[0][0]
+        drawn = self.step(step, location, ends)
+        ends = drawn.ends
+        if step.interrupt_after:
+            ends = self._stop(f"stop after {step.name}", path_of_stop((*location.path, step.name), "after"), ends)
+        return DrawnStep(first or drawn.first, ends)
 
     def step(self, step: AnyStep, location: Location, ends: Ends) -> DrawnStep:
         """Draw a step with its fallback."""

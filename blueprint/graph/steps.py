@@ -122,7 +122,7 @@ class _Step:
         location = self.location.inside(self.step.name, names=inner.names)
         if inner.waits is None:
             return self.flow.steps(inner.steps, location, ends)
-        return DrawnStep("", self.flow.steps_after_others(inner.steps, inner.waits, location, ends))
+        return self.flow.steps_after_others(inner.steps, inner.waits, location, ends)
 
     def _draw_branch(self, inner: NestedSteps, label: str, ends: Ends) -> Ends:
         with self.flow.chart.group(label) as group:

@@ -79,6 +79,11 @@ class Step(Part):
     name: Name = Field(
         description="Unique in its list and the lists around it: letters, digits, _ and -.", examples=["draft"]
     )
+    needs: list[Name] = Field(
+        [],
+        description="Steps of the same list that must have ended before; without any, a list runs in written order.",
+        examples=[["draft", "facts"]],
+    )
     input: Template = Field(
         "{{ previous_step }}",
         description="What the step gets; default: the previous output.",
@@ -180,6 +185,11 @@ class Step(Part):
     def output_templates(self) -> Template:
         """The templates of the step's own output, which are rendered after its last iteration."""
         return None
+
+    @property
+    def most_at_once(self) -> int | None:
+        """The `max_parallel` of the lists of steps inside this step; None if they have none."""
+        return self.__dict__.get("max_parallel")
 
     @property
     def import_alias(self) -> str | None:

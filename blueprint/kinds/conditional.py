@@ -17,7 +17,8 @@ from holdfast.blueprint.kinds.description import Cost, Drawing, NestedSteps, Ste
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expand_condition
 from holdfast.blueprint.kinds.known import Branching
-from holdfast.blueprint.kinds.parts import Requirement
+from holdfast.blueprint.kinds.needs import check_most
+from holdfast.blueprint.kinds.parts import MaxParallel, Requirement
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.references import BUILTINS
 from holdfast.blueprint.kinds.schema_forms import (
@@ -63,6 +64,8 @@ class Conditional(Step):
         None, description="The steps for every other key.", examples=[[{"name": "neither"}]]
     )
 
+    max_parallel: MaxParallel = None
+
     def requires(self) -> Iterator[Requirement]:
         if self.condition is not None and self.condition not in BUILTINS:
             yield Requirement("tool", self.condition, ("condition",))
@@ -102,6 +105,7 @@ class Conditional(Step):
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
+        check_most(self.max_parallel, [block.steps for block in self.blocks().values()], f"{path}.", findings)
         if self.condition_expression is None and self.condition is None:
             message = "'condition_expression' is missing: it chooses the branch"
             findings.add(

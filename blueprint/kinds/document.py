@@ -8,7 +8,7 @@ from pydantic import Field
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.parts import Access, Limits, Name, Part, Schema, Template
+from holdfast.blueprint.kinds.parts import Access, Limits, MaxParallel, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -54,6 +54,7 @@ class Blueprint(Part):
             [{"kind": "hitl", "name": "topic", "message": "What is it about?"}, {"name": "write", "agent": "editor"}]
         ],
     )
+    max_parallel: MaxParallel = None
     output: Template | None = Field(
         None,
         description="The run's output; default: the last step's output.",

@@ -82,6 +82,10 @@ class Loop(Step):
             return ()
         return (AgentReference(rule.agent, "loop.history_management.agent", "summarizer"),)
 
+    @property
+    def most_at_once(self) -> int | None:
+        return self.loop.max_parallel
+
     def sees_context(self) -> bool:
         block = self.loop
         grows = any(operation.verb != "set" for operation in (*block.init, *block.state))

@@ -20,8 +20,9 @@ from holdfast.blueprint.kinds.description import PREVIOUS, RESCUE, Ask, Cost, Dr
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import hint_of_block
+from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.operations import Operation, expand_operations
-from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Template
+from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, MaxParallel, Part, Template
 from holdfast.blueprint.kinds.phrases import result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
@@ -66,7 +67,7 @@ class MapBlock(Part):
 
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("over", "items", "list", "in", "each", "for_each", "foreach"), "iterable_input"),
-        **dict.fromkeys(("concurrency", "parallelism", "max_parallel"), "max_concurrency"),
+        **dict.fromkeys(("concurrency", "parallelism"), "max_concurrency"),
         **dict.fromkeys(("steps", "do"), "body"),
     }
 
@@ -94,6 +95,7 @@ class MapBlock(Part):
         description="The map's output, once, after the last item.",
         examples=[{"output": {"total": "{{ context.total }}"}}],
     )
+    max_parallel: MaxParallel = None
     max_concurrency: int = Field(
         1,
         ge=1,
@@ -137,6 +139,10 @@ class Map(Step):
         label = {} if block.label is None else {"map.label": block.label}
         items = Block(tuple(block.body), frozenset({"item", "index"}), reads=label)
         return {"map.body": items, "map": outside}
+
+    @property
+    def most_at_once(self) -> int | None:
+        return self.map.max_parallel
 
     def sees_context(self) -> bool:
         return super().sees_context() or any(operation.verb != "set" for operation in self.map.init)
@@ -223,6 +229,7 @@ class Map(Step):
 
 
 def _check_block(block: MapBlock, path: str, findings: Findings) -> None:
+    check_most(block.max_parallel, [block.body], f"{path}.", findings)
     for index, operation in enumerate(block.init):
         operation.check(f"{path}.init[{index}]", findings)
     match block.finalize:

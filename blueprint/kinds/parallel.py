@@ -12,7 +12,8 @@ from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
-from holdfast.blueprint.kinds.parts import MOST_AT_ONCE
+from holdfast.blueprint.kinds.needs import check_most
+from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, MaxParallel
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
@@ -80,6 +81,8 @@ class Parallel(Step):
         None, description="The context keys that branches see; default: all.", examples=[["topic", "audience"]]
     )
 
+    max_parallel: MaxParallel = None
+
     def blocks(self) -> Mapping[str, Block]:
         return {f"branches.{name}": Block(tuple(steps)) for name, steps in self.branches.items()}
 
@@ -96,7 +99,7 @@ class Parallel(Step):
     def allow_short_forms(cls, definitions: Schema) -> None:
         """Allow the keys of `parallel` under `parallel:` too."""
         parallel = definitions[cls.__name__]
-        own = ("branches", "merge_strategy", "reduce", "on_branch_failure", "field_mapping", "context_include_keys")
+        own = [key for key in cls.model_fields if key not in (*Step.model_fields, "kind")]
         keys: Schema = parallel["properties"]
         nested = object_form("The same keys, nested.", {key: keys[key] for key in own}, ["branches"])
         keys["parallel"] = {**nested, "examples": [{"branches": branches} for branches in keys["branches"]["examples"]]}
@@ -104,6 +107,7 @@ class Parallel(Step):
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
+        check_most(self.max_parallel, list(self.branches.values()), f"{path}.", findings)
         for branch, paths in (self.field_mapping or {}).items():
             check_known(branch, "branch", self.branches, f"{path}.field_mapping.{branch}", findings)
             for index, target in enumerate(paths):

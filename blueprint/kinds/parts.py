@@ -27,6 +27,17 @@ MOST_AT_ONCE = 50
 """Branches, or items of a map, that may run at the same time. All start in one activation, in which 1,000 copies of a
 context of 175 kB tripped Temporal's deadlock detector; 100 did not."""
 
+MaxParallel = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Steps at once, where steps say what they `need`; default: all that can run, at most 50.",
+        examples=[3],
+    ),
+]
+"""Stands beside a list of steps."""
+
 RequirementKind = Literal["tool", "plan_tool", "model", "group", "agent", "agent_tool", "own_workflow"]
 
 

@@ -84,6 +84,31 @@ async def test_a_tool_lost_in_mid_call_is_for_a_person_to_judge(machines: Machin
     await house.replay()
 
 
+NEEDS = """
+steps:
+  - {{name: tool, uses: counted, arguments: {{folder: "{folder}", name: tool}}, sink_to: tool}}
+  - {{kind: hitl, name: one, message: one, sink_to: one}}
+  - {{kind: hitl, name: other, needs: [tool], message: "other {{{{ previous_step }}}}", sink_to: other}}
+  - {{name: last, needs: [one, other], uses: counted, arguments: {{folder: "{folder}", name: last}}, sink_to: last}}
+"""
+
+
+async def test_steps_that_need_others_go_on_where_they_were(machines: Machines) -> None:
+    house = await machines.house()
+    machines.start_worker()
+    run = await house.start(NEEDS.format(folder=machines.folder))
+    other = await asked(house, run, "other tool 1")
+    machines.restart_worker()
+    await house.answer(run, "a", other)
+    machines.restart_worker()
+    await house.answer(run, "b", await asked(house, run, "one"))
+    machines.restart_worker()
+    result = await house.result(run)
+    assert result.context == {"tool": "tool 1", "one": "b", "other": "a", "last": "last 1"}
+    assert [calls(machines.folder, name) for name in ("tool", "last")] == [1, 1]
+    await house.replay()
+
+
 async def test_an_answer_sent_while_no_worker_runs_survives_the_server_and_is_taken_later(machines: Machines) -> None:
     house, run = await begun(machines)
     [question] = await house.runs.questions(run)

@@ -22,7 +22,7 @@ async def run_conditional(step: Conditional, frame: Frame) -> JSON:
         raise failure("no_branch", f"no branch {key!r} and no default_branch; branches: {names}", frame.address)
     inside = frame.inside("branch", key)
     inside.note(BranchStarted(branch=key))
-    output = await frame.run_steps(branch, inside, value)
+    output = await frame.run_steps(branch, inside, value, step.max_parallel)
     inside.note(BranchCompleted(branch=key))
     return output
 

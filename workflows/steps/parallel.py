@@ -51,7 +51,7 @@ async def _branch(
     inside = replace(frame.at("branch", name).isolated(), store=fork, meter=share, request_counts=counts)
     inside.note(BranchStarted(branch=name))
     try:
-        output = await frame.run_steps(steps, inside, value)
+        output = await frame.run_steps(steps, inside, value, step.max_parallel)
     except HANDLED as error:
         cause = failure_of(error, inside.address)
         if is_cancelled(error):
